@@ -1,0 +1,94 @@
+# One command for everything: `make` sets the project up, `make help` lists the rest.
+
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
+.DEFAULT_GOAL := setup
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+# Rust's own installer puts cargo here, and a bare environment does not know it.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# The engine looks for the program in target/, so that is where it is built.
+unexport CARGO_TARGET_DIR
+
+BIN := .venv/bin
+STAMPS := .venv/stamps
+WORLD := target/release/fastopen-world
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+CARGO_QUIET ?= --quiet
+say = @printf '== %s\n' "$(1)" >&2
+
+.PHONY: setup world test lint format reproduce bench wheel clean help rust-lint rust-test python-lint python-test
+
+setup: $(STAMPS)/python $(WORLD) ## set everything up; leaves the command at .venv/bin/fastopen
+	$(call say,ready: $(BIN)/fastopen)
+
+world: $(WORLD) ## build the Rust program
+
+test: setup lint rust-test python-test ## set up, then run every formatter, linter, type check and test
+
+reproduce: setup ## set up, then load the TFO paper's pages and print its table beside ours
+	@$(BIN)/fastopen reproduce radhakrishnan2011
+
+lint: rust-lint python-lint ## formatters (checking only), linters and type checks
+
+format: $(STAMPS)/python ## format all code
+	@cargo fmt --all
+	@$(BIN)/ruff check --quiet --fix-only python tests tools
+	@$(BIN)/ruff format --quiet python tests tools
+
+bench: setup ## run every benchmark; they print tables with the machine's facts
+	@set -- benches/*.sh benches/*.py; for bench; do \
+	  [ -e "$$bench" ] || continue; \
+	  case "$$bench" in *.py) $(BIN)/python "$$bench";; *) sh "$$bench";; esac; \
+	done
+
+wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
+	$(call say,wheel)
+	@$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+clean: ## remove everything that was built or installed here
+	@rm -rf .venv target dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+rust-lint: $(STAMPS)/prerequisites
+	$(call say,cargo fmt; cargo clippy)
+	@cargo fmt --all --check
+	@cargo clippy $(CARGO_QUIET) --locked --workspace --all-targets -- -D warnings
+
+rust-test: $(STAMPS)/prerequisites
+	$(call say,cargo test)
+	@cargo test $(CARGO_QUIET) --locked --workspace
+
+python-lint: $(STAMPS)/python
+	$(call say,ruff; mypy)
+	@$(BIN)/ruff check --quiet python tests tools
+	@$(BIN)/ruff format --quiet --check python tests tools
+	@$(BIN)/mypy --no-error-summary
+
+python-test: $(STAMPS)/python $(WORLD)
+	$(call say,pytest)
+	@$(BIN)/pytest
+
+$(WORLD): $(RUST) | $(STAMPS)/prerequisites
+	$(call say,cargo build --release (minutes the first time))
+	@cargo build $(CARGO_QUIET) --locked --release --package fastopen-world
+	@touch $@
+
+$(STAMPS)/prerequisites: tools/prerequisites
+	@tools/prerequisites
+	@mkdir -p $(@D)
+	@touch $@
+
+$(STAMPS)/venv: | $(STAMPS)/prerequisites
+	$(call say,Python environment in .venv)
+	@python3 -m venv .venv
+	@touch $@
+
+$(STAMPS)/python: pyproject.toml constraints.txt Cargo.toml tools/hatch_build.py $(STAMPS)/venv
+	$(call say,Python packages)
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
