@@ -1,0 +1,1 @@
+"""fastopen: what TCP Fast Open does to page load time, measured on the real Linux TCP stack."""

@@ -1,0 +1,27 @@
+"""The error for bad input: what was wrong, where, and what to do about it, in one line."""
+
+from __future__ import annotations
+
+
+class InputError(Exception):
+    """Something the user gave us cannot be used. The command line prints it and exits with 2.
+
+    `place` names the file and the entry in it (`my.har: log.entries[17].request.url`), `message` what is wrong
+    there, `remedy` what the user can do (empty where the message already says it).
+    """
+
+    def __init__(self, message: str, place: str = "", remedy: str = "") -> None:
+        super().__init__(message, place, remedy)
+        self.message = one_line(message)
+        self.place = one_line(place)
+        self.remedy = one_line(remedy)
+
+    def __str__(self) -> str:
+        said = f"{self.place}: {self.message}" if self.place else self.message
+        return f"{said} ({self.remedy})" if self.remedy else said
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """`text` without line breaks or other control characters, cut to `limit` characters."""
+    clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -1,0 +1,24 @@
+"""What every importer hands on: a page, and the recorded bodies that may be served as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fastopen.pages.model import Page
+
+
+@dataclass(frozen=True)
+class ImportedPage:
+    """A page and those of its bodies that were recorded as they crossed the wire.
+
+    `bodies` maps the index of a resource to its body, exactly `body_bytes`
+    long; the world generates the rest.
+    """
+
+    page: Page
+    bodies: Mapping[int, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for index, body in self.bodies.items():
+            assert len(body) == self.page.resources[index].body_bytes, f"body {index} has the wrong length"

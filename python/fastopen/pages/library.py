@@ -1,0 +1,160 @@
+"""Finding pages: by file (HAR, page JSON, list of URLs), by URL in a library, by a packaged one's name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fastopen.errors import InputError
+from fastopen.pages import har
+from fastopen.pages import url as urls
+from fastopen.pages.files import read_text
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.model import decode_json, parse_page
+from fastopen.resources import packaged_folder
+
+PAGE_SUFFIX = ".page.json"
+HAR_SUFFIXES = (".har", ".har.gz")
+
+
+def packaged_pages() -> dict[str, Path]:
+    """The pages that come with fastopen: name to file, in order of name."""
+    folder = packaged_folder("pages")
+    files = sorted(folder.glob(f"*{PAGE_SUFFIX}")) if folder else []
+    return {file.name.removesuffix(PAGE_SUFFIX): file for file in files}
+
+
+def load_pages(
+    paths: Iterable[Path | str], library: Sequence[Path | str] = (), *, lenient: bool = False
+) -> list[ImportedPage]:
+    """Every page that the arguments name, in their order. Raises InputError.
+
+    An argument is a file (what it is, its content says), a URL to look up, or the name of a packaged page.
+    `library` are folders in which URLs are looked up, after the folder of a list and
+    before the packaged pages.
+    """
+    return [page for path in paths for page in _load(path, library, lenient)]
+
+
+def _load(argument: Path | str, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
+    path = Path(argument)
+    if path.is_dir():
+        raise InputError("is a folder", str(argument), "give the files in it")
+    if path.exists():
+        return _load_file(path, library, lenient)
+    name = str(argument)
+    if urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name:
+        return [Library(library, lenient=lenient).find(name, name)]
+    packaged = packaged_pages()
+    if name in packaged:
+        return _load_file(packaged[name], library, lenient)
+    near = difflib.get_close_matches(name, packaged, n=1)
+    remedy = (
+        f"did you mean the packaged page {near[0]}?" if near else f"packaged pages are {', '.join(packaged)}"
+    )
+    raise InputError("no such file and no packaged page of that name", name, remedy)
+
+
+def _load_file(path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
+    text = read_text(path)
+    start = text.lstrip()[:1]
+    if start in ("{", "["):
+        data = decode_json(text, str(path))
+        if isinstance(data, dict) and "log" not in data:
+            return [ImportedPage(parse_page(data, str(path)))]
+        return har.import_har(data, str(path), lenient=lenient)
+    _reject_foreign(text, path)
+    return _load_list(text, path, library, lenient)
+
+
+def _reject_foreign(text: str, path: Path) -> None:
+    """An error of its own for what is likely to be given by mistake."""
+    kinds = {"<": "looks like HTML or XML", "WARC/": "is a WARC archive", "\x00": "is a binary file"}
+    for start, kind in kinds.items():
+        if text.lstrip().startswith(start) or (start == "\x00" and start in text):
+            raise InputError(f"{kind}, not a page", str(path), "give a HAR, a page JSON, or a list of URLs")
+
+
+def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
+    """A `.pages` list: a URL a line; blank lines and lines that begin with # do not count."""
+    shelf = Library([path.parent, *library], lenient=lenient)
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        entry = line.strip()
+        if entry and not entry.startswith("#"):
+            found.append(shelf.find(entry, f"{path}: line {number}"))
+    if not found:
+        raise InputError("lists no URL", str(path), "a list of pages has a URL a line")
+    return found
+
+
+class Library:
+    """Pages by URL, out of folders of page files and HARs; the packaged pages come last."""
+
+    def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
+        packaged = packaged_folder("pages")
+        self._folders = [Path(folder) for folder in folders] + ([packaged] if packaged else [])
+        self._lenient = lenient
+        self._known: dict[str, ImportedPage] = {}
+        self._unreadable: list[str] = []
+        self._files = self._walk()
+
+    def find(self, url: str, place: str) -> ImportedPage:
+        """The page of this URL; InputError, naming `place` and near matches, if there is none."""
+        keys = _keys(url)
+        if not keys:
+            raise InputError(f"{url!r} is not an http or https URL", place)
+        while True:
+            for key in keys:
+                if key in self._known:
+                    return self._known[key]
+            file = next(self._files, None)
+            if file is None:
+                raise self._not_found(url, keys, place)
+            self._take(file)
+
+    def _walk(self) -> Iterator[Path]:
+        seen = set()
+        for folder in self._folders:
+            if not folder.is_dir():
+                raise InputError("no such folder", str(folder), "a library is a folder of pages or HARs")
+            names = sorted(p for p in folder.iterdir() if p.is_file())
+            pages = [p for p in names if p.name.endswith(PAGE_SUFFIX)]
+            for path in pages + [p for p in names if p.name.lower().endswith(HAR_SUFFIXES)]:
+                if path.resolve() not in seen:
+                    seen.add(path.resolve())
+                    yield path
+
+    def _take(self, file: Path) -> None:
+        try:
+            pages = _load_file(file, (), self._lenient)
+        except InputError as error:
+            self._unreadable.append(str(error))
+            return
+        for imported in pages:
+            for key in _keys(imported.page.url):
+                self._known.setdefault(key, imported)
+
+    def _not_found(self, url: str, keys: Sequence[str], place: str) -> InputError:
+        known = list(self._known)
+        host = urlsplit(keys[0]).hostname or ""
+        bare = host.removeprefix("www.")
+        near = [k for k in known if (urlsplit(k).hostname or "").removeprefix("www.") == bare]
+        near += [k for k in difflib.get_close_matches(keys[0], known, n=3, cutoff=0.75) if k not in near]
+        if near:
+            remedy = f"near it are {', '.join(near[:3])}"
+        else:
+            remedy = f"put its HAR into {self._folders[0]}; known are {', '.join(known[:8])}"
+        if self._unreadable:
+            remedy += f"; could not be read: {self._unreadable[0]}"
+        return InputError(f"no page of {url} in the library", place, remedy)
+
+
+def _keys(url: str) -> list[str]:
+    """What this URL is known as: normalised, with both schemes where it names none. Empty if it is none."""
+    text = url.strip()
+    named = "://" in text
+    keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]
+    return [key.rstrip("/") for key in dict.fromkeys(keys) if key is not None]

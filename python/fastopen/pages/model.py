@@ -1,0 +1,277 @@
+"""The page and its resources, as docs/contract.md has them: validated, frozen, read and written as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from fastopen.errors import InputError
+from fastopen.pages import url as urls
+
+FORMAT: Final = "fastopen-page/1"
+MAX_RESOURCES: Final = 10_000
+# Limits that no page reaches; they keep sums over 10,000 resources inside 64 bits on both sides.
+MAX_BYTES: Final = 2**40
+MAX_US: Final = 10**12
+
+ResourceType = Literal["document", "stylesheet", "script", "image", "font", "xhr", "media", "other"]
+Phase = Literal["load", "async", "after"]
+Initiators = Literal["recorded", "inferred", "mixed", "declared"]
+Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+Microseconds = Annotated[int, Field(ge=0, le=MAX_US)]
+Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+_CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+def body_is_empty(method: str, status: int) -> bool:
+    """Whether HTTP gives this response no body at all (RFC 9110 section 6.4.1)."""
+    return method == "HEAD" or status in (204, 304)
+
+
+class Resource(BaseModel):
+    """One request and its response. Sizes in bytes as on an HTTP/1.1 wire, times in microseconds."""
+
+    model_config = _CONFIG
+
+    url: str
+    method: str = Field(default="GET", pattern=r"^[A-Z][A-Z_-]{0,31}$")
+    status: int = Field(default=200, ge=200, le=599)
+    type: ResourceType
+    mime: Line = "application/octet-stream"
+    request_header_bytes: Bytes = 400
+    request_body_bytes: Bytes = 0
+    response_header_bytes: Bytes = 300
+    body_bytes: Bytes
+    server_think_us: Microseconds = 0
+    initiator: int | None = Field(ge=0)
+    initiator_at_bytes: Bytes | None = None
+    processing_us: Microseconds = 0
+    phase: Phase = "load"
+    redirect_to: Line | None = None
+    body_offset: Bytes | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        _reject_url(value)
+        return value
+
+    @property
+    def host(self) -> str:
+        return urls.host_of(self.url)
+
+    @property
+    def wire_bytes(self) -> int:
+        """Request and response together, headers included."""
+        return (
+            self.request_header_bytes + self.request_body_bytes + self.response_header_bytes + self.body_bytes
+        )
+
+
+class Page(BaseModel):
+    """A page: its resources in an order in which every initiator stands before what it initiates."""
+
+    model_config = _CONFIG
+
+    format: Literal["fastopen-page/1"]
+    name: Annotated[Line, Field(min_length=1)]
+    url: str
+    source: Line
+    initiators: Initiators
+    # Only the container is lax (a JSON list becomes a tuple); what is in it stays strict.
+    notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
+    load_event_processing_us: Microseconds = 0
+    resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        _reject_url(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_resources(self) -> Self:
+        for index, resource in enumerate(self.resources):
+            for field, problem in _problems(self.resources, index, resource):
+                raise PydanticCustomError(
+                    "resource",
+                    "{place}: {problem}",
+                    {"place": f"resources[{index}].{field}", "problem": problem},
+                )
+        return self
+
+    def hosts(self) -> tuple[str, ...]:
+        """Host names in the order in which the page first asks them."""
+        return tuple(dict.fromkeys(r.host for r in self.resources))
+
+    def origins(self) -> tuple[tuple[str, str, int], ...]:
+        """(scheme, host, port) in the order in which the page first asks them."""
+        return tuple(dict.fromkeys(urls.origin_of(r.url) for r in self.resources))
+
+    def body_bytes(self) -> int:
+        """Bytes of all bodies, as they cross the wire."""
+        return sum(r.body_bytes for r in self.resources)
+
+    def wire_bytes(self) -> int:
+        """Bytes of all requests and responses, headers included."""
+        return sum(r.wire_bytes for r in self.resources)
+
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """For each resource the indices of those that it initiates."""
+        found: list[list[int]] = [[] for _ in self.resources]
+        for index, resource in enumerate(self.resources):
+            if resource.initiator is not None:
+                found[resource.initiator].append(index)
+        return tuple(tuple(of_one) for of_one in found)
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without `body_offset`."""
+        data = self.model_dump(mode="json", exclude={"resources": {"__all__": {"body_offset"}}})
+        canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _reject_url(value: str) -> None:
+    problem = urls.problem_of(value)
+    if problem is not None:
+        raise PydanticCustomError("page_url", "{problem}", {"problem": problem})
+
+
+def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -> Iterator[tuple[str, str]]:
+    """(field, what is wrong) where a resource contradicts itself or its initiator."""
+    if body_is_empty(resource.method, resource.status) and resource.body_bytes:
+        yield "body_bytes", f"a {resource.method} answered with {resource.status} has no body"
+    if resource.redirect_to is not None and not 300 <= resource.status < 400:
+        yield "redirect_to", f"status {resource.status} does not redirect"
+    if index == 0:
+        if resource.initiator is not None:
+            yield "initiator", "the root document has none (null)"
+        elif resource.initiator_at_bytes is not None:
+            yield "initiator_at_bytes", "the root document has no initiator"
+        elif resource.phase != "load":
+            yield "phase", "the root document is in phase load"
+        return
+    if resource.initiator is None:
+        yield "initiator", "only resources[0] may have none"
+        return
+    if resource.initiator >= index:
+        yield "initiator", f"{resource.initiator} is not before {index}"
+        return
+    parent = resources[resource.initiator]
+    if resource.initiator_at_bytes is not None and resource.initiator_at_bytes > parent.body_bytes:
+        problem = f"{resource.initiator_at_bytes} is more than its initiator's {parent.body_bytes} body bytes"
+        yield "initiator_at_bytes", problem
+    if parent.phase == "after" and resource.phase != "after":
+        yield "phase", f"{resource.phase}, but its initiator is in phase after"
+
+
+def parse_page(data: object, place: str) -> Page:
+    """Decoded JSON as a page; `place` is the file that errors name."""
+    if not isinstance(data, Mapping):
+        raise InputError(
+            "not a page: not a JSON object", place, f'a page is an object with "format": "{FORMAT}"'
+        )
+    try:
+        return Page.model_validate(data)
+    except ValidationError as error:
+        raise _as_input_error(error, place) from None
+
+
+def read_page(path: Path | str) -> Page:
+    """Reads a `*.page.json`. Raises InputError for whatever is wrong with it."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", str(path), "a page file is UTF-8 JSON") from None
+    return parse_page(decode_json(text, str(path)), str(path))
+
+
+def decode_json(text: str, place: str) -> Any:
+    """`json.loads` whose every failure is an InputError with line and column."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"{place}: line {error.lineno} column {error.colno}"
+        raise InputError(f"malformed JSON: {error.msg}", where) from None
+    except RecursionError:
+        raise InputError("malformed JSON: nested too deep", place) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise InputError(f"malformed JSON: {error}", place) from None
+
+
+def page_json(page: Page) -> str:
+    """The file form: a key a line, a resource a line, defaults left out, so that differences can be read."""
+    data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
+    lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
+    if page.notes:
+        lines.append('  "notes": [\n' + ",\n".join(f"    {_compact(note)}" for note in page.notes) + "\n  ]")
+    rows = (f"    {_compact(_sparse(resource))}" for resource in page.resources)
+    lines.append('  "resources": [\n' + ",\n".join(rows) + "\n  ]")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_page(page: Page, path: Path | str) -> None:
+    """Writes a `*.page.json`; whoever reads meanwhile sees the old file or the new one, never half of one."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page_json(page))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+_ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")
+
+
+def _sparse(resource: Resource) -> dict[str, Any]:
+    """What of a resource is written to a file: everything that differs from its default, and the sizes."""
+    full = resource.model_dump(mode="json")
+    sparse = resource.model_dump(mode="json", exclude_defaults=True)
+    return {key: full[key] for key in full if key in sparse or key in _ALWAYS_WRITTEN}
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _as_input_error(error: ValidationError, place: str) -> InputError:
+    """The first problem that pydantic found, in our words, with the place in the file."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    if first["type"] == "resource":
+        where, message = first["ctx"]["place"], first["ctx"]["problem"]
+    else:
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(
+            "."
+        )
+        message = _plain_message(first)
+    more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+    return InputError(message, f"{place}: {where}" if where else place, more)
+
+
+def _plain_message(problem: Mapping[str, Any]) -> str:
+    kind, value = problem["type"], problem.get("input")
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return "unknown key"
+    said = str(problem["msg"])
+    said = said[0].lower() + said[1:]
+    shown = repr(value) if not isinstance(value, (dict, list, tuple)) else f"a {type(value).__name__}"
+    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {said}"

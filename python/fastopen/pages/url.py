@@ -1,0 +1,109 @@
+"""What a URL of a page may look like, and how URLs out of the wild are brought into that form."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+# Everything the URL standard leaves unescaped somewhere in a path or query; `%` because it starts an escape.
+_KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
+_HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
+_TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def problem_of(url: str) -> str | None:
+    """Why `url` may not stand in a page, or None if it may."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return f"not a URL: {error}"
+    if parts.scheme not in DEFAULT_PORTS or not url.startswith(f"{parts.scheme}://"):
+        return "not an absolute http or https URL"
+    if "#" in url:
+        return "has a fragment"
+    if "@" in parts.netloc:
+        return "has a user name"
+    if port == 0:
+        return "port 0 is not a port"
+    host = _host_of_netloc(parts.netloc)
+    if parts.netloc not in (host, f"{host}:{port}"):
+        return "port is not a plain number"
+    if host != host.lower():
+        return "host is not in lower case"
+    if not _HOST.match(host):
+        return "host is not a name or address"
+    if not _TARGET.match(url[len(parts.scheme) + 3 + len(parts.netloc) :]):
+        return "path is missing or has characters that must be percent-encoded"
+    return None
+
+
+def host_of(url: str) -> str:
+    """The host of a valid page URL, without port; IPv6 addresses keep their brackets."""
+    return _host_of_netloc(urlsplit(url).netloc)
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a valid page URL: what connections are kept for."""
+    parts = urlsplit(url)
+    return parts.scheme, _host_of_netloc(parts.netloc), parts.port or DEFAULT_PORTS[parts.scheme]
+
+
+def target_of(url: str) -> str:
+    """What the request line of a valid page URL says: path and query."""
+    parts = urlsplit(url)
+    return url[len(parts.scheme) + 3 + len(parts.netloc) :] or "/"
+
+
+def cleaned(raw: str, base: str | None = None) -> str | None:
+    """`raw` as a page URL (fragment and user name dropped, host lower case, escapes added), or None if it
+    is no http or https URL. Relative ones are resolved against `base`."""
+    text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
+    try:
+        parts = urlsplit(urljoin(base, text) if base else text)
+        port = parts.port
+    except ValueError:
+        return None
+    scheme = parts.scheme.lower()
+    if scheme not in DEFAULT_PORTS:
+        return None
+    host = _ascii_host(parts)
+    if host is None or port == 0:
+        return None
+    netloc = host if port in (None, DEFAULT_PORTS[scheme]) else f"{host}:{port}"
+    path = _escaped(parts.path.replace("\\", "/")) or "/"
+    query = "?" + _escaped(parts.query) if parts.query else ""
+    url = f"{scheme}://{netloc}{path if path.startswith('/') else '/' + path}{query}"
+    return url if problem_of(url) is None else None
+
+
+def scheme_of(raw: str) -> str:
+    """The scheme of any URL, in lower case; empty where there is none."""
+    match = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):", raw)
+    return match.group(1).lower() if match else ""
+
+
+def _host_of_netloc(netloc: str) -> str:
+    host = netloc.rpartition("@")[2]
+    if host.startswith("["):
+        return host[: host.find("]") + 1]
+    return host.partition(":")[0]
+
+
+def _ascii_host(parts: SplitResult) -> str | None:
+    """The host in lower case and ASCII (international names as in DNS)."""
+    host = _host_of_netloc(parts.netloc).lower()
+    if host.isascii():
+        return host or None
+    try:
+        return host.encode("idna").decode("ascii").lower() or None
+    except UnicodeError:
+        return None
+
+
+def _escaped(text: str) -> str:
+    """Percent-encodes what may not stand in a request line; lone surrogates become U+FFFD first."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return quote(whole, safe=_KEPT)

@@ -1,0 +1,96 @@
+"""Finding pages by file, by URL and by name."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fastopen.errors import InputError
+from fastopen.pages import load_pages, packaged_pages, write_page
+from fastopen.pages.model import Page, parse_page
+
+
+def a_page(url: str, name: str = "a page") -> Page:
+    root = {"url": url, "type": "document", "body_bytes": 10, "initiator": None}
+    head = {"format": "fastopen-page/1", "name": name, "url": url, "source": "a test"}
+    return parse_page(head | {"initiators": "declared", "resources": [root]}, "p")
+
+
+def test_a_packaged_page_is_found_by_its_name() -> None:
+    (found,) = load_pages(["example"])
+    assert found.page.name == "example"
+    assert "example" in packaged_pages()
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(InputError, match=r"exampel: no such file .*did you mean the packaged page example\?"):
+        load_pages(["exampel"])
+
+
+@pytest.mark.parametrize(
+    "line", ["http://www.a.test", "www.a.test/", "HTTP://WWW.A.TEST:80/#top", "  http://www.a.test/  "]
+)
+def test_a_list_finds_its_pages_however_the_url_is_written(tmp_path: Path, line: str) -> None:
+    write_page(a_page("http://www.a.test/"), tmp_path / "a.page.json")
+    (tmp_path / "my.pages").write_text(f"# a comment\n\n{line}\n")
+    (found,) = load_pages([tmp_path / "my.pages"])
+    assert found.page.url == "http://www.a.test/"
+
+
+def test_a_list_finds_the_packaged_pages_too(tmp_path: Path) -> None:
+    (tmp_path / "my.pages").write_text("\ufeffexample.com\r\n")
+    assert load_pages([tmp_path / "my.pages"])[0].page.name == "example"
+
+
+def test_the_folder_of_the_list_goes_before_the_packaged_pages(tmp_path: Path) -> None:
+    write_page(a_page("http://example.com/", "mine"), tmp_path / "x.page.json")
+    (tmp_path / "my.pages").write_text("example.com")
+    assert load_pages([tmp_path / "my.pages"])[0].page.name == "mine"
+
+
+def test_a_url_that_is_not_there_is_named_with_line_and_near_matches(tmp_path: Path) -> None:
+    write_page(a_page("http://www.a.test/"), tmp_path / "a.page.json")
+    (tmp_path / "my.pages").write_text("http://www.a.test/\nhttp://a.test/\n")
+    with pytest.raises(InputError) as caught:
+        load_pages([tmp_path / "my.pages"])
+    assert "my.pages: line 2: no page of http://a.test/" in str(caught.value)
+    assert "http://www.a.test" in caught.value.remedy
+
+
+def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: Path) -> None:
+    (tmp_path / "broken.har").write_text('{"log": ')
+    (tmp_path / "my.pages").write_text("example.com\n")
+    assert load_pages([tmp_path / "my.pages"])[0].page.name == "example"
+    (tmp_path / "my.pages").write_text("http://b.test\n")
+    with pytest.raises(InputError, match=r"could not be read: .*broken\.har: line 1"):
+        load_pages([tmp_path / "my.pages"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"\x1f\x8b\x08nonsense", "damaged gzip"),
+        (gzip.compress(b"{}" * 999)[:-9], "damaged gzip"),
+        (b"<html>", "looks like HTML"),
+        (b"WARC/1.0\r\n", "is a WARC archive"),
+        (b"PK\x00\x01", "is a binary file"),
+        (b"# nothing\n", "lists no URL"),
+        (b"two words\n", "line 1: 'two words' is not"),
+        (b'{"log": }', "line 1 column 9: malformed JSON"),
+        (b'{"x": 1}', "format: missing"),
+    ],
+)
+def test_a_file_of_another_kind_gets_an_error_that_says_so(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "given"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_pages([file])
+    assert said in str(caught.value)
+
+
+def test_a_compressed_page_file_reads_like_a_plain_one(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(gzip.compress(packaged_pages()["example"].read_bytes()))
+    assert load_pages([tmp_path / "x"]) == load_pages(["example"])
