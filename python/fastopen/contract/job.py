@@ -1,0 +1,134 @@
+"""What is asked of the world program: one world, and the loads to run in it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fastopen.pages import Page
+
+CONTRACT: Final = 1
+RATE_MIN_BIT_PER_S: Final = 64_000
+RATE_MAX_BIT_PER_S: Final = 1_000_000_000
+LOSS_MAX: Final = 0.5
+RTT_MAX_US: Final = 60_000_000
+
+Transport = Literal["tcp", "tfo"]
+Cookies = Literal["cold", "warm"] | None
+Profile = Literal["browser", "mget"]
+Phase = Literal["load", "async", "after"]
+RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
+Bytes = Annotated[int, Field(ge=0)]
+Scale = Annotated[float, Field(ge=0, le=1000)]
+
+
+class _Part(BaseModel):
+    """A part of a job: no key that the contract does not know, no silent conversion."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class RateLimit(_Part):
+    """One direction of the access link. Null rate and null trace: no limit."""
+
+    rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
+    trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
+    queue_bytes: Annotated[int, Field(ge=1)] | None
+    loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
+
+    @model_validator(mode="after")
+    def _one_kind_of_rate(self) -> Self:
+        if self.trace_ms is not None and self.rate_bit_per_s is not None:
+            raise ValueError("a trace goes with a null rate")
+        return self
+
+
+class Network(_Part):
+    """The access link, both directions, and what single hosts lie further away."""
+
+    rtt_us: RttUs
+    down: RateLimit
+    up: RateLimit
+    host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
+    mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
+
+
+class Tcp(_Part):
+    """What both ends' TCP is set to."""
+
+    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
+    initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
+PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
+    "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
+}
+
+
+class Client(_Part):
+    """What loads the page, and how. What is not given is the profile's own."""
+
+    kind: Literal["loader"] = "loader"
+    profile: Profile = "browser"
+    connections_per_host: Annotated[int, Field(ge=1, le=256)]
+    connections_total: Annotated[int, Field(ge=1, le=4096)]
+    keep_alive: bool
+    processing_scale: Scale = 1.0
+    phases: Annotated[list[Phase], Field(min_length=1)] = ["load", "async"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_the_profile(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        given = {key: value for key, value in data.items() if value is not None}
+        return {**PROFILES.get(data.get("profile", "browser"), {}), **given}
+
+
+class Origins(_Part):
+    """How the origin servers answer."""
+
+    http: Literal["1.0", "1.1"] = "1.1"
+    keep_alive: bool = True
+    think_scale: Scale = 1.0
+    tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
+    bodies_file: str | None = None
+
+
+class Tolerance(_Part):
+    """How far off a world may be before it counts as an error, or a load as invalid."""
+
+    rtt_us: Annotated[int, Field(ge=0)] = 1000
+    rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
+    late_us: Annotated[int, Field(ge=0)] = 5000
+
+
+class LoadSpec(_Part):
+    """One load to run: its id within the job, its transport, and its cookies where that is TFO."""
+
+    id: Annotated[str, Field(min_length=1)]
+    transport: Transport
+    cookies: Cookies = None
+
+    @model_validator(mode="after")
+    def _cookies_only_with_tfo(self) -> Self:
+        if (self.transport == "tfo") != (self.cookies is not None):
+            raise ValueError("cookies is cold or warm with tfo, and null with tcp")
+        return self
+
+
+class Job(_Part):
+    """One world and the loads in it, in the order in which they run."""
+
+    contract: Literal[1] = CONTRACT
+    id: Annotated[str, Field(min_length=1)]
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    page: Page
+    network: Network
+    tcp: Tcp = Field(default_factory=Tcp)
+    client: Client = Field(default_factory=lambda: Client.model_validate({}))
+    origins: Origins = Field(default_factory=Origins)
+    loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
+    tolerance: Tolerance = Field(default_factory=Tolerance)
+    load_timeout_us: Annotated[int, Field(ge=1)] = 120_000_000

@@ -1,0 +1,227 @@
+"""What the world program answers: one record a line, told apart by `type`.
+
+Keys that this reader does not know are skipped, since a newer program of the same contract may add some;
+keys that it needs are checked strictly.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from fastopen.contract.job import CONTRACT, Cookies, Transport
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class MeasuredRtt(_Part):
+    """RTT in microseconds: asked, expected (asked plus the probe's own serialisation), measured."""
+
+    asked: int
+    expected: int
+    median: int
+    samples: int
+
+
+class MeasuredRate(_Part):
+    """Rate in bit/s; null asked: no limit; null median: not measured."""
+
+    asked: int | None
+    median: int | None
+
+
+class Measured(_Part):
+    """What the network of this world turned out to be."""
+
+    rtt_us: MeasuredRtt
+    down_bit_per_s: MeasuredRate
+    up_bit_per_s: MeasuredRate
+
+
+class Sysctls(_Part):
+    """Settings of both namespaces as they were read back."""
+
+    client: dict[str, str]
+    origins: dict[str, str]
+
+
+class Route(_Part):
+    """What the routes ask of the kernel's TCP."""
+
+    congestion_control: str
+    initial_window_segments: int
+
+
+class Routes(_Part):
+    """Routes of both namespaces."""
+
+    client: Route
+    origins: Route
+
+
+class WorldRecord(_Part):
+    """The world as it was built and measured, before its loads."""
+
+    type: Literal["world"]
+    job: str
+    contract: int
+    engine: Literal["host", "virtual"]
+    kernel: str
+    program: str
+    hosts: dict[str, str]
+    sysctls: Sysctls
+    routes: Routes
+    measured: Measured
+    setup_us: int
+
+
+class Invalid(_Part):
+    """Why a load does not count: one of the contract's kinds, and words for a person."""
+
+    kind: str
+    detail: str
+
+
+class Request(_Part):
+    """One request of a load; times in nanoseconds since the start of the load, null where not reached."""
+
+    resource: int
+    connection: int | None
+    queued_ns: int
+    connect_start_ns: int | None
+    connected_ns: int | None
+    sent_ns: int | None
+    first_byte_ns: int | None
+    end_ns: int | None
+    status: int | None
+    header_bytes: int
+    body_bytes: int
+    error: str | None
+
+
+class Evidence(_Part):
+    """What TCP_INFO said of one end of a connection."""
+
+    syn_data_acked: bool
+    options: int
+    fastopen_client_fail: int
+    rtt_us: int
+    min_rtt_us: int
+    bytes_sent: int
+    bytes_received: int
+    segments_out: int
+    segments_in: int
+    retransmits: int
+
+
+class Connection(_Part):
+    """One connection of a load, with the evidence of both ends."""
+
+    id: int
+    host: str
+    port: int
+    client_port: int
+    opened_ns: int
+    connected_ns: int | None
+    handshake_us: int | None
+    requests: int
+    client: Evidence | None
+    origin: Evidence | None
+
+    @property
+    def carried_syn_data(self) -> bool:
+        """Whether either end's kernel saw data in the SYN acknowledged."""
+        return any(end is not None and end.syn_data_acked for end in (self.client, self.origin))
+
+
+class Counters(_Part):
+    """How much the kernel's counters grew during the load, by name."""
+
+    client: dict[str, int]
+    origins: dict[str, int]
+
+
+class LinkUse(_Part):
+    """What one direction of the link did during the load."""
+
+    packets: int
+    bytes: int
+    dropped_queue: int
+    dropped_loss: int
+    queue_bytes_max: int
+    late_us_p50: int
+    late_us_p99: int
+    late_us_max: int
+
+
+class Link(_Part):
+    """Both directions."""
+
+    down: LinkUse
+    up: LinkUse
+
+
+class LoadRecord(_Part):
+    """One load, whole: its page load time and everything that proves how it went."""
+
+    type: Literal["load"]
+    job: str
+    id: str
+    transport: Transport
+    cookies: Cookies
+    valid: bool
+    invalid: list[Invalid]
+    plt_ns: int | None
+    started_unix_ms: int
+    client_address: str
+    cookies_before: int
+    requests: list[Request]
+    connections: list[Connection]
+    counters: Counters
+    link: Link | None
+
+    @property
+    def syn_data_connections(self) -> int:
+        """How many connections carried data in their SYN."""
+        return sum(connection.carried_syn_data for connection in self.connections)
+
+
+class EndRecord(_Part):
+    """The job is done and its world is gone."""
+
+    type: Literal["end"]
+    job: str
+    loads: int
+    teardown_us: int
+
+
+class ErrorRecord(_Part):
+    """Something could not be done, and whose fault that is. The job is over."""
+
+    type: Literal["error"]
+    job: str | None
+    fault: Literal["input", "machine", "world", "internal"]
+    message: str
+    remedy: str = ""
+
+
+Record = WorldRecord | LoadRecord | EndRecord | ErrorRecord
+_ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
+
+
+class RecordError(ValueError):
+    """A line that the contract does not allow; the text says why."""
+
+
+def parse_record(line: bytes | str) -> Record:
+    """One line of the program's output. Raises RecordError."""
+    try:
+        record = _ADAPTER.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RecordError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+    if isinstance(record, WorldRecord) and record.contract != CONTRACT:
+        raise RecordError(f"the program speaks contract {record.contract}, this is contract {CONTRACT}")
+    return record

@@ -1,0 +1,124 @@
+"""Quantities with units, as people write them: `20ms`, `4mbit`, `96kB`, `1%`."""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+_NUMBER: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([^\s0-9.].*?)?\s*", re.ASCII | re.DOTALL)
+_DURATIONS_US: Final = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000}
+_RATES_BIT_PER_S: Final = {"bit": 1, "kbit": 1_000, "mbit": 1_000_000, "gbit": 1_000_000_000}
+_SIZES_BYTES: Final = {
+    "B": 1,
+    "kB": 1_000,
+    "KB": 1_000,
+    "MB": 1_000_000,
+    "GB": 1_000_000_000,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+NO_LIMIT: Final = ("none", "unlimited")
+
+
+class UnitError(ValueError):
+    """A quantity that cannot be read; the text says what was wrong and what is accepted."""
+
+
+def parse_duration_us(text: str) -> int:
+    """`20ms`, `1s`, `0.5ms`, `250us` in microseconds."""
+    return _parse(text, _DURATIONS_US, "a time", "20ms, 0.5ms, 1s", "microsecond")
+
+
+def parse_rate_bit_per_s(text: str) -> int | None:
+    """`4mbit`, `256kbit`, `1gbit`, also `4 Mbit/s`, in bit/s; None for `none` (no limit)."""
+    if text.strip().lower() in NO_LIMIT:
+        return None
+    lowered = text.strip().lower()
+    if lowered.endswith("bps"):
+        # tc(8) reads mbps as megabytes a second, nearly everybody else as megabits.
+        raise UnitError(
+            f"{text!r}: bps is read as bytes by some and as bits by others; write 4mbit or 256kbit"
+        )
+    return _parse(
+        lowered.removesuffix("/s"), _RATES_BIT_PER_S, "a rate", "4mbit, 256kbit, 1gbit, none", "bit/s", text
+    )
+
+
+def parse_size_bytes(text: str) -> int | None:
+    """`96kB`, `150000`, `64KiB` in bytes; None for `none` (no limit)."""
+    if text.strip().lower() in NO_LIMIT:
+        return None
+    if text.strip().isdecimal():
+        text = text.strip() + "B"
+    return _parse(text, _SIZES_BYTES, "a size", "96kB, 64KiB, 150000, none", "byte")
+
+
+def parse_fraction(text: str) -> float:
+    """`1%`, `0.1%` as a fraction of one."""
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2] not in ("%", None):
+        raise UnitError(f"{text!r} is not a share; accepted: 1%, 0.1%, 0%")
+    value = Decimal(match[1])
+    if match[2] is None and value != 0:
+        raise UnitError(f"{text!r} has no unit; accepted: 1%, 0.1%, 0%")
+    if value > 100:
+        raise UnitError(f"{text!r} is more than 100%")
+    return float(value / 100)
+
+
+def _parse(
+    text: str, units: Mapping[str, int], what: str, examples: str, base: str, shown: str | None = None
+) -> int:
+    shown = text if shown is None else shown
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise UnitError(f"{shown!r} is not {what}; accepted: {examples}")
+    number, unit = match[1], match[2]
+    if unit is None:
+        if Decimal(number) == 0:
+            return 0
+        raise UnitError(f"{shown!r} has no unit; accepted: {examples}")
+    if unit not in units:
+        raise UnitError(f"{shown!r}: unknown unit {unit!r} for {what}; accepted: {examples}")
+    try:
+        value = Decimal(number) * units[unit]
+    except InvalidOperation:
+        raise UnitError(f"{shown!r} is not {what}; accepted: {examples}") from None
+    if value != value.to_integral_value():
+        raise UnitError(f"{shown!r} is finer than one {base}")
+    if value >= 2**63:
+        raise UnitError(f"{shown!r} is too large")
+    return int(value)
+
+
+def format_duration_us(microseconds: int) -> str:
+    """The shortest text that parses to the same: `20ms`, `1s`, `0.5ms`."""
+    for unit in ("s", "ms"):
+        if microseconds and microseconds % _DURATIONS_US[unit] == 0:
+            return f"{microseconds // _DURATIONS_US[unit]}{unit}"
+    return f"{_plain(Decimal(microseconds) / 1000)}ms"
+
+
+def format_rate(bit_per_s: int | None) -> str:
+    """For people: `4 Mbit/s`, `256 kbit/s`, `no limit`."""
+    if bit_per_s is None:
+        return "no limit"
+    for unit, factor in (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3)):
+        if bit_per_s >= factor:
+            return f"{_plain(Decimal(bit_per_s) / factor)} {unit}"
+    return f"{bit_per_s} bit/s"
+
+
+def format_bytes(size: int | None) -> str:
+    """For people: `96 kB`, `no limit`."""
+    if size is None:
+        return "no limit"
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{_plain(Decimal(size) / factor)} {unit}"
+    return f"{size} B"
+
+
+def _plain(value: Decimal) -> str:
+    return f"{value.normalize():f}"

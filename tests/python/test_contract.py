@@ -1,0 +1,118 @@
+"""The Python half of the contract against the golden files that the Rust half reads as well."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fastopen.contract import Job, LoadRecord, parse_record
+from fastopen.contract.records import RecordError
+
+GOLDEN = Path(__file__).parents[1] / "contract"
+
+
+def golden(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+def job_with(path: str, value: Any) -> str:
+    """The golden job with one value replaced; `path` is dotted."""
+    data = golden("job")
+    *parents, last = path.split(".")
+    place = data
+    for part in parents:
+        place = place[int(part)] if part.isdecimal() else place[part]
+    place[last] = value
+    return json.dumps(data)
+
+
+def test_the_golden_job_is_read_and_written_back_with_every_key() -> None:
+    job = Job.model_validate_json(json.dumps(golden("job")))
+    written = job.model_dump(mode="json")
+    for given, back in zip(golden("job")["page"]["resources"], written["page"]["resources"], strict=True):
+        assert given.items() <= back.items()
+    written["page"]["resources"] = golden("job")["page"]["resources"]
+    assert written == golden("job")
+
+
+def test_a_minimal_job_gets_the_contracts_defaults() -> None:
+    job = Job.model_validate_json(json.dumps(golden("job-minimal")))
+    assert (job.client.profile, job.client.connections_per_host, job.client.keep_alive) == (
+        "browser",
+        6,
+        True,
+    )
+    assert (job.tcp.congestion_control, job.tcp.initial_window_segments) == ("cubic", 10)
+    assert (job.tolerance.rtt_us, job.load_timeout_us) == (1000, 120_000_000)
+
+
+def test_the_profile_mget_brings_its_own_defaults() -> None:
+    client = Job.model_validate_json(job_with("client", {"profile": "mget"})).client
+    assert (client.connections_per_host, client.connections_total, client.keep_alive) == (5, 5, False)
+
+
+@pytest.mark.parametrize("name", ["world", "load", "end", "error"])
+def test_golden_records_are_read_whole(name: str) -> None:
+    record = parse_record(json.dumps(golden(name)))
+    assert record.model_dump(mode="json") == golden(name)
+
+
+def test_a_connection_carried_syn_data_when_either_end_says_so() -> None:
+    record = parse_record(json.dumps(golden("load")))
+    assert isinstance(record, LoadRecord)
+    assert (record.syn_data_connections, len(record.connections)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("contract", 2),
+        ("seed", 2**63),
+        ("seed", -1),
+        ("extra", 1),
+        ("network.rtt_us", 20.5),
+        ("network.down.rate_bit_per_s", 63_999),
+        ("network.down.rate_bit_per_s", 1_000_000_001),
+        ("network.up.rate_bit_per_s", 4_000_000),  # it has a trace already
+        ("network.up.loss", 0.51),
+        ("network.up.trace_ms", []),
+        ("loads", []),
+        ("loads.0.cookies", "warm"),
+        ("loads.1.cookies", None),
+        ("client.profile", "firefox"),
+        ("client.keep_alive", "yes"),
+    ],
+)
+def test_a_job_that_the_contract_does_not_allow_is_refused(path: str, value: Any) -> None:
+    with pytest.raises(ValidationError):
+        Job.model_validate_json(job_with(path, value))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "rubbish",
+        "[]",
+        "{}",
+        '{"type":"unknown"}',
+        '{"type":"end","job":"a"}',
+        '{"type":"end","job":1}',
+        "\xff",
+    ],
+)
+def test_rubbish_is_not_a_record(line: str) -> None:
+    with pytest.raises(RecordError):
+        parse_record(line)
+
+
+def test_a_world_of_another_contract_is_refused_by_name() -> None:
+    with pytest.raises(RecordError, match="contract 7"):
+        parse_record(json.dumps({**golden("world"), "contract": 7}))
+
+
+def test_a_key_that_a_newer_program_adds_is_skipped() -> None:
+    record = parse_record(json.dumps({**golden("end"), "added_later": 1}))
+    assert record.model_dump(mode="json") == golden("end")
