@@ -25,3 +25,18 @@ def one_line(text: str, limit: int = 500) -> str:
     """`text` without line breaks or other control characters, cut to `limit` characters."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+class MachineError(Exception):
+    """This machine cannot do what was asked. The command line prints it and exits with 3.
+
+    `message` says what is missing, `remedy` how to get it (empty where nothing helps).
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.message = one_line(message)
+        self.remedy = one_line(remedy)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.remedy})" if self.remedy else self.message

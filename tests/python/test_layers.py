@@ -6,7 +6,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
-    {"errors", "resources", "units", "_version"},
+    {"errors", "resources", "units"},
+    {"validation"},
     {"pages"},
     {"contract"},
     {"experiments"},

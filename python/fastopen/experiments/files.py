@@ -1,0 +1,56 @@
+"""Experiments as TOML files: the packaged ones by name, others by path."""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from fastopen.errors import InputError
+from fastopen.experiments.model import Experiment
+from fastopen.experiments.spec import ExperimentSpec
+from fastopen.resources import packaged_folder
+from fastopen.validation import input_error
+
+SUFFIX: Final = ".toml"
+
+
+def packaged_experiments() -> dict[str, Path]:
+    """The experiments that come with fastopen: name to file, in order of name."""
+    folder = packaged_folder("experiments")
+    files = sorted(folder.glob(f"*{SUFFIX}")) if folder else []
+    return {file.stem: file for file in files}
+
+
+def load_experiment(name_or_path: str) -> Experiment:
+    """A packaged experiment by name, or any by the path of its file. Raises InputError."""
+    packaged = packaged_experiments()
+    if name_or_path in packaged:
+        return read_experiment(packaged[name_or_path])
+    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+        return read_experiment(Path(name_or_path))
+    near = difflib.get_close_matches(name_or_path, packaged, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"there are: {', '.join(packaged) or 'none'}"
+    raise InputError(f"no experiment is called {name_or_path!r}", "", remedy)
+
+
+def read_experiment(path: Path) -> Experiment:
+    """The experiment in a TOML file. Raises InputError naming file and key."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", str(path), "TOML is UTF-8 text") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"malformed TOML: {error}", str(path)) from None
+    try:
+        experiment = ExperimentSpec.model_validate(data).experiment(path.parent)
+    except ValidationError as error:
+        raise input_error(error, str(path)) from None
+    if path.stem != experiment.name:
+        raise InputError(
+            f"{experiment.name!r} is not the name of the file", f"{path}: name", f"call it {path.stem}"
+        )
+    return experiment

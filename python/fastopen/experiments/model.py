@@ -1,0 +1,76 @@
+"""An experiment in base units: what the command line and TOML files become, and what a run keeps."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fastopen.contract import Client, LoadSpec, Network, Origins, Tcp, Tolerance
+from fastopen.contract.job import Cookies, Transport
+
+# 64 full-size packets at least, and what a faster link sends in 100 ms.
+QUEUE_MIN_BYTES: Final = 96_000
+QUEUE_TIME_MS: Final = 100
+REPEATS_MAX: Final = 10_000
+
+ArmName = Literal["off", "cold", "warm"]
+
+
+class Arm(BaseModel):
+    """One side of the comparison: a transport and, with TFO, what cookies the client starts with."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: ArmName
+    transport: Transport
+    cookies: Cookies
+
+    def load(self) -> LoadSpec:
+        """This arm as a load of a job."""
+        identity = self.transport if self.cookies is None else f"{self.transport}-{self.cookies}"
+        return LoadSpec(id=identity, transport=self.transport, cookies=self.cookies)
+
+
+ARMS: Final[dict[ArmName, Arm]] = {
+    "off": Arm(name="off", transport="tcp", cookies=None),
+    "cold": Arm(name="cold", transport="tfo", cookies="cold"),
+    "warm": Arm(name="warm", transport="tfo", cookies="warm"),
+}
+
+
+class PublishedTable(BaseModel):
+    """Which rows of published.csv the experiment is held against."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    experiment: str
+    """The `experiment` of the rows."""
+    pages: dict[str, str]
+    """Name of our page to name of the page in the rows."""
+
+
+class Experiment(BaseModel):
+    """Pages x networks x transports, loaded `repeats` times; times in microseconds, sizes in bytes."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    name: str
+    title: str = ""
+    source: str = ""
+    notes: list[str] = Field(default_factory=list)
+    pages: Annotated[list[str], Field(min_length=1)]
+    networks: Annotated[list[Network], Field(min_length=1)]
+    arms: Annotated[list[ArmName], Field(min_length=1)] = ["off", "cold", "warm"]
+    tcp: Tcp = Field(default_factory=Tcp)
+    client: Client = Field(default_factory=lambda: Client.model_validate({}))
+    origins: Origins = Field(default_factory=Origins)
+    tolerance: Tolerance = Field(default_factory=Tolerance)
+    repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    published: PublishedTable | None = None
+
+
+def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
+    """What the queue of a link holds where nobody says: no limit where the rate has none."""
+    if rate_bit_per_s is None:
+        return None
+    return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

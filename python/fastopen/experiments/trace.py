@@ -1,0 +1,39 @@
+"""Rate traces in Mahimahi's format: a line is a millisecond at which one 1500-byte packet may leave."""
+
+from pathlib import Path
+from typing import Final
+
+from fastopen.errors import InputError
+
+PACKET_BYTES: Final = 1500
+MAX_LINES: Final = 10_000_000
+MAX_MS: Final = 10**9
+
+
+def read_trace(path: Path | str) -> list[int]:
+    """The milliseconds of a trace file, in order. Raises InputError naming file and line."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="ascii")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("not a trace: not text", str(path), "one number (of milliseconds) a line") from None
+    times: list[int] = []
+    for number, line in enumerate(text.splitlines()[: MAX_LINES + 1], start=1):
+        place = f"{path}: line {number}"
+        if not line.strip().isdecimal() or len(line) > 20:
+            raise InputError(f"{line.strip()[:40]!r} is not a number of milliseconds", place)
+        times.append(int(line))
+        if len(times) > 1 and times[-1] < times[-2]:
+            raise InputError(f"{times[-1]} comes after {times[-2]}", place, "times never go back")
+    if not times or times[-1] == 0:
+        raise InputError("the trace has no time in it", str(path), "the last line must be more than 0")
+    if len(times) > MAX_LINES or times[-1] > MAX_MS:
+        raise InputError("the trace is too long", str(path))
+    return times
+
+
+def mean_rate_bit_per_s(trace_ms: list[int]) -> int:
+    """Mean rate of a trace that is repeated for ever."""
+    return len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]

@@ -1,0 +1,32 @@
+"""What pydantic found wrong, as one InputError in our words that names the place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from fastopen.errors import InputError
+
+
+def input_error(error: ValidationError, place: str) -> InputError:
+    """The first problem of `error`; `place` is the file or option that it is in."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    where = "".join(parts).lstrip(".")
+    more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+    joined = ": ".join(part for part in (place, where) if part)
+    return InputError(_plain(first), joined, more)
+
+
+def _plain(problem: Mapping[str, Any]) -> str:
+    kind, value = problem["type"], problem.get("input")
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return "unknown key"
+    said = str(problem["msg"])
+    if kind == "value_error":
+        return said.removeprefix("Value error, ")
+    shown = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
+    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {said[0].lower()}{said[1:]}"

@@ -1,0 +1,186 @@
+"""Experiments from TOML: what is read, and how what cannot be used is refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fastopen.errors import InputError
+from fastopen.experiments import (
+    default_queue_bytes,
+    load_experiment,
+    packaged_experiments,
+    published_cells,
+    read_experiment,
+    read_trace,
+)
+
+SMALL = """
+format = "fastopen-experiment/1"
+name = "small"
+pages = ["example"]
+seed = 1
+[network]
+rtt = ["20ms"]
+down = "4mbit"
+up = "256kbit"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "small.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_small_experiment_gets_explicit_defaults(tmp_path: Path) -> None:
+    experiment = read_experiment(write(tmp_path, SMALL))
+    (network,) = experiment.networks
+    assert (network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s) == (
+        20_000,
+        4_000_000,
+        256_000,
+    )
+    assert (network.down.queue_bytes, network.up.queue_bytes) == (96_000, 96_000)
+    assert experiment.arms == ["off", "cold", "warm"]
+    assert (experiment.repeats, experiment.client.profile, experiment.client.keep_alive) == (
+        10,
+        "browser",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "queue"), [(None, None), (256_000, 96_000), (7_680_000, 96_000), (100_000_000, 1_250_000)]
+)
+def test_the_default_queue_is_64_packets_or_100_ms(rate: int | None, queue: int | None) -> None:
+    assert default_queue_bytes(rate) == queue
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"20ms"', '"20"', r"network\.rtt\[0\]: '20' has no unit; accepted: 20ms"),
+        ('"20ms"', "20", r"network\.rtt\[0\]: 20 has no unit"),
+        ('"20ms"', '"20mbit"', r"network\.rtt\[0\]: .*unknown unit 'mbit'"),
+        ('"20ms"', '"61s"', r"network\.rtt\[0\]"),
+        ('"4mbit"', '"4ms"', r"network\.down: .*accepted: 4mbit"),
+        ('"4mbit"', '"1kbit"', r"network\.down: .*64000"),
+        ('"4mbit"', '"2gbit"', r"network\.down: .*1000000000"),
+        ('"256kbit"', '"256kbit"\nloss = "60%"', r"network\.loss: "),
+        ('"256kbit"', '"256kbit"\nloss = 0.01', r"network\.loss: 0\.01 has no unit"),
+        ('"256kbit"', '"256kbit"\nqueue = "many"', r"network\.queue"),
+        ('"256kbit"', '"256kbit"\nspeed = 1', r"network\.speed: unknown key"),
+        ('"256kbit"', '"256kbit"\nup_trace = "x"', r"network: up and up_trace exclude each other"),
+        ("seed = 1", "", r"seed: missing"),
+        ("seed = 1", "seed = -1", r"seed: "),
+        ("seed = 1", "seed = 1\nrepeats = 0", r"repeats: "),
+        ("seed = 1", "seed = 1.5", r"seed: "),
+        ("seed = 1", "seed = 1\ntransports = ['hot']", r"transports\[0\]"),
+        ("seed = 1", "seed = ", r"malformed TOML: .*line 5"),
+        ('"small"', '"other"', r"name: 'other' is not the name of the file"),
+        ('["example"]', "[]", r"pages: "),
+        ("experiment/1", "experiment/2", r"format: "),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in SMALL
+    path = write(tmp_path, SMALL.replace(old, new))
+    with pytest.raises(InputError, match=rf"^{path}.*{said}"):
+        read_experiment(path)
+
+
+def test_a_missing_file_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        load_experiment(str(tmp_path / "none.toml"))
+    with pytest.raises(InputError, match="did you mean radhakrishnan2011"):
+        load_experiment("radakrishnan2011")
+
+
+@pytest.mark.parametrize("name", packaged_experiments())
+def test_every_packaged_experiment_is_read(name: str) -> None:
+    assert load_experiment(name).name == name
+
+
+def test_every_cell_of_the_paper_stands_beside_one_of_ours() -> None:
+    experiment = load_experiment("radhakrishnan2011")
+    cells = published_cells(experiment)
+    assert set(cells) == {(page, network) for page in experiment.pages for network in range(3)}
+    wikipedia = cells["wikipedia-tcp", 2]
+    assert (wikipedia.plt_off, wikipedia.plt_tfo, wikipedia.improvement_percent_as_printed) == (
+        5.15,
+        3.03,
+        41,
+    )
+
+
+@given(st.binary(max_size=200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_bytes_are_read_or_refused_with_an_input_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "fuzz.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        read_experiment(path)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-10, 2**70) | st.floats() | st.text(max_size=8) | st.just("20ms"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abrtx_", max_size=4), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+_KEYS = [
+    "format",
+    "name",
+    "pages",
+    "seed",
+    "repeats",
+    "transports",
+    "network",
+    "client",
+    "tcp",
+    "published",
+    "x",
+]
+
+
+@given(
+    st.dictionaries(st.sampled_from(_KEYS), _VALUES),
+    st.dictionaries(st.sampled_from(["rtt", "down"]), _VALUES),
+)
+def test_any_values_are_read_or_refused_with_a_validation_error(
+    top: dict[str, object], network: dict[str, object]
+) -> None:
+    from pydantic import ValidationError
+
+    from fastopen.experiments.spec import ExperimentSpec
+
+    with pytest.raises(ValidationError):
+        ExperimentSpec.model_validate({**top, "format": "none", "network": {**network}})
+
+
+def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path: Path) -> None:
+    (tmp_path / "link.trace").write_text("0\n1\n1\n10\n")
+    assert read_trace(tmp_path / "link.trace") == [0, 1, 1, 10]
+    text = SMALL.replace('down = "4mbit"', 'down_trace = "link.trace"')
+    down = read_experiment(write(tmp_path, text)).networks[0].down
+    assert (down.rate_bit_per_s, down.trace_ms, down.queue_bytes) == (None, [0, 1, 1, 10], 96_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1\n0\n", "line 2"),
+        ("x\n", "line 1"),
+        ("", "no time"),
+        ("0\n0\n", "no time"),
+        ("1.5\n", "line 1"),
+        ("é", "text"),
+    ],
+)
+def test_a_trace_that_cannot_be_used_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "link.trace").write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_trace(tmp_path / "link.trace")
