@@ -1,0 +1,97 @@
+//! Random loss: each packet's fate is drawn from a generator of its own, seeded.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::ConfigError;
+
+/// The share of packets that are lost at random, 0 to [`Loss::MAX_RATIO`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Loss(f64);
+
+impl Loss {
+    /// Nothing is lost.
+    pub const NONE: Self = Self(0.0);
+    /// The largest ratio that may be asked for.
+    pub const MAX_RATIO: f64 = 0.5;
+
+    /// # Errors
+    /// [`ConfigError::Loss`] when `ratio` is not a number within 0 and [`Loss::MAX_RATIO`].
+    pub fn new(ratio: f64) -> Result<Self, ConfigError> {
+        if (0.0..=Self::MAX_RATIO).contains(&ratio) {
+            Ok(Self(ratio))
+        } else {
+            Err(ConfigError::Loss { ratio })
+        }
+    }
+
+    /// The ratio, 0 to [`Loss::MAX_RATIO`].
+    pub fn ratio(self) -> f64 {
+        self.0
+    }
+}
+
+/// Draws the fate of one packet after the other.
+///
+/// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
+/// (<https://prng.di.unimi.it/>). One draw is made for each packet, so that two ratios under one seed lose
+/// nested sets of packets.
+#[derive(Debug)]
+pub(crate) struct LossProcess {
+    generator: Xoshiro256PlusPlus,
+    /// A packet is lost when its 64-bit draw is below this.
+    threshold: u64,
+}
+
+impl LossProcess {
+    pub(crate) fn new(loss: Loss, seed: u64) -> Self {
+        const DRAWS: f64 = 18_446_744_073_709_551_616.0; // 2^64
+        Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed), threshold: (loss.0 * DRAWS) as u64 }
+    }
+
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        self.generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+    }
+
+    pub(crate) fn loses_next(&mut self) -> bool {
+        self.threshold > 0 && self.generator.next_u64() < self.threshold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(ratio: f64, seed: u64, packets: usize) -> Vec<usize> {
+        let mut process = LossProcess::new(Loss::new(ratio).unwrap(), seed);
+        (0..packets).filter(|_| process.loses_next()).collect()
+    }
+
+    #[test]
+    fn a_ratio_outside_its_bounds_or_not_a_number_is_refused() {
+        for ratio in [-0.001, 0.500_001, 1.0, f64::NAN, f64::INFINITY] {
+            assert!(Loss::new(ratio).is_err(), "{ratio}");
+        }
+        assert_eq!(Loss::new(0.7).unwrap_err().to_string(), "loss of 0.7 is not within 0 and 0.5");
+    }
+
+    #[test]
+    fn the_packets_that_a_seed_loses_never_change_between_versions() {
+        assert_eq!(lost(0.05, 42, 100), [44, 69, 76, 84]);
+    }
+
+    #[test]
+    fn a_higher_ratio_loses_the_same_packets_and_more() {
+        let few = lost(0.01, 7, 10_000);
+        let many = lost(0.05, 7, 10_000);
+        assert!(!few.is_empty());
+        assert!(few.iter().all(|packet| many.contains(packet)));
+    }
+
+    #[test]
+    fn the_bounds_of_the_ratio_lose_nothing_and_half() {
+        assert!(lost(0.0, 3, 10_000).is_empty());
+        let half = lost(0.5, 3, 100_000).len();
+        assert!((49_000..=51_000).contains(&half), "{half}");
+    }
+}

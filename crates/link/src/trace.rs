@@ -1,0 +1,188 @@
+//! Mahimahi's traces: recorded times at which a packet may leave, repeated for ever.
+//!
+//! The meaning is that of `src/frontend/link_queue.cc` in ravinet/mahimahi. Each opportunity carries
+//! [`OPPORTUNITY_BYTES`]. It serves what was offered before its moment: packets in order, several small ones if
+//! they fit, and the beginning of one that does not; the rest of that one takes the next opportunity. What an
+//! opportunity does not need is lost, and so is an opportunity that nobody waits for. The last time of the list
+//! is also the period, so an opportunity at 0 falls together with the last of the period before.
+
+use crate::Nanos;
+use crate::serialiser::Slot;
+
+/// Bytes that one opportunity carries: an IP packet of the usual MTU. (Mahimahi's 1504 are the same packet and
+/// the four bytes that its TUN device puts before it.)
+pub const OPPORTUNITY_BYTES: u32 = 1500;
+
+const NANOS_PER_MS: Nanos = 1_000_000;
+
+/// A list of delivery opportunities, in order, which repeats with the last of them as its period.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// Never empty, never decreasing, the last one not 0.
+    times: Vec<Nanos>,
+}
+
+impl Trace {
+    /// The latest time that a trace may hold: a day, in milliseconds.
+    pub const MAX_MS: u64 = 24 * 60 * 60 * 1000;
+
+    /// A trace from times in milliseconds after its start.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the list is empty, decreases, ends at 0, or goes beyond [`Trace::MAX_MS`].
+    pub fn from_millis(times_ms: &[u64]) -> Result<Self, TraceError> {
+        let last = *times_ms.last().ok_or(TraceError::Empty)?;
+        if let Some(at) = times_ms.windows(2).position(|pair| pair[1] < pair[0]) {
+            return Err(TraceError::Decreases {
+                entry: at + 2,
+                ms: times_ms[at + 1],
+                before_ms: times_ms[at],
+            });
+        }
+        if last == 0 {
+            return Err(TraceError::ZeroPeriod);
+        }
+        if last > Self::MAX_MS {
+            return Err(TraceError::TooLong { ms: last });
+        }
+        Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() })
+    }
+
+    /// A trace from the text of a trace file: one time in milliseconds a line. Blanks around a number are allowed,
+    /// empty lines are not.
+    ///
+    /// # Errors
+    /// [`TraceError::NotANumber`] for a line that is none; else as [`Trace::from_millis`].
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let times_ms = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| {
+                let line_number = index + 1;
+                line.trim().parse().map_err(|_| TraceError::NotANumber {
+                    line: line_number,
+                    text: line.chars().take(40).collect(),
+                })
+            })
+            .collect::<Result<Vec<u64>, _>>()?;
+        Self::from_millis(&times_ms)
+    }
+
+    /// After how long the trace repeats.
+    pub fn period(&self) -> Nanos {
+        self.times[self.times.len() - 1]
+    }
+}
+
+/// Why a trace is refused. Entries and lines are counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// No time at all.
+    #[error("trace has no entries")]
+    Empty,
+    /// A line of the text is not a whole number.
+    #[error("trace line {line}: `{text}` is not a whole number of milliseconds")]
+    NotANumber {
+        /// The line.
+        line: usize,
+        /// How the line begins.
+        text: String,
+    },
+    /// A time is smaller than the one before it.
+    #[error("trace entry {entry}: {ms} ms is before the {before_ms} ms of the entry before it")]
+    Decreases {
+        /// The entry.
+        entry: usize,
+        /// Its time.
+        ms: u64,
+        /// The time of the entry before it.
+        before_ms: u64,
+    },
+    /// The last time, which is the period, is 0.
+    #[error("trace ends at 0 ms, but its last entry is the period after which it repeats")]
+    ZeroPeriod,
+    /// The last time is beyond [`Trace::MAX_MS`].
+    #[error("trace ends at {ms} ms, later than the {max} ms of a day", max = Trace::MAX_MS)]
+    TooLong {
+        /// The last time.
+        ms: u64,
+    },
+}
+
+/// A trace in use: which opportunity is open, and which comes next.
+#[derive(Debug)]
+pub(crate) struct Opportunities {
+    trace: Trace,
+    /// The opportunity that the last packet ended in, and the bytes of it that are still free.
+    open_at: Nanos,
+    open_bytes: u32,
+    /// The opportunity after it: the start of its period, and its index in the trace.
+    period_start: Nanos,
+    next: usize,
+}
+
+impl Opportunities {
+    /// The trace starts at time 0.
+    pub(crate) fn new(trace: Trace) -> Self {
+        Self { trace, open_at: 0, open_bytes: 0, period_start: 0, next: 0 }
+    }
+
+    /// Forgets every packet and starts the trace anew at `now`.
+    pub(crate) fn restart(&mut self, now: Nanos) {
+        (self.open_at, self.open_bytes) = (now, 0);
+        (self.period_start, self.next) = (now, 0);
+    }
+
+    /// Gives back the opportunities after `now` that packets have reserved.
+    pub(crate) fn forget(&mut self, now: Nanos) {
+        let periods_back = self.period_start.saturating_sub(now).div_ceil(self.trace.period());
+        self.period_start -= periods_back * self.trace.period();
+        (self.open_at, self.open_bytes, self.next) = (now, 0, 0);
+    }
+
+    pub(crate) fn take(&mut self, now: Nanos, bytes: u32) -> Slot {
+        if self.open_at <= now {
+            self.open_bytes = 0;
+            self.skip_past(now);
+        }
+        if self.open_bytes == 0 {
+            self.open_next();
+        }
+        let begins = self.open_at;
+        let mut unsent = bytes;
+        while unsent > self.open_bytes {
+            unsent -= self.open_bytes;
+            self.open_next();
+        }
+        self.open_bytes -= unsent;
+        Slot { begins, ends: self.open_at }
+    }
+
+    fn next_at(&self) -> Nanos {
+        self.period_start + self.trace.times[self.next]
+    }
+
+    /// Lets pass every opportunity up to and at `now`.
+    fn skip_past(&mut self, now: Nanos) {
+        if self.next_at() > now {
+            return;
+        }
+        let period = self.trace.period();
+        let periods = (now - self.period_start) / period;
+        if periods > 0 {
+            self.period_start += periods * period;
+            self.next = 0;
+        }
+        let into_period = now - self.period_start;
+        self.next += self.trace.times[self.next..].partition_point(|&time| time <= into_period);
+    }
+
+    fn open_next(&mut self) {
+        (self.open_at, self.open_bytes) = (self.next_at(), OPPORTUNITY_BYTES);
+        self.next += 1;
+        if self.next == self.trace.times.len() {
+            self.next = 0;
+            self.period_start += self.trace.period();
+        }
+    }
+}

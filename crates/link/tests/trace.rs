@@ -1,0 +1,182 @@
+//! Traces: what is accepted, and that packets leave as from Mahimahi's link queue.
+
+use std::collections::VecDeque;
+
+use fastopen_link::{Direction, DirectionConfig, Loss, Nanos, OPPORTUNITY_BYTES, Rate, Trace, TraceError};
+use proptest::prelude::*;
+
+const MS: Nanos = 1_000_000;
+
+fn link(times_ms: &[u64]) -> Direction<usize> {
+    Direction::new(DirectionConfig {
+        delay: 0,
+        rate: Rate::Trace(Trace::from_millis(times_ms).unwrap()),
+        queue_limit_bytes: None,
+        loss: Loss::NONE,
+        seed: 0,
+    })
+    .unwrap()
+}
+
+/// When each of the packets (offered at, bytes) leaves, in milliseconds.
+fn departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
+    let mut link = link(times_ms);
+    for (number, &(now, bytes)) in packets.iter().enumerate() {
+        link.offer(now, bytes, 0, number).unwrap();
+    }
+    std::iter::from_fn(|| link.release(Nanos::MAX)).map(|(due, _)| due / MS).collect()
+}
+
+#[test]
+fn each_opportunity_carries_one_full_packet() {
+    assert_eq!(departures_ms(&[2, 5, 5], &[(0, 1500); 5]), [2, 5, 5, 7, 10]);
+}
+
+#[test]
+fn small_packets_share_an_opportunity_and_one_that_does_not_fit_uses_the_next() {
+    assert_eq!(departures_ms(&[1, 2, 3], &[(0, 700), (0, 700), (0, 700), (0, 100)]), [1, 1, 2, 2]);
+}
+
+#[test]
+fn a_packet_larger_than_an_opportunity_takes_several() {
+    assert_eq!(departures_ms(&[1, 2, 3], &[(0, 3100), (0, 1400), (0, 1)]), [3, 3, 4]);
+}
+
+#[test]
+fn an_opportunity_is_lost_on_a_packet_that_comes_at_its_moment() {
+    assert_eq!(departures_ms(&[4, 9], &[(4 * MS - 1, 100), (4 * MS, 100)]), [4, 9]);
+}
+
+#[test]
+fn an_opportunity_at_zero_comes_with_the_end_of_each_period_only() {
+    assert_eq!(departures_ms(&[0, 10], &[(0, 1500), (0, 1500), (0, 1500)]), [10, 10, 20]);
+}
+
+#[test]
+fn an_idle_trace_goes_on_for_many_periods() {
+    assert_eq!(
+        departures_ms(&[1, 7], &[(7_000_003 * MS, 100), (70_000_001 * MS, 100)]),
+        [7_000_007, 70_000_007]
+    );
+}
+
+#[test]
+fn before_an_opportunity_every_packet_counts_as_waiting() {
+    let mut link = Direction::new(DirectionConfig {
+        delay: 0,
+        rate: Rate::Trace(Trace::from_millis(&[10]).unwrap()),
+        queue_limit_bytes: Some(2000),
+        loss: Loss::NONE,
+        seed: 0,
+    })
+    .unwrap();
+    link.offer(0, 1500, 0, ()).unwrap();
+    assert!(link.offer(0, 501, 0, ()).is_err());
+    link.offer(0, 500, 0, ()).unwrap();
+    assert!(link.offer(10 * MS - 1, 1, 0, ()).is_err());
+    // At 10 ms the first leaves; the second cannot begin before 20 ms.
+    link.offer(10 * MS, 1500, 0, ()).unwrap();
+    assert!(link.offer(10 * MS, 1, 0, ()).is_err());
+}
+
+#[test]
+fn clearing_gives_back_reserved_opportunities() {
+    let mut link = link(&[3, 10]);
+    link.offer(11 * MS, 15_000, 0, 1).unwrap();
+    assert_eq!(link.next_release(), Some(60 * MS));
+    assert_eq!(link.clear(), [1]);
+    link.offer(11 * MS, 1500, 0, 2).unwrap();
+    assert_eq!(link.next_release(), Some(13 * MS));
+}
+
+#[test]
+fn a_trace_file_is_a_number_a_line() {
+    assert_eq!(Trace::parse("1\n 2 \r\n5\n"), Trace::from_millis(&[1, 2, 5]));
+    assert_eq!(Trace::parse("1\n2\n5").unwrap().period(), 5 * MS);
+}
+
+#[test]
+fn a_wrong_trace_is_refused_with_its_place() {
+    let message = |text: &str| Trace::parse(text).unwrap_err().to_string();
+    assert_eq!(message(""), "trace has no entries");
+    assert_eq!(message("1\n\n2"), "trace line 2: `` is not a whole number of milliseconds");
+    assert_eq!(message("1\n2.5"), "trace line 2: `2.5` is not a whole number of milliseconds");
+    assert_eq!(message("-1"), "trace line 1: `-1` is not a whole number of milliseconds");
+    assert_eq!(message("1\n5\n4"), "trace entry 3: 4 ms is before the 5 ms of the entry before it");
+    assert_eq!(
+        message("0\n0"),
+        "trace ends at 0 ms, but its last entry is the period after which it repeats"
+    );
+    assert_eq!(message("86400001"), "trace ends at 86400001 ms, later than the 86400000 ms of a day");
+    assert_eq!(Trace::from_millis(&[]), Err(TraceError::Empty));
+}
+
+/// Mahimahi's way, step by step: each opportunity in turn serves the queue, until all packets have left.
+fn stepwise_departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
+    let mut to_come: VecDeque<_> = packets.iter().copied().collect();
+    let mut queue: VecDeque<u32> = VecDeque::new();
+    let mut departures = Vec::new();
+    let mut period_start = 0;
+    loop {
+        for &time in times_ms {
+            let opportunity_ms = period_start + time;
+            while to_come.front().is_some_and(|&(offered, _)| offered < opportunity_ms * MS) {
+                queue.extend(to_come.pop_front().map(|(_, bytes)| bytes));
+            }
+            let mut left = OPPORTUNITY_BYTES;
+            while left > 0 && !queue.is_empty() {
+                let sent = left.min(queue[0]);
+                left -= sent;
+                queue[0] -= sent;
+                if queue[0] == 0 {
+                    queue.pop_front();
+                    departures.push(opportunity_ms);
+                }
+            }
+            if departures.len() == packets.len() {
+                return departures;
+            }
+        }
+        period_start += times_ms.last().unwrap();
+    }
+}
+
+fn times_ms() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(0_u64..4, 1..20).prop_filter_map("the period must not be 0", |gaps| {
+        let times: Vec<u64> = gaps
+            .iter()
+            .scan(0, |at, gap| {
+                *at += gap;
+                Some(*at)
+            })
+            .collect();
+        (*times.last()? > 0).then_some(times)
+    })
+}
+
+fn packets() -> impl Strategy<Value = Vec<(Nanos, u32)>> {
+    let gap = prop_oneof![Just(0), 0..3 * MS, (0_u64..30).prop_map(|ms| ms * MS)];
+    prop::collection::vec((gap, 1_u32..4000), 1..60).prop_map(|packets| {
+        packets
+            .into_iter()
+            .scan(0, |now, (gap, bytes)| {
+                *now += gap;
+                Some((*now, bytes))
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn packets_leave_as_from_an_emulation_that_steps_through_every_opportunity(
+        times_ms in times_ms(), packets in packets()
+    ) {
+        prop_assert_eq!(departures_ms(&times_ms, &packets), stepwise_departures_ms(&times_ms, &packets));
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[0-9 \\n\\r.x-]{0,60}") {
+        let _ = Trace::parse(&text);
+    }
+}
