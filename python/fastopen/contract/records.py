@@ -214,8 +214,12 @@ class RecordError(ValueError):
     """A line that the contract does not allow; the text says why."""
 
 
+class ContractError(RecordError):
+    """A world that speaks another version of the contract."""
+
+
 def parse_record(line: bytes | str) -> Record:
-    """One line of the program's output. Raises RecordError."""
+    """One line of the program's output. Raises RecordError, and ContractError for another contract."""
     try:
         record = _ADAPTER.validate_json(line)
     except ValidationError as error:
@@ -223,5 +227,7 @@ def parse_record(line: bytes | str) -> Record:
         place = ".".join(str(part) for part in first["loc"])
         raise RecordError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     if isinstance(record, WorldRecord) and record.contract != CONTRACT:
-        raise RecordError(f"the program speaks contract {record.contract}, this is contract {CONTRACT}")
+        raise ContractError(
+            f"the world program speaks contract {record.contract}, this is contract {CONTRACT}"
+        )
     return record

@@ -1,7 +1,7 @@
 """From an experiment to cells and jobs: what is compared, in which order it is loaded, from which seeds.
 
 A job is one world: one page over one network once, with every arm in it, so that the arms of a repeat are
-paired. The arms' order within a job is shuffled, and so is the order of the jobs within a repeat. Shuffling is
+paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling is
 sorting by a hash of the seed, so that the order is the same for ever, whatever version of Python runs it.
 """
 

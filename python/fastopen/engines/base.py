@@ -1,0 +1,57 @@
+"""What every engine is to its callers: jobs in, events out, one after another as things happen."""
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from fastopen.contract import Job, LoadRecord, WorldRecord
+
+# Name of a page to index of a resource to its recorded body.
+Bodies = Mapping[str, Mapping[int, bytes]]
+
+
+@dataclass(frozen=True)
+class JobStarted:
+    """A world is being built for this job; `attempt` counts from 1."""
+
+    job: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class WorldBuilt:
+    """The world stands and was measured. `raw` is the record as it was written."""
+
+    record: WorldRecord
+    raw: str
+
+
+@dataclass(frozen=True)
+class LoadDone:
+    """A load is over, validly or not. `raw` is the record as it was written."""
+
+    record: LoadRecord
+    raw: str
+
+
+@dataclass(frozen=True)
+class JobEnded:
+    """Nothing more comes of this job. `fault` says why it fell short, or is None."""
+
+    job: str
+    fault: str | None
+
+
+Event = JobStarted | WorldBuilt | LoadDone | JobEnded
+
+
+class Engine(Protocol):
+    """Runs jobs. Closing the iterator, or an exception through it, ends everything that was started."""
+
+    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+        """Runs all jobs, several at once where the engine can.
+
+        Every load of every job comes out exactly once as a LoadDone; what a fault kept from running comes out
+        as invalid with the kind `fault`. Raises InputError and MachineError when going on makes no sense.
+        """
+        ...

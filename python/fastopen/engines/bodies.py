@@ -1,0 +1,58 @@
+"""Recorded bodies on their way to the world: packed into one file without a name, so none can be left."""
+
+import tempfile
+from types import TracebackType
+from typing import IO, Self
+
+from fastopen.contract import Job
+from fastopen.engines.base import Bodies
+from fastopen.pages import Page
+
+
+class BodiesFile:
+    """An unnamed file that worlds inherit and open by descriptor. A context manager."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._pages: dict[str, Page] = {}
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if any(self._bodies.values()):
+            self._file = tempfile.TemporaryFile(prefix="fastopen-bodies-")
+            for page, bodies in self._bodies.items():
+                self._offsets[page] = {}
+                for index, body in bodies.items():
+                    self._offsets[page][index] = self._file.tell()
+                    self._file.write(body)
+            self._file.flush()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What a world must inherit."""
+        return () if self._file is None else (self._file.fileno(),)
+
+    def attach(self, job: Job) -> Job:
+        """The job, told where the bodies of its page are."""
+        offsets = self._offsets.get(job.page.name)
+        if self._file is None or not offsets:
+            return job
+        origins = job.origins.model_copy(update={"bodies_file": f"/proc/self/fd/{self._file.fileno()}"})
+        return job.model_copy(update={"page": self._page(job.page, offsets), "origins": origins})
+
+    def _page(self, page: Page, offsets: dict[int, int]) -> Page:
+        if page.name not in self._pages:
+            resources = tuple(
+                resource.model_copy(update={"body_offset": offsets.get(index)})
+                for index, resource in enumerate(page.resources)
+            )
+            self._pages[page.name] = page.model_copy(update={"resources": resources})
+        return self._pages[page.name]

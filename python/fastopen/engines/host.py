@@ -1,0 +1,194 @@
+"""The host engine: this machine's kernel in real time, several worlds at once, each a process of its own."""
+
+import os
+import selectors
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from fastopen.contract import Invalid, Job, LoadRecord, LoadSpec
+from fastopen.contract.records import Counters
+from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
+from fastopen.engines.bodies import BodiesFile
+from fastopen.engines.world_process import WorldProcess
+from fastopen.errors import InputError, MachineError
+
+WORLDS_PER_CORE: Final = 4
+# A world whose measured network is off says nothing of its loads: it is built again, this often in all.
+ATTEMPTS: Final = 3
+CHUNK: Final = 2**20
+
+
+def default_parallel() -> int:
+    """How many worlds at once this machine runs without moving results."""
+    return WORLDS_PER_CORE * len(os.sched_getaffinity(0))
+
+
+class HostEngine:
+    """Runs jobs with `parallel` worlds at once.
+
+    Must be iterated by the main thread: worlds are told to die with the thread that started them.
+    """
+
+    def __init__(self, program: Path, parallel: int | None = None) -> None:
+        self._program = program
+        self._parallel = default_parallel() if parallel is None else parallel
+
+    @property
+    def parallel(self) -> int:
+        """How many worlds run at once."""
+        return self._parallel
+
+    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+        """See Engine."""
+        with BodiesFile(bodies) as packed, _Worlds(self._program, packed) as worlds:
+            waiting = iter(jobs)
+            again: deque[tuple[Job, int]] = deque()
+            while True:
+                while len(worlds) < self._parallel:
+                    job, attempt = again.popleft() if again else (next(waiting, None), 1)
+                    if job is None:
+                        break
+                    worlds.start(job, attempt)
+                    yield JobStarted(job.id, attempt)
+                if not len(worlds):
+                    return
+                events, finished = worlds.wait()
+                yield from events
+                for world in finished:
+                    if _try_again(world):
+                        remaining = [load for load in world.job.loads if load.id in world.missing]
+                        again.append((world.job.model_copy(update={"loads": remaining}), world.attempt + 1))
+                    else:
+                        yield from _conclusion(world)
+
+
+class _Worlds:
+    """The world programs that run now. A context manager that ends them all."""
+
+    def __init__(self, program: Path, bodies: BodiesFile) -> None:
+        self._program = program
+        self._bodies = bodies
+        self._running: dict[int, WorldProcess] = {}  # by pidfd
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> "_Worlds":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for world in self._running.values():
+            world.process.kill()
+        for pidfd, world in self._running.items():
+            world.close()
+            os.close(pidfd)
+        self._selector.close()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, job: Job, attempt: int) -> None:
+        """Starts a world for a job. Raises MachineError."""
+        attached = self._bodies.attach(job)
+        try:
+            world = WorldProcess(self._program, attached, attempt, self._bodies.descriptors, time.monotonic())
+        except OSError as error:
+            raise MachineError(f"{self._program} cannot be started: {error.strerror or error}") from None
+        world.job = job
+        pidfd = os.pidfd_open(world.process.pid)
+        self._running[pidfd] = world
+        for descriptor in (pidfd, world.stdout, world.stderr):
+            self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
+
+    def wait(self) -> tuple[list[Event], list[WorldProcess]]:
+        """Waits until something happens; returns what was reported and the worlds that are over, closed."""
+        first_deadline = min(world.deadline for world in self._running.values())
+        ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
+        now = time.monotonic()
+        events: list[Event] = []
+        exited: set[int] = set()
+        for key, _ in ready:
+            pidfd: int = key.data
+            if key.fd == pidfd:
+                exited.add(pidfd)
+            else:
+                events += self._read(self._running[pidfd], key.fd, now)
+        for pidfd in exited:  # what it wrote before it ended is still in the pipes
+            world = self._running[pidfd]
+            for descriptor in (world.stdout, world.stderr):
+                events += self._read(world, descriptor, now, to_the_end=True)
+        finished: list[WorldProcess] = []
+        for pidfd, world in list(self._running.items()):
+            late = now >= world.deadline
+            if late and pidfd not in exited:
+                world.timed_out()
+            # A program that is done gets time to tidy up; one that went wrong is not waited for.
+            if pidfd in exited or late or world.violation is not None:
+                self._remove(pidfd, world)
+                finished.append(world)
+        return events, finished
+
+    def _read(
+        self, world: WorldProcess, descriptor: int, now: float, to_the_end: bool = False
+    ) -> list[Event]:
+        events: list[Event] = []
+        while True:
+            try:
+                data = os.read(descriptor, CHUNK)
+            except BlockingIOError:
+                return events
+            if not data:
+                if descriptor in self._selector.get_map():
+                    self._selector.unregister(descriptor)
+                return events
+            events += world.heard(descriptor, data, now)
+            if not to_the_end:
+                return events
+
+    def _remove(self, pidfd: int, world: WorldProcess) -> None:
+        for descriptor in (pidfd, world.stdout, world.stderr):
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        world.close()
+        os.close(pidfd)
+        del self._running[pidfd]
+
+
+def _try_again(world: WorldProcess) -> bool:
+    return world.error is not None and world.error.fault == "world" and world.attempt < ATTEMPTS
+
+
+def _conclusion(world: WorldProcess) -> Iterator[Event]:
+    """What becomes of a job whose world is over. Raises InputError and MachineError where all must stop."""
+    if world.error is not None and world.error.fault == "input":
+        raise InputError(world.error.message, f"job {world.job.id}", world.error.remedy)
+    if world.error is not None and world.error.fault == "machine":
+        raise MachineError(world.error.message, world.error.remedy)
+    reason = world.reason()
+    for load in world.job.loads:
+        if load.id in world.missing:
+            record = _faulty_load(world.job, load, reason or "never reported")
+            yield LoadDone(record, record.model_dump_json())
+    yield JobEnded(world.job.id, reason)
+
+
+def _faulty_load(job: Job, load: LoadSpec, reason: str) -> LoadRecord:
+    """The record of a load that its world did not live to report."""
+    return LoadRecord(
+        type="load",
+        job=job.id,
+        id=load.id,
+        transport=load.transport,
+        cookies=load.cookies,
+        valid=False,
+        invalid=[Invalid(kind="fault", detail=reason)],
+        plt_ns=None,
+        started_unix_ms=time.time_ns() // 1_000_000,
+        client_address="",
+        cookies_before=0,
+        requests=[],
+        connections=[],
+        counters=Counters(client={}, origins={}),
+        link=None,
+    )

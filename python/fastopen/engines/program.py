@@ -1,0 +1,74 @@
+"""Where the program `fastopen-world` is, and what it says of itself and of this machine."""
+
+import json
+import os
+import subprocess
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen.errors import MachineError
+
+NAME: Final = "fastopen-world"
+VARIABLE: Final = "FASTOPEN_WORLD"
+ANSWER_S: Final = 30
+
+
+def find_program() -> Path:
+    """The program that FASTOPEN_WORLD names, else the wheel's, else the checkout's. Raises MachineError."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not _runnable(Path(named)):
+            raise MachineError(
+                f"{VARIABLE} names {named}, which is no program", f"unset {VARIABLE} or correct it"
+            )
+        return Path(named).absolute()
+    package = Path(str(resources.files("fastopen")))
+    checkout = package.parents[1]
+    for candidate in (package / "_bin" / NAME, checkout / "target" / "release" / NAME):
+        if _runnable(candidate):
+            return candidate
+    if (checkout / "Cargo.toml").is_file():
+        raise MachineError(f"the program {NAME} has not been built", f"run make in {checkout}")
+    raise MachineError(f"the program {NAME} is missing from this installation", "install fastopen again")
+
+
+def program_version(program: Path) -> str:
+    """What `fastopen-world --version` prints, without the name. Raises MachineError."""
+    return _ask(program, "--version").strip().removeprefix(NAME).strip()
+
+
+def check_program(program: Path) -> list[dict[str, Any]]:
+    """What this machine can do: each check has `name`, `ok`, `detail` and `remedy`. Raises MachineError."""
+    try:
+        checks = json.loads(_ask(program, "--check"))["checks"]
+        return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]
+    except (ValueError, KeyError, TypeError):
+        raise MachineError(
+            f"{program} --check answered in an unknown form", "build or install it again"
+        ) from None
+
+
+def _ask(program: Path, question: str) -> str:
+    try:
+        answer = subprocess.run(
+            [program, question],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+        raise MachineError(
+            f"{program} {question} does not answer: {error}", "build or install it again"
+        ) from None
+    # A failed check is an answer too, when it was written.
+    if answer.returncode != 0 and not answer.stdout.strip():
+        said = answer.stderr.strip().splitlines()
+        raise MachineError(f"{program} {question} failed: {said[-1] if said else answer.returncode}")
+    return answer.stdout
+
+
+def _runnable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

@@ -1,0 +1,136 @@
+"""One world program at work on one job: what it was given, what it has said, how it ended.
+
+It is fed bytes and told the time; it reads no clock and waits for nothing, so that every fault can be tested.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from fastopen.contract import EndRecord, ErrorRecord, Job, LoadRecord, WorldRecord, parse_record
+from fastopen.contract.records import ContractError, RecordError
+from fastopen.engines.base import Event, LoadDone, WorldBuilt
+
+LINE_LIMIT: Final = 256 * 2**20
+STDERR_KEPT: Final = 8192
+# Building and measuring a world, and taking cookies before a warm load, come on top of what a load may take.
+SILENCE_MARGIN_S: Final = 60.0
+# How long a program that has said its last word may take to end.
+TIDY_UP_S: Final = 30.0
+
+
+class WorldProcess:
+    """A child process, its job, and what is still owed: `missing` are the ids of loads not yet reported."""
+
+    def __init__(self, program: Path, job: Job, attempt: int, inherited: tuple[int, ...], now: float) -> None:
+        self.job = job
+        self.attempt = attempt
+        self.missing = [load.id for load in job.loads]
+        self.error: ErrorRecord | None = None
+        self.violation: str | None = None
+        self.ended = False
+        self._rest = b""
+        self._stderr = b""
+        self._silence_s = job.load_timeout_us / 1e6 + SILENCE_MARGIN_S
+        self.deadline = now + self._silence_s
+        # From a file without a name, since a pipe would block us if the program never read it.
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(job.model_dump_json().encode())
+            stdin.seek(0)
+            # A process group of its own, so that Ctrl-C reaches us alone and worlds are ended in order.
+            self.process = subprocess.Popen(
+                [program],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=inherited,
+                process_group=0,
+            )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.stdout = self.process.stdout.fileno()
+        self.stderr = self.process.stderr.fileno()
+        for descriptor in (self.stdout, self.stderr):
+            os.set_blocking(descriptor, False)
+
+    def heard(self, descriptor: int, data: bytes, now: float) -> list[Event]:
+        """Takes what the program wrote on one of its descriptors; returns what that completes."""
+        if descriptor == self.stderr:
+            self._stderr = (self._stderr + data)[-STDERR_KEPT:]
+            return []
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LINE_LIMIT:
+            self.violation = "wrote a line without end"
+        events: list[Event] = []
+        for line in lines:
+            if self.violation is None and not self.over:
+                self.deadline = now + self._silence_s
+                events += self._record(line)
+                if self.over:
+                    self.deadline = now + TIDY_UP_S
+        return events
+
+    def timed_out(self) -> None:
+        """Called when the deadline has passed."""
+        if not self.over:
+            self.violation = f"said nothing for {self._silence_s:.0f} s"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing that the program may still say matters."""
+        return self.ended or self.error is not None or self.violation is not None
+
+    def _record(self, line: bytes) -> list[Event]:
+        try:
+            record = parse_record(line)
+        except ContractError as error:
+            remedy = "build or install fastopen again, so that both halves are of one version"
+            self.error = ErrorRecord(
+                type="error", job=self.job.id, fault="machine", message=str(error), remedy=remedy
+            )
+            return []
+        except RecordError as error:
+            self.violation = f"wrote what is no record: {line[:80].decode(errors='replace')!r} ({error})"
+            return []
+        if record.job != self.job.id and not isinstance(record, ErrorRecord):
+            self.violation = f"wrote a record of another job, {record.job!r}"
+        elif isinstance(record, WorldRecord):
+            return [WorldBuilt(record, line.decode())]
+        elif isinstance(record, LoadRecord):
+            if record.id in self.missing:
+                self.missing.remove(record.id)
+                return [LoadDone(record, line.decode())]
+            self.violation = f"wrote a load that it does not owe, {record.id!r}"
+        elif isinstance(record, EndRecord):
+            self.ended = True
+        else:
+            self.error = record
+        return []
+
+    def reason(self) -> str | None:
+        """Why the world fell short, in words for a person, or None. Call it after the process ended."""
+        if self.error is not None:
+            return f"{self.error.fault}: {self.error.message}"
+        if self.violation is not None:
+            return f"the world program {self.violation}{self._last_words()}"
+        if self.missing:
+            code = self.process.returncode
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            return f"the world program {how}{self._last_words()}"
+        return None
+
+    def _last_words(self) -> str:
+        lines = self._stderr.decode(errors="replace").strip().splitlines()
+        return f"; it said: {lines[-1].strip()}" if lines else ""
+
+    def close(self) -> None:
+        """Ends the program if it still runs, by its process id, and takes it from the process table."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()

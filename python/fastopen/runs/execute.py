@@ -1,0 +1,66 @@
+"""Executes a plan on an engine into a run store, one event after another."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from fastopen.contract.records import LoadRecord
+from fastopen.engines import Engine, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines.base import Bodies
+from fastopen.experiments import Plan
+from fastopen.runs.store import RunStore
+
+
+@dataclass
+class RunOutcome:
+    """How a run went. `faults` are what worlds fell short of, in the order in which it happened."""
+
+    interrupted: bool = False
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher is told after each event: what runs now, and the load that has just finished."""
+
+    running: tuple[str, ...]
+    finished: LoadRecord | None
+
+
+def execute(
+    plan: Plan, engine: Engine, bodies: Bodies, store: RunStore, watch: Callable[[Progress], None]
+) -> RunOutcome:
+    """Runs every job and keeps every load. On KeyboardInterrupt it stops, keeps what is finished and returns.
+
+    Raises what the engine raises (InputError, MachineError), with all finished loads kept.
+    """
+    outcome = RunOutcome()
+    jobs = {planned.job.id: planned for planned in plan.jobs}
+    running: dict[str, None] = {}
+    try:
+        # An engine's events are a generator: closing it ends what it has started, however this loop is left.
+        with closing(engine.run([p.job for p in plan.jobs], bodies)) as events:
+            for event in events:
+                finished = None
+                if isinstance(event, JobStarted):
+                    running[event.job] = None
+                elif isinstance(event, WorldBuilt):
+                    store.add_world(event.record, event.raw)
+                elif isinstance(event, LoadDone):
+                    finished = event.record
+                    store.add_load(jobs[finished.job], finished, event.raw)
+                else:
+                    running.pop(event.job, None)
+                    store.end_job(event.job, event.fault)
+                    if event.fault is not None:
+                        outcome.faults.append(f"{event.job}: {event.fault}")
+                watch(Progress(tuple(running), finished))
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+        store.set_status("interrupted")
+    except BaseException:
+        store.set_status("stopped")
+        raise
+    else:
+        store.set_status("finished")
+    return outcome

@@ -1,0 +1,54 @@
+"""What several tests share: small plans, and the fake world program."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fastopen.contract import Job
+from fastopen.experiments import Experiment, Plan, make_plan
+from fastopen.pages import Page
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "contract"
+
+
+@pytest.fixture(name="page")
+def _page() -> Page:
+    """The golden job's page: one resource."""
+    return Job.model_validate_json((GOLDEN / "job-minimal.json").read_text()).page
+
+
+@pytest.fixture(name="small_plan")
+def _small_plan(page: Page) -> Callable[..., Plan]:
+    """A function that plans one page over RTTs (in ms) with 4 Mbit/s down and 256 kbit/s up."""
+
+    def plan(rtts_ms: tuple[int, ...] = (20,), repeats: int = 2) -> Plan:
+        limits = {
+            "down": {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000},
+            "up": {"rate_bit_per_s": 256_000, "queue_bytes": 96_000},
+        }
+        networks = [{"rtt_us": rtt * 1000, **limits} for rtt in rtts_ms]
+        data = {"name": "small", "pages": ["small"], "networks": networks, "repeats": repeats, "seed": 7}
+        return make_plan(Experiment.model_validate_json(json.dumps(data)), [page])
+
+    return plan
+
+
+@pytest.fixture(name="fake_world")
+def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """A function that says how the fake world behaves, by job id or `*`, and returns its path."""
+    state = tmp_path / "state"
+    state.mkdir()
+
+    def configure(modes: dict[str, str] | None = None) -> Path:
+        monkeypatch.setenv("FAKE_WORLD", json.dumps(modes or {}))
+        monkeypatch.setenv("FAKE_WORLD_STATE", str(state))
+        program = HERE / "fake_world.py"
+        assert os.access(program, os.X_OK)
+        monkeypatch.setenv("FASTOPEN_WORLD", str(program))
+        return program
+
+    return configure

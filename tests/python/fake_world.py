@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Stands in for the world program in tests of faults: speaks the contract, and misbehaves when it is told to.
+
+FAKE_WORLD is a JSON object of job id to mode, `*` for all others. FAKE_WORLD_STATE is a folder in which it
+counts how often each job was begun, and in which a hanging one leaves its process id.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).parents[1] / "contract"
+
+
+def golden(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+def say(record: Any) -> None:
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()
+
+
+def begun(job: str) -> int:
+    """How often this job has been begun, this time included."""
+    state = Path(os.environ["FAKE_WORLD_STATE"]) / f"begun-{job.replace('/', '_')}"
+    with state.open("a") as file:
+        file.write("x")
+    return state.stat().st_size
+
+
+def load_record(job: Any, load: Any, number: int) -> Any:
+    """A load that took 10 RTTs without TFO, 9.5 with cold and 8 with warm cookies, and a little of noise."""
+    rtts = {None: 10.0, "cold": 9.5, "warm": 8.0}[load["cookies"]]
+    noise_ns = job["seed"] % 1_000_003
+    record = golden("load")
+    record.update(job=job["id"], valid=True, invalid=[], **load)
+    record["plt_ns"] = int(rtts * job["network"]["rtt_us"] * 1000) + noise_ns + number
+    for connection in record["connections"]:
+        for end in ("client", "origin"):
+            if connection[end]:
+                connection[end]["syn_data_acked"] = load["cookies"] == "warm"
+    return record
+
+
+def hang() -> None:
+    """Announces itself and waits to be ended."""
+    (Path(os.environ["FAKE_WORLD_STATE"]) / "hanging").write_text(str(os.getpid()))
+    time.sleep(3600)
+
+
+def misbehave(mode: str, job: Any, number: int) -> None:
+    """What a mode does before the load of this number."""
+    if mode == "dies" and number == 1:
+        sys.stderr.write("thread main panicked\n")
+        sys.exit(70)
+    if mode == "killed" and number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if mode == "rubbish" and number == 1:
+        sys.stdout.write("rubbish\n")
+        sys.stdout.flush()
+        hang()
+    if mode == "hangs" and number == 1:
+        hang()
+    if mode == "same load twice" and number == 1:
+        say(load_record(job, job["loads"][0], 0))
+
+
+def fail(mode: str, job: Any, times: int) -> None:
+    """The modes in which no load is run."""
+    fault = {"input": "input", "machine": "machine", "internal": "internal", "off": "world"}.get(mode)
+    if mode == "off once" and times == 1:
+        fault = "world"
+    if fault:
+        message = "RTT measured 31000 us, asked 20000 us" if fault == "world" else f"a fault of {fault}"
+        say({"type": "error", "job": job["id"], "fault": fault, "message": message, "remedy": "mend it"})
+        sys.exit({"input": 2, "machine": 3, "world": 4, "internal": 70}[fault])
+
+
+def main() -> None:
+    if "--version" in sys.argv:
+        sys.stdout.write("fastopen-world 0.0.0-fake\n")
+        return
+    if "--check" in sys.argv:
+        check = {"name": "user namespaces", "ok": False, "detail": "not allowed", "remedy": "allow them"}
+        say({"checks": [{**check, "name": "veth", "ok": True, "remedy": ""}, check]})
+        sys.exit(3)
+    job = json.load(sys.stdin)
+    modes = json.loads(os.environ.get("FAKE_WORLD", "{}"))
+    mode = modes.get(job["id"], modes.get("*", "works"))
+    fail(mode, job, begun(job["id"]))
+    world = golden("world")
+    world["job"] = job["id"]
+    world["measured"]["rtt_us"] = {
+        "asked": job["network"]["rtt_us"],
+        "expected": job["network"]["rtt_us"] + 100,
+        "median": job["network"]["rtt_us"] + 150,
+        "samples": 9,
+    }
+    if mode == "other contract":
+        world["contract"] = 7
+    say(world)
+    if job["origins"]["bodies_file"]:
+        first = job["page"]["resources"][0]
+        with Path(job["origins"]["bodies_file"]).open("rb") as file:
+            file.seek(first["body_offset"])
+            (Path(os.environ["FAKE_WORLD_STATE"]) / "body").write_bytes(file.read(first["body_bytes"]))
+    for number, load in enumerate(job["loads"]):
+        misbehave(mode, job, number)
+        say(load_record(job, load, number))
+    if mode != "no end":
+        say({"type": "end", "job": job["id"], "loads": len(job["loads"]), "teardown_us": 1})
+
+
+if __name__ == "__main__":
+    main()

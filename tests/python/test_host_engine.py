@@ -1,0 +1,185 @@
+"""The host engine against a world program that misbehaves: every load comes out once, and nothing is left."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fastopen.contract import LoadRecord
+from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines import world_process as world_process_module
+from fastopen.engines.world_process import SILENCE_MARGIN_S, WorldProcess
+from fastopen.errors import InputError, MachineError
+from fastopen.experiments import Plan
+
+MakePlan = Callable[..., Plan]
+FakeWorld = Callable[..., Path]
+JOB = "small@20ms#0"
+
+
+def loads_of(program: Path, plan: Plan, parallel: int = 2) -> dict[tuple[str, str], LoadRecord]:
+    """Every load that the engine reports; each only once."""
+    found: dict[tuple[str, str], LoadRecord] = {}
+    for event in HostEngine(program, parallel).run([planned.job for planned in plan.jobs], {}):
+        if isinstance(event, LoadDone):
+            key = (event.record.job, event.record.id)
+            assert key not in found
+            assert json.loads(event.raw)["id"] == event.record.id
+            found[key] = event.record
+    expected = {(planned.job.id, load.id) for planned in plan.jobs for load in planned.job.loads}
+    assert set(found) == expected
+    return found
+
+
+def exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_every_load_of_every_job_comes_out_once(
+    small_plan: MakePlan, fake_world: FakeWorld, parallel: int
+) -> None:
+    loads = loads_of(fake_world(), small_plan((20, 100), repeats=3), parallel)
+    assert len(loads) == 18
+    assert all(load.valid for load in loads.values())
+
+
+def test_a_job_is_told_in_the_order_in_which_it_happens(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    jobs = [planned.job for planned in small_plan(repeats=1).jobs]
+    kinds = [type(event) for event in HostEngine(fake_world(), 1).run(jobs, {})]
+    assert kinds == [JobStarted, WorldBuilt, LoadDone, LoadDone, LoadDone, JobEnded]
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("dies", "ended with exit code 70; it said: thread main panicked"),
+        ("killed", "was ended by SIGKILL"),
+        ("rubbish", "wrote what is no record: 'rubbish'"),
+        ("same load twice", "wrote a load that it does not owe"),
+        ("internal", "internal: a fault of internal"),
+    ],
+)
+def test_what_a_faulty_world_owes_becomes_invalid_and_the_run_goes_on(
+    small_plan: MakePlan, fake_world: FakeWorld, mode: str, said: str
+) -> None:
+    loads = loads_of(fake_world({JOB: mode}), small_plan(repeats=3))
+    faulty = [load for load in loads.values() if not load.valid]
+    assert {load.job for load in faulty} == {JOB}
+    assert len(faulty) == (3 if mode == "internal" else 2)
+    for load in faulty:
+        (reason,) = load.invalid
+        assert reason.kind == "fault"
+        assert said in reason.detail
+        assert load.plt_ns is None
+
+
+def test_a_world_that_ends_without_saying_so_has_still_done_its_loads(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    assert all(load.valid for load in loads_of(fake_world({"*": "no end"}), small_plan()).values())
+
+
+def test_a_world_that_says_nothing_is_ended_after_its_deadline(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = small_plan(repeats=1)
+    hurried = plan.jobs[0].job.model_copy(update={"load_timeout_us": 1})
+    monkeypatch.setattr(world_process_module, "SILENCE_MARGIN_S", 3.0)
+    events = list(HostEngine(fake_world({JOB: "hangs"}), 1).run([hurried], {}))
+    faulty = [event.record for event in events if isinstance(event, LoadDone) and not event.record.valid]
+    assert len(faulty) == 2
+    assert "said nothing for 3 s" in faulty[0].invalid[0].detail
+    assert not exists(int((tmp_path / "state" / "hanging").read_text()))
+
+
+def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    job = small_plan(repeats=1).jobs[0].job
+    world = WorldProcess(fake_world(), job, 1, (), now=1000.0)
+    try:
+        silence = job.load_timeout_us / 1e6 + SILENCE_MARGIN_S
+        assert world.deadline == 1000 + silence
+        line = (Path(__file__).parents[1] / "contract" / "world.json").read_text()
+        record = json.dumps({**json.loads(line), "job": job.id}).encode()
+        assert world.heard(world.stdout, record[:20], now=1050.0) == []
+        assert world.deadline == 1000 + silence
+        (event,) = world.heard(world.stdout, record[20:] + b"\n", now=1100.0)
+        assert isinstance(event, WorldBuilt)
+        assert world.deadline == 1100 + silence
+    finally:
+        world.close()
+
+
+def test_a_world_that_came_out_wrong_once_is_built_again(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    loads = loads_of(fake_world({JOB: "off once"}), small_plan())
+    assert all(load.valid for load in loads.values())
+    assert (tmp_path / "state" / f"begun-{JOB}").stat().st_size == 2
+
+
+def test_a_world_that_stays_wrong_is_given_up_after_three_attempts(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    loads = loads_of(fake_world({JOB: "off"}), small_plan())
+    faulty = [load for load in loads.values() if not load.valid]
+    assert len(faulty) == 3
+    assert "RTT measured 31000 us, asked 20000 us" in faulty[0].invalid[0].detail
+    assert (tmp_path / "state" / f"begun-{JOB}").stat().st_size == 3
+
+
+@pytest.mark.parametrize(("mode", "error"), [("machine", MachineError), ("input", InputError)])
+def test_a_machine_or_input_fault_stops_the_run_with_its_remedy(
+    small_plan: MakePlan, fake_world: FakeWorld, mode: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=rf"a fault of {mode}.*mend it"):
+        loads_of(fake_world({JOB: mode}), small_plan())
+
+
+def test_a_program_of_another_contract_stops_the_run(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    with pytest.raises(MachineError, match="contract 7"):
+        loads_of(fake_world({"*": "other contract"}), small_plan())
+
+
+def test_a_program_that_cannot_be_started_is_a_machine_error(small_plan: MakePlan, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("no program")
+    broken.chmod(0o755)
+    with pytest.raises(MachineError, match="cannot be started"):
+        loads_of(broken, small_plan())
+
+
+def test_closing_the_engine_ends_the_worlds_that_run(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    jobs = [planned.job for planned in small_plan(repeats=1).jobs]
+    events = HostEngine(fake_world({"*": "hangs"}), 1).run(jobs, {})
+    while not isinstance(next(events), LoadDone):
+        pass
+    started = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    ours = [pid for pid in started if _parent(pid) == os.getpid()]
+    assert ours
+    events.close()
+    assert not any(exists(pid) for pid in ours)
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def test_recorded_bodies_reach_the_world_through_a_file_without_a_name(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    plan = small_plan(repeats=1)
+    events = list(HostEngine(fake_world(), 1).run([plan.jobs[0].job], {"small": {0: b"A"}}))
+    assert any(isinstance(event, LoadDone) for event in events)
+    assert (tmp_path / "state" / "body").read_bytes() == b"A"
+
+
+def test_no_descriptor_is_left_open(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    loads_of(fake_world({JOB: "dies"}), small_plan(repeats=3))
+    assert len(os.listdir("/proc/self/fd")) == before
