@@ -1,0 +1,81 @@
+//! The TCP counters of the calling thread's network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::{Doing, Result};
+
+/// Counters by name, as the kernel names them (`TCPFastOpenActive`, `RetransSegs`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<String, i64>);
+
+impl Counters {
+    /// Reads the `TcpExt` and `Tcp` groups.
+    ///
+    /// # Errors
+    /// Where /proc is not mounted or of another form.
+    pub fn read() -> Result<Self> {
+        // "thread-self": /proc/net would show the namespace of the process's first thread.
+        let mut counters = Self::default();
+        for (file, group) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {
+            let path = format!("/proc/thread-self/net/{file}");
+            let text = fs::read_to_string(&path).doing(|| format!("reading {path}"))?;
+            counters.0.extend(parse(&text, group));
+        }
+        Ok(counters)
+    }
+
+    /// One counter; 0 where the kernel does not have it.
+    pub fn get(&self, name: &str) -> i64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    /// How much each counter grew since `before`; those that did not are left out.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let grown = self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name)));
+        Self(grown.filter(|(name, growth)| *growth != 0 && !GAUGES.contains(&name.as_str())).collect())
+    }
+
+    /// All counters in order of name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+/// Names in the `Tcp` group that are states or settings, not counts.
+const GAUGES: [&str; 4] = ["CurrEstab", "MaxConn", "RtoAlgorithm", "RtoMin"];
+
+/// A group is two lines of the same first word: names, then values.
+fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64)> + 't {
+    let mut lines = text.lines().filter_map(move |line| line.strip_prefix(group));
+    let names = lines.next().unwrap_or_default().split_whitespace();
+    let values = lines.next().unwrap_or_default().split_whitespace();
+    names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_read_by_name() {
+        let text = "TcpExt: A TCPFastOpenActive\nTcpExt: 1 2\nIpExt: A\nIpExt: 9\n";
+        let read: Vec<_> = parse(text, "TcpExt:").collect();
+        assert_eq!(read, [("A".to_owned(), 1), ("TCPFastOpenActive".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn growth_leaves_out_what_did_not_grow() {
+        let counters = |a, b| Counters([("A".to_owned(), a), ("B".to_owned(), b)].into());
+        assert_eq!(counters(3, 5).since(&counters(3, 1)).iter().collect::<Vec<_>>(), [("B", 4)]);
+    }
+
+    #[test]
+    fn the_kernel_here_has_the_fast_open_counters() {
+        let counters = Counters::read().expect("/proc is mounted");
+        for name in ["TCPFastOpenActive", "TCPFastOpenPassive", "TCPFastOpenListenOverflow", "ActiveOpens"] {
+            assert!(counters.0.contains_key(name), "{name} is missing");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! User, mount, PID and network namespaces, made without root where the system allows it.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::{Doing, Error, Result};
+
+/// Moves the calling, still single-threaded process into user, mount, network, IPC and UTS namespaces of its own, in which
+/// it is root; its children are born into a PID namespace of their own. Mounts made from now on stay inside.
+///
+/// # Errors
+/// Where the system forbids user namespaces: the error carries the kernel's word (EPERM: forbidden; ENOSPC: limit 0).
+pub fn enter_sandbox() -> Result<()> {
+    let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
+    let flags = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWNET
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWPID;
+    unshare(flags).doing(|| "making user, mount, network and PID namespaces".into())?;
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+    write("/proc/self/gid_map", &format!("0 {gid} 1"))?;
+    make_mounts_private()
+}
+
+/// Keeps mounts made from now on inside this mount namespace.
+fn make_mounts_private() -> Result<()> {
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
+        .doing(|| "making mounts private".into())
+}
+
+/// Puts a file with `content` over each of `targets` that exists, inside this mount namespace only.
+///
+/// The files live on a tmpfs that no path leads to once they are bound, so nothing is left on disk.
+///
+/// # Errors
+/// Where the kernel refuses a mount.
+pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
+    const STAGE: &str = "/tmp";
+    mount(Some("tmpfs"), STAGE, Some("tmpfs"), MsFlags::empty(), Some("size=16m,mode=0755"))
+        .doing(|| format!("mounting a tmpfs on {STAGE}"))?;
+    let bound = targets.iter().enumerate().try_for_each(|(number, (target, content))| {
+        if !Path::new(target).exists() {
+            return Ok(());
+        }
+        let staged = format!("{STAGE}/{number}");
+        fs::write(&staged, content).doing(|| format!("writing {staged}"))?;
+        mount(Some(staged.as_str()), *target, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+            .doing(|| format!("binding a file over {target}"))
+    });
+    umount2(STAGE, MntFlags::empty()).doing(|| format!("unmounting {STAGE}"))?;
+    bound
+}
+
+/// Takes away the topmost file bound over `target` by [`overlay_files`].
+///
+/// # Errors
+/// Where nothing is mounted there.
+pub fn remove_overlay(target: &str) -> Result<()> {
+    umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
+}
+
+fn write(path: &str, text: &str) -> Result<()> {
+    fs::write(path, text).doing(|| format!("writing {text:?} to {path}"))
+}
+
+/// A network namespace, alive as long as a handle to it (or a thread or socket in it) is.
+#[derive(Clone)]
+pub struct NetNs(Arc<File>);
+
+impl NetNs {
+    /// A new, empty network namespace (its loopback is down).
+    ///
+    /// # Errors
+    /// Where the kernel refuses (`user.max_net_namespaces`).
+    pub fn create() -> Result<Self> {
+        thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).doing(|| "making a network namespace".into())?;
+            Self::current()
+        })
+        .join()
+        .expect("the thread does not panic")
+    }
+
+    /// The calling thread's own network namespace.
+    ///
+    /// # Errors
+    /// Where /proc is not mounted.
+    pub fn current() -> Result<Self> {
+        const PATH: &str = "/proc/thread-self/ns/net";
+        Ok(Self(Arc::new(File::open(PATH).doing(|| format!("opening {PATH}"))?)))
+    }
+
+    /// Moves the calling thread into this namespace, for good.
+    ///
+    /// # Errors
+    /// As `setns`.
+    pub fn enter(&self) -> Result<()> {
+        setns(&self.0, CloneFlags::CLONE_NEWNET).doing(|| "entering a network namespace".into())
+    }
+
+    /// Runs `work` on a thread inside this namespace and waits for it.
+    ///
+    /// # Errors
+    /// As `work`, or where the namespace cannot be entered.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    self.enter()?;
+                    work()
+                })
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+impl AsFd for NetNs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Whether an error of [`enter_sandbox`] means that user namespaces are not to be had.
+pub fn is_forbidden(error: &Error) -> bool {
+    matches!(
+        error.source.raw_os_error(),
+        Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS | libc::ENOSYS)
+    )
+}

@@ -1,0 +1,227 @@
+//! A packet socket on one interface: frames in through a shared ring with the kernel's own time stamps, out in batches.
+//!
+//! Works on veth inside a user namespace, so that no `/dev/net/tun` and no kernel module is needed.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::clock::{monotonic_ns, realtime_ns};
+use crate::route::interface_index;
+use crate::{Doing, Result, check};
+
+/// The size of the Ethernet header at the start of each frame.
+pub const ETHERNET_HEADER: usize = 14;
+
+/// Constants of include/uapi/linux/if_packet.h and if_ether.h that libc may lack.
+const ETH_P_IP: u16 = 0x0800;
+const PACKET_QDISC_BYPASS: libc::c_int = 20;
+const TPACKET_V2: libc::c_int = 1;
+const FRAME_SIZE: usize = 2048;
+const BLOCK_SIZE: usize = 64 * 1024;
+
+/// `struct tpacket2_hdr`.
+#[repr(C)]
+struct FrameHeader {
+    status: AtomicU32,
+    length: u32,
+    captured: u32,
+    mac_offset: u16,
+    net_offset: u16,
+    seconds: u32,
+    nanoseconds: u32,
+    vlan: u16,
+    vlan_type: u16,
+    padding: [u8; 4],
+}
+
+/// The ring of received frames that the kernel and this process share.
+struct Ring {
+    base: *mut u8,
+    frames: usize,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; the kernel's side is synchronised through `FrameHeader::status`.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    fn header(&self) -> *mut FrameHeader {
+        // SAFETY: `next` is below `frames`, so the offset is inside the mapping; frames are aligned to 2048.
+        unsafe { self.base.add(self.next * FRAME_SIZE).cast() }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of the mapping made in `map_ring`.
+        unsafe { libc::munmap(self.base.cast(), self.frames * FRAME_SIZE) };
+    }
+}
+
+/// A packet socket bound to one interface; sees the IPv4 frames that the interface receives.
+pub struct PacketPort {
+    ring: Ring,
+    socket: OwnedFd,
+}
+
+impl PacketPort {
+    /// Opens the socket in the calling thread's namespace, with room for `frames` received frames (a multiple of 32).
+    ///
+    /// # Errors
+    /// EPERM without CAP_NET_RAW in the namespace.
+    pub fn open(interface: &str, frames: u32) -> Result<Self> {
+        let index = interface_index(interface)?;
+        Self::open_index(index as i32, frames).doing(|| format!("opening a packet socket on {interface}"))
+    }
+
+    fn open_index(index: i32, frames: u32) -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // Protocol 0: nothing is received before `bind`, so nothing of another interface slips in.
+        // SAFETY: no pointers; the descriptor is owned right away.
+        let socket = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?) };
+        set(&socket, libc::PACKET_VERSION, &TPACKET_V2)?;
+        set(&socket, PACKET_QDISC_BYPASS, &1)?;
+        let per_block = (BLOCK_SIZE / FRAME_SIZE) as u32;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK_SIZE as u32,
+            tp_block_nr: frames.div_ceil(per_block),
+            tp_frame_size: FRAME_SIZE as u32,
+            tp_frame_nr: frames.next_multiple_of(per_block),
+        };
+        set(&socket, libc::PACKET_RX_RING, &request)?;
+        let ring = map_ring(&socket, request.tp_frame_nr as usize)?;
+        // SAFETY: sockaddr_ll is plain data; the kernel reads it during the call.
+        unsafe {
+            let mut address: libc::sockaddr_ll = mem::zeroed();
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_protocol = ETH_P_IP.to_be();
+            address.sll_ifindex = index;
+            let length = mem::size_of_val(&address) as libc::socklen_t;
+            check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
+        }
+        Ok(Self { ring, socket })
+    }
+
+    /// Hands each frame that has arrived (Ethernet header included) to `take`, with the time at which the kernel got it, in
+    /// nanoseconds of the monotonic clock; at most `most` frames. Returns how many there were.
+    pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
+        // The ring's stamps are of the real-time clock, which may be slewed: the offset is read anew for every batch.
+        let mut offset = None;
+        for count in 0..most {
+            let header = self.ring.header();
+            // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status says USER.
+            unsafe {
+                if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                    return count;
+                }
+                let offset = *offset.get_or_insert_with(|| monotonic_ns() as i64 - realtime_ns() as i64);
+                let stamp = i64::from((*header).seconds) * 1_000_000_000 + i64::from((*header).nanoseconds);
+                let data = header.cast::<u8>().add(usize::from((*header).mac_offset));
+                let length =
+                    ((*header).captured as usize).min(FRAME_SIZE - usize::from((*header).mac_offset));
+                take((stamp + offset).max(0) as u64, std::slice::from_raw_parts(data, length));
+                (*header).status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            }
+            self.ring.next = (self.ring.next + 1) % self.ring.frames;
+        }
+        most
+    }
+
+    /// Whether a frame is waiting.
+    pub fn is_readable(&self) -> bool {
+        // SAFETY: as in `receive`.
+        unsafe { (*self.ring.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
+    }
+
+    /// Sends frames in order, takes each that left off the front of `frames` and gives it to `sent`.
+    ///
+    /// # Errors
+    /// What the kernel says of the first frame that it does not take; frames that found no buffer (ENOBUFS) stay.
+    pub fn send(&self, frames: &mut VecDeque<Vec<u8>>, mut sent: impl FnMut(Vec<u8>)) -> io::Result<()> {
+        const BATCH: usize = 64;
+        while !frames.is_empty() {
+            // SAFETY: zeroed mmsghdr and iovec are valid; the pointers live until the call ends.
+            let count = unsafe {
+                let mut vectors: [libc::iovec; BATCH] = mem::zeroed();
+                let mut messages: [libc::mmsghdr; BATCH] = mem::zeroed();
+                let batch = frames.len().min(BATCH);
+                for (number, frame) in frames.iter().take(batch).enumerate() {
+                    vectors[number] =
+                        libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
+                    messages[number].msg_hdr.msg_iov = &raw mut vectors[number];
+                    messages[number].msg_hdr.msg_iovlen = 1;
+                }
+                check(libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    messages.as_mut_ptr(),
+                    batch as u32,
+                    libc::MSG_DONTWAIT,
+                ))?
+            };
+            frames.drain(..count as usize).for_each(&mut sent);
+        }
+        Ok(())
+    }
+
+    /// How many received frames the kernel had to throw away since the last call because the ring was full.
+    ///
+    /// # Errors
+    /// As `getsockopt`.
+    pub fn take_overruns(&self) -> io::Result<u32> {
+        // SAFETY: the kernel writes at most `length` bytes of plain data.
+        unsafe {
+            let mut statistics: libc::tpacket_stats = mem::zeroed();
+            let mut length = mem::size_of_val(&statistics) as libc::socklen_t;
+            check(libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut length,
+            ))?;
+            Ok(statistics.tp_drops)
+        }
+    }
+}
+
+impl AsFd for PacketPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads `value` during the call; its size is given.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
+    // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
+    let base = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            frames * FRAME_SIZE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            socket.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Ring { base: base.cast(), frames, next: 0 })
+}

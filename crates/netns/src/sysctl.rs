@@ -1,0 +1,26 @@
+//! Kernel settings of the calling thread's network namespace.
+
+use std::fs;
+
+use crate::{Doing, Result};
+
+fn path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
+}
+
+/// Sets `name` (as in `net.ipv4.tcp_fastopen`) to `value`.
+///
+/// # Errors
+/// Where the kernel has no such setting or refuses the value.
+pub fn set(name: &str, value: &str) -> Result<()> {
+    fs::write(path(name), value).doing(|| format!("setting {name} to {value}"))
+}
+
+/// The value of `name`, blanks between its words made single.
+///
+/// # Errors
+/// Where the kernel has no such setting.
+pub fn get(name: &str) -> Result<String> {
+    let text = fs::read_to_string(path(name)).doing(|| format!("reading {name}"))?;
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,206 @@
+//! The shape of a world: a client and its origins in network namespaces of their own, with the link's two ends between them.
+//!
+//! ```text
+//!  client namespace          link namespace (this program's)            origins namespace
+//!  198.18.0.0/16  eth0 ──veth── client │ packets moved by `wire` │ origins ──veth── eth0  198.19.0.0/16
+//! ```
+//! Both networks are of the block for benchmarks (RFC 2544, RFC 6890). Each origin host has an address of its own; the
+//! client takes a new one for every load, so that nothing the kernel keeps per address (cookies, metrics, TIME_WAIT) passes
+//! from load to load. Flushing `tcp_metrics` would need root of the whole machine.
+
+use std::net::Ipv4Addr;
+use std::thread;
+
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::packet::PacketPort;
+use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
+use fastopen_netns::{Result, sysctl};
+
+/// The network of client addresses.
+pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
+/// The network of origin addresses.
+pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
+
+const CLIENT_END: &str = "client";
+const ORIGINS_END: &str = "origins";
+const INTERFACE: &str = "eth0";
+/// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the sender's own.
+const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
+const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
+/// Received frames that wait for the wire: 4 MiB, 25 ms at 1 Gbit/s.
+const RING_FRAMES: u32 = 2048;
+
+/// How TCP behaves in a world; everything that would otherwise be inherited from the machine in silence.
+#[derive(Debug, Clone)]
+pub struct TcpSettings {
+    /// Congestion control of both ends.
+    pub congestion_control: String,
+    /// Initial congestion window of both ends, in segments.
+    pub initial_window_segments: u32,
+    /// Of every interface.
+    pub mtu_bytes: u32,
+    /// Key from which the origins make cookies.
+    pub fastopen_key: [u32; 4],
+}
+
+/// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where the reason is only
+/// that they must not be inherited.
+const SYSCTLS: [(&str, &str); 21] = [
+    ("net.core.somaxconn", "8192"),
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.ip_local_port_range", "10240 65000"),
+    ("net.ipv4.tcp_autocorking", "1"),
+    ("net.ipv4.tcp_ecn", "2"),
+    // One bad event would turn Fast Open off for the whole namespace.
+    ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", "0"),
+    ("net.ipv4.tcp_max_syn_backlog", "8192"),
+    ("net.ipv4.tcp_moderate_rcvbuf", "1"),
+    // Cookies are kept all the same; windows and RTTs are not carried over.
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+    ("net.ipv4.tcp_sack", "1"),
+    ("net.ipv4.tcp_slow_start_after_idle", "1"),
+    ("net.ipv4.tcp_syn_retries", "6"),
+    // A SYN cookie cannot carry Fast Open: better a refused connection that shows.
+    ("net.ipv4.tcp_syncookies", "0"),
+    ("net.ipv4.tcp_timestamps", "1"),
+    ("net.ipv4.tcp_window_scaling", "1"),
+    ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
+    ("net.ipv4.tcp_early_retrans", "3"),
+    ("net.ipv4.tcp_recovery", "1"),
+    ("net.ipv4.tcp_notsent_lowat", "4294967295"),
+];
+
+/// The namespaces and interfaces of one world; they end with it.
+pub struct Topology {
+    /// Where the client runs.
+    pub client: NetNs,
+    /// Where the origins run.
+    pub origins: NetNs,
+    link: NetNs,
+    tcp: TcpSettings,
+}
+
+impl Topology {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// Names what the kernel refused.
+    pub fn build(tcp: TcpSettings) -> Result<Self> {
+        let topology =
+            Self { client: NetNs::create()?, origins: NetNs::create()?, link: NetNs::create()?, tcp };
+        topology.link.run(|| topology.set_up_link())?;
+        topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
+        topology.origins.run(|| {
+            let key = topology.tcp.fastopen_key.map(|word| format!("{word:08x}")).join("-");
+            sysctl::set("net.ipv4.tcp_fastopen_key", &key)?;
+            topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))
+        })?;
+        Ok(topology)
+    }
+
+    fn set_up_link(&self) -> Result<()> {
+        let mut routes = RouteSocket::open()?;
+        for (end, namespace) in [(CLIENT_END, &self.client), (ORIGINS_END, &self.origins)] {
+            let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: &self.link };
+            let inner = VethEnd { name: INTERFACE, mac: INNER_MAC, namespace };
+            routes.add_veth(&outer, &inner, self.tcp.mtu_bytes)?;
+            // The link's namespace has no addresses and must not invent any.
+            let _ = sysctl::set(&format!("net.ipv6.conf.{end}.disable_ipv6"), "1");
+            disable_offloads(end)?;
+            routes.bring_up(end)?;
+        }
+        Ok(())
+    }
+
+    fn set_up_inner(&self, own: (Ipv4Addr, u8), other: (Ipv4Addr, u8), source: Ipv4Addr) -> Result<()> {
+        let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
+        for (name, value) in SYSCTLS {
+            sysctl::set(name, value)?;
+        }
+        disable_offloads(INTERFACE)?;
+        let mut routes = RouteSocket::open()?;
+        routes.bring_up("lo")?;
+        routes.bring_up(INTERFACE)?;
+        routes.own_network(own)?;
+        routes.replace_route(&self.route(other, source))
+    }
+
+    fn route(&self, destination: (Ipv4Addr, u8), source: Ipv4Addr) -> Route<'_> {
+        Route {
+            destination,
+            interface: INTERFACE,
+            source: Some(source),
+            congestion_control: Some(&self.tcp.congestion_control),
+            initial_window: Some(self.tcp.initial_window_segments),
+        }
+    }
+
+    /// The link's ends: packets from and to the client, packets from and to the origins.
+    ///
+    /// # Errors
+    /// Where packet sockets are not to be had.
+    pub fn ports(&self) -> Result<(PacketPort, PacketPort)> {
+        let open = |end| move || self.link.run(|| PacketPort::open(end, RING_FRAMES));
+        // At once, since the kernel waits for all processors in each.
+        thread::scope(|scope| {
+            let client = scope.spawn(open(CLIENT_END));
+            let origins = open(ORIGINS_END)()?;
+            Ok((client.join().expect("opening a port does not panic")?, origins))
+        })
+    }
+
+    /// Gives the client the address for its next connections.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_client_address(&self, address: Ipv4Addr) -> Result<()> {
+        self.client.run(|| RouteSocket::open()?.replace_route(&self.route(ORIGIN_NETWORK, address)))
+    }
+
+    /// Turns Fast Open on or off at both ends (bit 1 for the client, bit 2 for the origins; no cookie-less modes).
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_fastopen(&self, on: bool) -> Result<()> {
+        const NAME: &str = "net.ipv4.tcp_fastopen";
+        self.client.run(|| sysctl::set(NAME, if on { "1" } else { "0" }))?;
+        self.origins.run(|| sysctl::set(NAME, if on { "2" } else { "0" }))
+    }
+}
+
+/// The settings that a world makes and records, in order of name.
+pub fn recorded_sysctls() -> impl Iterator<Item = &'static str> {
+    SYSCTLS.iter().map(|(name, _)| *name)
+}
+
+/// The client's address in its `number`th load (0 before the first), below 65,000.
+pub fn client_address(number: u16) -> Ipv4Addr {
+    let [high, low] = (number + 1).to_be_bytes();
+    Ipv4Addr::new(198, 18, high, low)
+}
+
+/// The address of the `number`th origin host, below 65,000.
+pub fn origin_address(number: u16) -> Ipv4Addr {
+    let [high, low] = (number + 1).to_be_bytes();
+    Ipv4Addr::new(198, 19, high, low)
+}
+
+/// The number of an origin from its address; None for other networks.
+pub fn origin_number(address: [u8; 4]) -> Option<usize> {
+    let [198, 19, high, low] = address else { return None };
+    usize::from(u16::from_be_bytes([high, low])).checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_known_by_its_address() {
+        assert_eq!(origin_number(origin_address(0).octets()), Some(0));
+        assert_eq!(origin_number(origin_address(300).octets()), Some(300));
+        assert_eq!(origin_number(client_address(3).octets()), None);
+    }
+}
