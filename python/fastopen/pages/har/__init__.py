@@ -1,0 +1,8 @@
+"""HAR 1.2 recordings into pages, with what each maker adds.
+
+The specification: http://www.softwareishard.com/blog/har-12-spec/
+"""
+
+from fastopen.pages.har.recording import import_har
+
+__all__ = ["import_har"]

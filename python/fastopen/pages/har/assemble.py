@@ -1,0 +1,189 @@
+"""Entries of one page into the page: root first, initiators, processing, think times, phases."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from fastopen.errors import InputError
+from fastopen.pages import url as urls
+from fastopen.pages.har import chains
+from fastopen.pages.har.entry import Entry
+from fastopen.pages.har.initiators import Finder
+from fastopen.pages.har.notes import Notes
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.model import MAX_RESOURCES, Page, Phase, Resource, ResourceType
+
+_CLOCK_SLACK_MS: Final = 1.0
+_SLOW_MS: Final = 2000.0
+_MAX_EVENT_MS: Final = 10_000.0
+
+
+def assemble(
+    entries: Sequence[Entry],
+    title: str,
+    load: tuple[float | None, float | None],
+    name: str,
+    source: str,
+    notes: Notes,
+    place: str,
+) -> ImportedPage:
+    """The page of these entries. `load` is when the page started and how many ms later the load event was."""
+    if len(entries) > MAX_RESOURCES:
+        raise InputError(f"{len(entries)} requests in one page, at most {MAX_RESOURCES} are possible", place)
+    ordered, document = _in_order(entries, title, notes)
+    initiators, known = Finder(ordered, document).find_all(notes)
+    load_at = _load_event(ordered[0], load, notes)
+    round_trips = _round_trips(ordered, notes)
+    phases: list[Phase] = []
+    resources: list[Resource] = []
+    for index, entry in enumerate(ordered):
+        parent = initiators[index]
+        least = phases[parent] if parent is not None else "load"
+        phases.append(_phase(entry, load_at, least) if index else "load")
+        above = (parent, ordered[parent]) if parent is not None else None
+        resources.append(_resource(entry, above, phases[-1], round_trips[urls.host_of(entry.url)], notes))
+    ended = max(e.end for e, phase in zip(ordered, phases, strict=True) if phase == "load")
+    page = Page(
+        format="fastopen-page/1",
+        name=name,
+        url=resources[0].url,
+        source=source,
+        initiators=known,
+        load_event_processing_us=_event_processing(load_at, ended, notes),
+        notes=notes.sentences(),
+        resources=tuple(_redirects_typed(resources)),
+    )
+    return ImportedPage(page, {i: e.body for i, e in enumerate(ordered) if e.body is not None})
+
+
+def _in_order(entries: Sequence[Entry], title: str, notes: Notes) -> tuple[list[Entry], int]:
+    """The root first, then by start; and the place of the main document."""
+    by_start = sorted(entries, key=lambda e: (e.start, chains.depth(e), e.order))
+    document = _main_document(by_start, urls.cleaned(title))
+    root = chains.head(document)
+    for entry in by_start:
+        if entry.start < root.start:
+            notes.add("before")
+            entry.start = root.start
+    rest = sorted((e for e in by_start if e is not root), key=lambda e: (e.start, chains.depth(e), e.order))
+    ordered = [root, *rest]
+    return ordered, ordered.index(document)
+
+
+def _main_document(by_start: Sequence[Entry], titled: str | None) -> Entry:
+    """Where the page's own URL (Chrome writes it as title) leads to, else the first document or entry."""
+    documents = [e for e in by_start if e.type == "document" or chains.head(e).url == titled]
+    wanted = [e for e in documents if titled is not None and chains.head(e).url == titled]
+    candidates = wanted or documents or list(by_start)
+    first = candidates[0]
+    ends = [e for e in candidates if chains.head(e) is chains.head(first) and not e.is_redirect]
+    return ends[0] if ends else first
+
+
+def _load_event(root: Entry, load: tuple[float | None, float | None], notes: Notes) -> float | None:
+    started, on_load = load
+    if on_load is None:
+        notes.add("onload")
+        return None
+    return max((started if started is not None else root.start) + on_load, root.start)
+
+
+_LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
+
+
+def _phase(entry: Entry, load_at: float | None, least: Phase) -> Phase:
+    """By the load event; but never `load` or `async` under an initiator that comes `after`."""
+    phase: Phase = "load"
+    if load_at is not None and entry.end > load_at + _CLOCK_SLACK_MS:
+        phase = "after" if entry.start > load_at else "async"
+    return least if least == "after" and _LATER[phase] < _LATER[least] else phase
+
+
+def _round_trips(entries: Sequence[Entry], notes: Notes) -> dict[str, float]:
+    """For each host the RTT in ms that the recording implies.
+
+    The shortest handshake, but not more than the 10th percentile of the waits, since every answer takes a
+    round trip. A host to which no connection was recorded has that percentile alone; but where it has fewer
+    than three waits, not more than the median of the hosts with a connection.
+    """
+    connects: defaultdict[str, list[float]] = defaultdict(list)
+    waits: defaultdict[str, list[float]] = defaultdict(list)
+    for entry in entries:
+        host = urls.host_of(entry.url)
+        if entry.connect_ms:
+            connects[host].append(entry.connect_ms)
+        if entry.wait_ms and not entry.pushed:
+            waits[host].append(entry.wait_ms)
+    low = {host: sorted(of_host)[(len(of_host) - 1) // 10] for host, of_host in waits.items()}
+    known = {h: min([min(c), *([low[h]] if h in low else [])]) for h, c in connects.items()}
+    usual = sorted(known.values())[(len(known) - 1) // 2] if known else None
+    found = dict(known)
+    for host in dict.fromkeys(urls.host_of(entry.url) for entry in entries):
+        if host not in found:
+            notes.add("rtt")
+            guess = low.get(host, 0.0)
+            found[host] = min(guess, usual) if usual is not None and len(waits[host]) < 3 else guess
+    return found
+
+
+def _resource(
+    entry: Entry, above: tuple[int, Entry] | None, phase: Phase, round_trip: float, notes: Notes
+) -> Resource:
+    at_bytes, processing = _trigger(entry, above[1]) if above else (None, 0.0)
+    if processing > _SLOW_MS:
+        notes.add("slow")
+    return Resource(
+        url=entry.url,
+        method=entry.method,
+        status=entry.status,
+        type=entry.type if above else "document",
+        mime=entry.mime,
+        request_header_bytes=entry.sizes.request_header,
+        request_body_bytes=entry.sizes.request_body,
+        response_header_bytes=entry.sizes.response_header,
+        body_bytes=entry.sizes.body,
+        server_think_us=_us((entry.wait_ms or 0.0) - round_trip),
+        initiator=above[0] if above else None,
+        initiator_at_bytes=at_bytes,
+        processing_us=_us(processing),
+        phase=phase,
+        redirect_to=entry.location,
+    )
+
+
+def _trigger(entry: Entry, parent: Entry) -> tuple[int | None, float]:
+    """How many bytes of the initiator had come when the entry started (None: all); ms of processing since.
+
+    The bytes between first and last are taken to have come evenly.
+    """
+    if entry.start >= parent.end - _CLOCK_SLACK_MS / 2:
+        return None, max(0.0, entry.start - parent.end)
+    receiving = parent.end - parent.first_byte
+    share = (entry.start - parent.first_byte) / receiving if receiving > 0 else 0.0
+    return int(parent.sizes.body * min(max(share, 0.0), 1.0)), 0.0
+
+
+def _event_processing(load_at: float | None, ended: float, notes: Notes) -> int:
+    if load_at is None:
+        return 0
+    spent = load_at - ended
+    if spent > _MAX_EVENT_MS:
+        notes.add("event", int(spent))
+    return _us(min(spent, _MAX_EVENT_MS))
+
+
+def _redirects_typed(resources: list[Resource]) -> list[Resource]:
+    """A redirect is of the type of what it leads to: its own MIME type says nothing."""
+    types: dict[int, ResourceType] = {}
+    for index in reversed(range(len(resources))):
+        resource = resources[index]
+        parent = resource.initiator
+        if parent is not None and resources[parent].redirect_to == resource.url:
+            types[parent] = types.get(index, resource.type)
+    return [r.model_copy(update={"type": types[i]}) if i in types else r for i, r in enumerate(resources)]
+
+
+def _us(ms: float) -> int:
+    return max(0, round(ms * 1000))

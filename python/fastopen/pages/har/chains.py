@@ -1,0 +1,82 @@
+"""Redirects and preflights: which entry's answer made the browser send which other one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from fastopen.pages.har.entry import Entry
+from fastopen.pages.har.notes import Notes
+
+# Recorders round to milliseconds and take several clocks; a follower may seem to start a little too early.
+_CLOCK_SLACK_MS = 10.0
+# Chrome lets a request start when the page asks for it and holds it back while its preflight runs.
+_PREFLIGHT_HELD_MS = 30_000.0
+
+
+def link_chains(entries: Sequence[Entry], notes: Notes) -> None:
+    """Sets `before` of what redirects led to and preflights allowed; none of it starts before that ended."""
+    by_url: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda e: (e.start, e.order)):
+        by_url[entry.url].append(entry)
+    for entry in sorted(entries, key=lambda e: (e.end, e.order)):
+        if entry.is_redirect and entry.location is not None:
+            _follow(entry, (e for e in by_url[entry.location] if not e.is_preflight))
+        elif entry.is_preflight:
+            notes.add("preflight")
+            _allow(entry, (e for e in by_url[entry.url] if not e.is_preflight))
+
+
+def _follow(redirect: Entry, candidates: Iterable[Entry]) -> None:
+    for target in candidates:
+        late_enough = target.start >= redirect.end - _CLOCK_SLACK_MS or target.first_byte >= redirect.end
+        if (
+            target.before is None
+            and target is not redirect
+            and late_enough
+            and not _leads_to(redirect, target)
+        ):
+            _put_after(target, redirect)
+            return
+
+
+def _allow(preflight: Entry, candidates: Iterable[Entry]) -> None:
+    for request in candidates:
+        held = preflight.start - request.start <= _PREFLIGHT_HELD_MS
+        if request.before is None and held and request.first_byte >= preflight.end - _CLOCK_SLACK_MS:
+            preflight.asked_like = request
+            preflight.start = min(preflight.start, max(request.start, preflight.start - _CLOCK_SLACK_MS))
+            _put_after(request, preflight)
+            return
+
+
+def _put_after(entry: Entry, before: Entry) -> None:
+    entry.before = before
+    entry.start = max(entry.start, before.end)
+    entry.sent, entry.first_byte = max(entry.sent, entry.start), max(entry.first_byte, entry.start)
+    entry.end = max(entry.end, entry.first_byte)
+
+
+def _leads_to(entry: Entry, target: Entry) -> bool:
+    """Whether `entry` already comes after `target`: a circle (a page that sets a cookie and reloads)."""
+    step: Entry | None = entry
+    while step is not None:
+        if step is target:
+            return True
+        step = step.before
+    return False
+
+
+def depth(entry: Entry) -> int:
+    """How many redirects and preflights came before this entry."""
+    steps, step = 0, entry.before
+    while step is not None:
+        steps, step = steps + 1, step.before
+    return steps
+
+
+def head(entry: Entry) -> Entry:
+    """The first entry of the chain that led here."""
+    while entry.before is not None:
+        entry = entry.before
+    return entry

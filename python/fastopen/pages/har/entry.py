@@ -1,0 +1,269 @@
+"""One entry of a HAR, read whatever its maker's habits: what was asked, when, how large, and by whom."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastopen.errors import InputError
+from fastopen.pages import url as urls
+from fastopen.pages.har import fields, kinds, sizes
+from fastopen.pages.har.notes import Notes
+from fastopen.pages.model import ResourceType, body_is_empty
+
+_METHODS: Final = frozenset(
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "REPORT"]
+)
+
+
+@dataclass(eq=False)
+class Entry:
+    """A request that crossed the network. Times are ms since 1970.
+
+    `start` is when the browser asked for it: waiting for a connection, name and handshake come after it.
+    """
+
+    order: int
+    raw: Mapping[str, Any]
+    url: str
+    method: str
+    status: int
+    type: ResourceType
+    mime: str
+    start: float
+    sent: float
+    first_byte: float
+    end: float
+    connect_ms: float | None
+    wait_ms: float | None
+    sizes: sizes.Sizes
+    referer: str | None
+    location: str | None
+    body: bytes | None
+    pushed: bool = False
+    # The entry whose answer sent the browser here: a redirect, or the preflight that allowed the request.
+    before: Entry | None = field(default=None, repr=False)
+    # Whose record of the initiator holds: a preflight has that of the request it is for.
+    asked_like: Entry | None = field(default=None, repr=False)
+    # What was guessed of it: counts only if the entry is kept.
+    notes: Notes = field(default_factory=Notes, repr=False)
+
+    @property
+    def is_redirect(self) -> bool:
+        return 300 <= self.status < 400 and self.status != 304
+
+    @property
+    def is_preflight(self) -> bool:
+        return self.method == "OPTIONS"
+
+
+@dataclass(frozen=True)
+class Span:
+    """When an entry started, was sent, answered and ended: ms since 1970."""
+
+    start: float
+    sent: float
+    first_byte: float
+    end: float
+
+
+def read_entry(
+    raw: object, order: int, place: str, page_start: float | None, previous: float | None, notes: Notes
+) -> Entry | None:
+    """The entry, or None if it did not cross the network (counted in `notes`). InputError where it is broken.
+
+    `place` names the entry for errors; `page_start` is when its page started, `previous` when the
+    last entry did.
+    """
+    if not isinstance(raw, dict):
+        raise InputError("not an object", place)
+    request, response = _parts(raw, place)
+    raw_url = request["url"]
+    reason = _not_on_the_network(raw_url)
+    if reason is not None:
+        notes.add(reason)
+        return None
+    url = urls.cleaned(raw_url)
+    if url is None:
+        raise InputError(f"{raw_url[:80]!r} is not a URL that can be asked for", f"{place}.request.url")
+    status = int(fields.number(response.get("status")) or 0)
+    method = fields.text(request.get("method")).strip().upper()
+    if method not in _METHODS:
+        method = "GET"
+    if status == 101 or fields.text(raw.get("_resourceType")).lower() == "websocket":
+        notes.add("websocket")
+        return None
+    if not 200 <= status <= 599 or method == "CONNECT":
+        notes.add("failed")
+        return None
+    return _entry(raw, order, url, method, status, page_start, previous)
+
+
+def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    request = raw.get("request")
+    if not isinstance(request, dict):
+        raise InputError("missing" if request is None else "not an object", f"{place}.request")
+    url = request.get("url")
+    if not isinstance(url, str) or not url.strip():
+        raise InputError("missing" if url is None else "not a URL", f"{place}.request.url")
+    response = raw.get("response")
+    if not isinstance(response, dict):
+        raise InputError("missing" if response is None else "not an object", f"{place}.response")
+    return request, response
+
+
+def _not_on_the_network(url: str) -> str | None:
+    scheme = urls.scheme_of(url)
+    if scheme in ("ws", "wss"):
+        return "websocket"
+    if scheme and scheme not in urls.DEFAULT_PORTS:
+        return "scheme"
+    return None
+
+
+def _entry(
+    raw: dict[str, Any],
+    order: int,
+    url: str,
+    method: str,
+    status: int,
+    page_start: float | None,
+    previous: float | None,
+) -> Entry:
+    notes = Notes()
+    request, response = raw["request"], raw["response"]
+    timings = fields.mapping(raw.get("timings"))
+    span = _span(raw, timings, page_start, previous, notes)
+    mime = kinds.mime_of(response)
+    found = sizes.sizes_of(raw, url, method, status, notes)
+    location = fields.text(response.get("redirectURL")) or fields.header(
+        fields.headers(response.get("headers")), "location"
+    )
+    redirects = 300 <= status < 400 and status != 304
+    referer = fields.header(fields.headers(request.get("headers")), "referer")
+    return Entry(
+        order=order,
+        raw=raw,
+        url=url,
+        method=method,
+        status=status,
+        type=kinds.type_of(raw, url, mime),
+        mime=mime,
+        start=span.start,
+        sent=span.sent,
+        first_byte=span.first_byte,
+        end=span.end,
+        connect_ms=_connect(timings, url),
+        wait_ms=fields.milliseconds(timings.get("wait")),
+        sizes=found,
+        referer=urls.cleaned(referer) if referer else None,
+        location=urls.cleaned(location, base=url) if location and redirects else None,
+        body=None if body_is_empty(method, status) else _recorded_body(response, found.body),
+        notes=notes,
+        pushed=bool(fields.number(raw.get("_was_pushed"))),
+    )
+
+
+def _span(
+    raw: Mapping[str, Any],
+    timings: Mapping[str, Any],
+    page_start: float | None,
+    previous: float | None,
+    notes: Notes,
+) -> Span:
+    tested = _webpagetest_span(raw, page_start)
+    if tested is not None:
+        return tested
+    start = fields.moment_ms(raw.get("startedDateTime"))
+    if start is None:
+        notes.add("started")
+        start = previous if previous is not None else page_start or 0.0
+    names = ("blocked", "dns", "connect", "send", "wait", "receive")  # ssl is a part of connect
+    spent = {name: fields.milliseconds(timings.get(name)) or 0.0 for name in names}
+    if not any(spent.values()):
+        notes.add("timings")
+    end = start + max(sum(spent.values()), fields.milliseconds(raw.get("time")) or 0.0)
+    first_byte = end - spent["receive"]
+    sent = first_byte - spent["wait"]
+    # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
+    asked = start - (fields.milliseconds(timings.get("_queued")) or 0.0)
+    return Span(asked, sent, first_byte, end)
+
+
+def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span | None:
+    """WebPageTest's startedDateTime is when the request was sent; what came before has fields of its own.
+
+    All are ms since the page started. `_created` is when the browser asked, in recordings since about 2019;
+    before, name lookup and handshake tell it, where they ended when the request was sent (else they belonged
+    to a connection that was opened ahead of time). 0 and -1 mean: did not happen.
+    """
+    sent, waited = fields.milliseconds(raw.get("_load_start")), fields.milliseconds(raw.get("_ttfb_ms"))
+    if page_start is None or sent is None or waited is None:
+        return None
+    lasted = fields.milliseconds(raw.get("_load_ms"))
+    asked = fields.milliseconds(raw.get("_created"))
+    if not asked or asked > sent:
+        asked = sent
+        for name in ("ssl", "connect", "dns"):
+            begun, ended = (fields.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
+            if begun and ended and begun <= ended <= asked <= ended + 5:
+                asked = begun
+    end = sent + max(lasted if lasted is not None else waited, waited)
+    return Span(*(page_start + offset for offset in (asked, sent, sent + waited, end)))
+
+
+def _connect(timings: Mapping[str, Any], url: str) -> float | None:
+    """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and beside it as ssl.
+
+    0 means a connection of before. An https connection whose TLS was not written down spent at least one more
+    RTT on it, so that half of it bounds the RTT from above.
+    """
+    connect, tls = fields.milliseconds(timings.get("connect")), fields.milliseconds(timings.get("ssl")) or 0.0
+    if not connect:
+        return None
+    if tls and tls < connect:
+        return connect - tls
+    return connect / 2 if url.startswith("https:") else connect
+
+
+def _recorded_body(response: Mapping[str, Any], body_bytes: int) -> bytes | None:
+    """The recorded body if it is as long as the one on the wire, so that it can be served as it is."""
+    content = fields.mapping(response.get("content"))
+    written = content.get("text")
+    if not isinstance(written, str) or not written or not body_bytes:
+        return None
+    if fields.text(content.get("encoding")).lower() == "base64":
+        try:
+            body = base64.b64decode(written, validate=False)
+        except (binascii.Error, ValueError):
+            return None
+    else:
+        body = written.encode("utf-8", "replace")
+    return body if len(body) == body_bytes else None
+
+
+def is_cached(entry: Entry, timed: bool) -> bool:
+    """Whether the recorder's cache answered. `timed`: other entries of the file have times on the network.
+
+    Chrome says so (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest versions
+    write neither a time for sending nor one for waiting.
+    """
+    raw = entry.raw
+    response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
+    if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
+        return True
+    body = fields.number(response.get("bodySize"))
+    content = fields.mapping(response.get("content"))
+    nothing_came = body is None or body <= 0
+    if (
+        nothing_came
+        and fields.number(response.get("_transferSize")) == 0
+        and fields.size(content.get("size"))
+    ):
+        return True
+    wait, send = fields.number(timings.get("wait")), fields.number(timings.get("send"))
+    silent = (wait is None or wait < 0) and (send is None or send < 0) and not entry.connect_ms
+    return timed and silent and nothing_came

@@ -1,0 +1,111 @@
+"""What the browser took a resource for: as recorded, else out of headers, MIME type and name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastopen.pages import url as urls
+from fastopen.pages.har import fields
+from fastopen.pages.model import ResourceType
+
+# Chrome DevTools' and the DevTools protocol's resource types (WebPageTest writes them with capitals).
+_RECORDED: Final[dict[str, ResourceType]] = {
+    "document": "document", "subdocument": "document", "iframe": "document",
+    "stylesheet": "stylesheet", "script": "script", "image": "image", "font": "font",
+    "xhr": "xhr", "fetch": "xhr", "preflight": "xhr", "eventsource": "xhr",
+    "media": "media", "texttrack": "media", "manifest": "other", "ping": "other", "beacon": "other",
+    "cspviolationreport": "other", "csp-violation-report": "other", "signedexchange": "other",
+    "signed-exchange": "other", "prefetch": "other",
+}  # fmt: skip
+# Fetch metadata, https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header
+_DESTINATIONS: Final[dict[str, ResourceType]] = {
+    "document": "document", "iframe": "document", "frame": "document", "style": "stylesheet",
+    "script": "script", "worker": "script", "sharedworker": "script", "serviceworker": "script",
+    "image": "image", "font": "font", "empty": "xhr", "audio": "media", "video": "media", "track": "media",
+    "manifest": "other", "report": "other", "object": "other", "embed": "other",
+}  # fmt: skip
+_SUFFIXES: Final[dict[str, ResourceType]] = {
+    "css": "stylesheet", "js": "script", "mjs": "script", "woff": "font", "woff2": "font", "ttf": "font",
+    "otf": "font", "eot": "font", "png": "image", "jpg": "image", "jpeg": "image", "gif": "image",
+    "webp": "image", "avif": "image", "svg": "image", "ico": "image", "bmp": "image", "mp4": "media",
+    "webm": "media", "mp3": "media", "m4s": "media", "ts": "media", "ogg": "media", "flv": "media",
+    "json": "xhr", "html": "document", "htm": "document", "swf": "other",
+}  # fmt: skip
+_TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
+_ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
+
+
+def mime_of(response: Mapping[str, Any]) -> str:
+    """A Content-Type that may be sent: the recorded one, or application/octet-stream."""
+    content = fields.mapping(response.get("content"))
+    listed = fields.header(fields.headers(response.get("headers")), "content-type")
+    for value in (fields.text(content.get("mimeType")), listed or ""):
+        if _TOKEN.match(value) and _ESSENCE.match(_essence(value)):
+            return value
+    return "application/octet-stream"
+
+
+def type_of(entry: Mapping[str, Any], url: str, mime: str) -> ResourceType:
+    """The type of an entry; `other` where nothing tells it."""
+    for key in ("_resourceType", "_request_type"):
+        recorded = _RECORDED.get(fields.text(entry.get(key)).lower())
+        if recorded is not None:
+            return recorded
+    sent = fields.headers(fields.mapping(entry.get("request")).get("headers"))
+    destination = _DESTINATIONS.get((fields.header(sent, "sec-fetch-dest") or "").strip().lower())
+    if destination is not None:
+        return destination
+    if (fields.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
+        return "xhr"
+    return _by_mime(mime) or _by_accept(sent) or _by_suffix(url) or _vague(mime)
+
+
+def _by_mime(mime: str) -> ResourceType | None:
+    """What the MIME type says alone; None where it says little (servers send anything as text/html)."""
+    essence = _essence(mime)
+    major, _, minor = essence.partition("/")
+    if essence == "text/css":
+        return "stylesheet"
+    if "javascript" in minor or "ecmascript" in minor or essence == "text/js":
+        return "script"
+    if major == "font" or minor.startswith(("font-", "x-font")) or minor == "vnd.ms-fontobject":
+        return "font"
+    if major == "image":
+        return "image"
+    if major in ("audio", "video"):
+        return "media"
+    return None
+
+
+def _by_accept(sent: list[tuple[str, str]]) -> ResourceType | None:
+    """Browsers ask for documents, stylesheets and images with Accept headers of their own."""
+    accept = (fields.header(sent, "accept") or "").strip().lower()
+    if accept.startswith(("text/html", "application/xhtml", "application/xml,application/xhtml")):
+        return "document"
+    if accept.startswith("text/css"):
+        return "stylesheet"
+    if accept.startswith("image/"):
+        return "image"
+    if "json" in accept:
+        return "xhr"
+    return None
+
+
+def _by_suffix(url: str) -> ResourceType | None:
+    name = urls.target_of(url).partition("?")[0].rpartition("/")[2]
+    return _SUFFIXES.get(name.rpartition(".")[2].lower()) if "." in name else None
+
+
+def _vague(mime: str) -> ResourceType:
+    essence = _essence(mime)
+    if essence in ("text/html", "application/xhtml+xml"):
+        return "document"
+    if essence.endswith(("json", "/xml", "+xml")):
+        return "xhr"
+    return "other"
+
+
+def _essence(mime: str) -> str:
+    return mime.partition(";")[0].strip().lower()

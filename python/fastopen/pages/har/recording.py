@@ -1,0 +1,169 @@
+"""A whole HAR into pages: which entries belong together, in what order, when the load event was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Final
+
+from fastopen.errors import InputError
+from fastopen.pages.har import chains, fields
+from fastopen.pages.har.assemble import assemble
+from fastopen.pages.har.entry import Entry, is_cached, read_entry
+from fastopen.pages.har.notes import Notes
+from fastopen.pages.imported import ImportedPage
+
+_EXPORT: Final = "export it again, as HAR with content"
+
+
+@dataclass
+class Recorded:
+    """One page of the file and the places of its entries in `log.entries`."""
+
+    id: str
+    title: str = ""
+    started: float | None = None
+    on_load: float | None = None
+    members: list[int] = field(default_factory=list)
+
+
+def import_har(data: object, place: str, *, lenient: bool = False) -> list[ImportedPage]:
+    """Every page of a decoded HAR that has entries, in the file's order. Raises InputError.
+
+    `place` is the file, for errors and the pages' names. With `lenient`, entries that are structurally broken
+    (no request, no URL, no response) are left out and noted instead of being an error.
+    """
+    log = data.get("log") if isinstance(data, dict) else None
+    if not isinstance(log, dict):
+        raise InputError("not a HAR: it has no log object", place, _EXPORT)
+    entries = log.get("entries")
+    if not isinstance(entries, list):
+        raise InputError("not a HAR: log.entries is no list", place, _EXPORT)
+    notes = Notes()
+    recorded = _pages(log, entries, notes)
+    found = [_read(page, entries, place, lenient) for page in recorded]
+    usable = [(page, *read) for page, read in zip(recorded, found, strict=True) if read[0]]
+    if not usable:
+        raise InputError("no entry of it crossed the network", place, "record the page with an empty cache")
+    stem = _stem(place)
+    pages = []
+    for number, (page, of_page, said) in enumerate(usable, start=1):
+        said.merge(notes)
+        name = stem if len(usable) == 1 else f"{stem}#{number}"
+        source = _source(log, of_page[0])
+        pages.append(assemble(of_page, page.title, _load_event(page), name, source, said, place))
+    return pages
+
+
+def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: Notes) -> list[Recorded]:
+    """The declared pages, or those that the entries name, or one for all; each with its entries."""
+    declared = log.get("pages")
+    pages: dict[str, Recorded] = {}
+    for page in declared if isinstance(declared, list) else ():
+        if isinstance(page, dict):
+            made = _declared(page, str(len(pages)))
+            pages.setdefault(made.id, made)
+    refs = [_pageref(entry) for entry in entries]
+    if not pages:
+        pages = {ref: Recorded(ref) for ref in refs if ref is not None}
+    if not pages:
+        return [Recorded("", members=list(range(len(entries))))]
+    for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
+        if ref is None or ref not in pages:
+            if len(pages) > 1 or ref is not None:
+                notes.add("no_pageref" if ref is None else "pageref")
+            ref = _at_that_time(list(pages.values()), entry)
+        pages[ref].members.append(index)
+    return list(pages.values())
+
+
+def _declared(page: Mapping[str, Any], fallback: str) -> Recorded:
+    identity = page.get("id")
+    timings = fields.mapping(page.get("pageTimings"))
+    return Recorded(
+        id=str(identity) if isinstance(identity, (str, int)) else fallback,
+        title=fields.text(page.get("title")),
+        started=fields.moment_ms(page.get("startedDateTime")),
+        on_load=fields.milliseconds(timings.get("onLoad")) or None,
+    )
+
+
+def _pageref(entry: object) -> str | None:
+    ref = entry.get("pageref") if isinstance(entry, dict) else None
+    return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
+
+
+def _at_that_time(pages: Sequence[Recorded], entry: object) -> str:
+    """The page that had started last when the entry did."""
+    start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
+    begun = [p for p in pages if start is not None and p.started is not None and p.started <= start]
+    return max(begun, key=lambda p: p.started or 0.0).id if begun else pages[0].id
+
+
+def _read(page: Recorded, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], Notes]:
+    """The page's entries that crossed the network, redirects linked, in file order."""
+    notes = Notes()
+    entries: list[Entry] = []
+    previous: float | None = None
+    for index in page.members:
+        try:
+            entry = read_entry(
+                raws[index], index, f"{place}: log.entries[{index}]", page.started, previous, notes
+            )
+        except InputError as error:
+            if not lenient:
+                more = "or read it leniently, to leave such entries out"
+                raise InputError(error.message, error.place, more) from None
+            notes.add("broken")
+            continue
+        if entry is not None:
+            entries.append(entry)
+            previous = entry.start
+    return _without_cached(entries, notes), notes
+
+
+def _without_cached(entries: list[Entry], notes: Notes) -> list[Entry]:
+    """Leaves out what a cache answered; but the document itself stays, since without it there is no page."""
+    timed = any((entry.wait_ms or 0) > 0 for entry in entries)
+    cached = {entry for entry in entries if is_cached(entry, timed)}
+    fetched = [entry for entry in entries if entry not in cached]
+    first = min(entries, key=lambda e: (e.start, e.order), default=None)
+    if fetched and first in cached and first is not None and first.type == "document":
+        notes.add("cached_root")
+        cached.discard(first)
+    if cached:
+        notes.add("cached", len(cached))
+    kept = [entry for entry in entries if entry not in cached]
+    for entry in kept:
+        notes.merge(entry.notes)
+    not_modified = sum(entry.status == 304 for entry in kept)
+    if not_modified:
+        notes.add("not_modified", not_modified)
+    chains.link_chains(kept, notes)
+    return kept
+
+
+def _load_event(page: Recorded) -> tuple[float | None, float | None]:
+    """When the page started and how long after that its load event was: ms since 1970, and ms."""
+    return page.started, page.on_load
+
+
+def _source(log: Mapping[str, Any], first: Entry) -> str:
+    makers = []
+    for key in ("creator", "browser"):
+        maker = fields.mapping(log.get(key))
+        told = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
+        makers.append("".join(c for c in told if c.isprintable())[:80])
+    by = ", ".join(maker for maker in makers if maker)
+    day = fields.text(first.raw.get("startedDateTime"))[:10]
+    source = f"HAR by {by}" if by else "HAR"
+    return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source
+
+
+def _stem(place: str) -> str:
+    name = PurePath(place).name
+    for suffix in (".gz", ".json", ".har"):
+        if name.lower().endswith(suffix) and len(name) > len(suffix):
+            name = name[: -len(suffix)]
+    return "".join(c for c in name if c.isprintable()) or "page"

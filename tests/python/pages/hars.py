@@ -1,0 +1,60 @@
+"""Small HARs for tests: an entry and a file with the least that recorders write, to be changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastopen.pages import ImportedPage
+from fastopen.pages.har import import_har
+
+START = "2024-05-01T10:00:0"  # and seconds, so that a test says "0.250Z" for 250 ms
+
+
+def at(ms: float) -> str:
+    """A startedDateTime this long after the page began."""
+    return f"{START}{ms / 1000:.3f}Z"
+
+
+def entry(url: str, start: float = 0, **changes: Any) -> dict[str, Any]:
+    """A GET that was answered with 200: 20 ms of connecting, 50 ms of waiting, 10 ms of receiving."""
+    request: dict[str, Any] = {
+        "method": "GET",
+        "url": url,
+        "httpVersion": "HTTP/1.1",
+        "headers": [{"name": "Host", "value": "a.test"}],
+        "headersSize": 200,
+        "bodySize": 0,
+    }
+    response: dict[str, Any] = {
+        "status": 200,
+        "statusText": "OK",
+        "httpVersion": "HTTP/1.1",
+        "headers": [{"name": "Content-Type", "value": "text/html"}],
+        "content": {"size": 1000, "mimeType": "text/html"},
+        "redirectURL": "",
+        "headersSize": 150,
+        "bodySize": 1000,
+    }
+    timings = {"blocked": 0, "dns": -1, "connect": 20, "ssl": -1, "send": 0, "wait": 50, "receive": 10}
+    made = {
+        "startedDateTime": at(start),
+        "time": 80,
+        "request": request | changes.pop("request", {}),
+        "response": response | changes.pop("response", {}),
+        "timings": timings | changes.pop("timings", {}),
+        "cache": {},
+    }
+    return made | changes
+
+
+def har(*entries: Any, on_load: float | None = None, **log: Any) -> dict[str, Any]:
+    """A file of one page that began at 0 ms."""
+    timings = {} if on_load is None else {"onLoad": on_load}
+    page = {"id": "p", "title": "", "startedDateTime": at(0), "pageTimings": timings}
+    found = [e if not isinstance(e, dict) else {"pageref": "p"} | e for e in entries]
+    return {"log": {"version": "1.2", "pages": [page], "entries": found} | log}
+
+
+def one_page(*entries: Any, on_load: float | None = None) -> ImportedPage:
+    (page,) = import_har(har(*entries, on_load=on_load), "my.har")
+    return page
