@@ -32,7 +32,7 @@ def assemble(
     """The page of these entries. `load` is when the page started and how many ms later the load event was."""
     if len(entries) > MAX_RESOURCES:
         raise InputError(f"{len(entries)} requests in one page, at most {MAX_RESOURCES} are possible", place)
-    ordered, document = _in_order(entries, title, notes)
+    ordered, document = in_order(entries, title, notes)
     initiators, known = Finder(ordered, document).find_all(notes)
     load_at = _load_event(ordered[0], load, notes)
     round_trips = _round_trips(ordered, notes)
@@ -58,7 +58,7 @@ def assemble(
     return ImportedPage(page, {i: e.body for i, e in enumerate(ordered) if e.body is not None})
 
 
-def _in_order(entries: Sequence[Entry], title: str, notes: Notes) -> tuple[list[Entry], int]:
+def in_order(entries: Sequence[Entry], title: str, notes: Notes) -> tuple[list[Entry], int]:
     """The root first, then by start; and the place of the main document."""
     by_start = sorted(entries, key=lambda e: (e.start, chains.depth(e), e.order))
     document = _main_document(by_start, urls.cleaned(title))

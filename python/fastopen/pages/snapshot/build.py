@@ -1,0 +1,359 @@
+"""One load of the snapshot into a page: sizes, types, order, initiators, processing; no bodies, no texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from fastopen.pages import url as urls
+from fastopen.pages.har import chains, kinds
+from fastopen.pages.har.assemble import in_order
+from fastopen.pages.har.entry import Entry
+from fastopen.pages.har.initiators import Finder
+from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.sizes import Sizes
+from fastopen.pages.model import Page, Resource, body_is_empty
+from fastopen.pages.snapshot.bodies import Body, file_of, is_text, never_compressed, url_of
+from fastopen.pages.snapshot.fetchlog import Fetch, FetchLog
+from fastopen.pages.snapshot.references import Reference, find_reference
+
+_TYPICAL_RESPONSE_HEADER: Final = 350
+_PLAUSIBLE: Final = (150, 1200)
+_MAX_URL: Final = 160
+_HELD_BACK_MS: Final = 100.0
+_CODE: Final = ("document", "stylesheet", "script")
+_BY_SUFFIX: Final = {
+    ".css": "text/css", ".js": "application/x-javascript", ".gif": "image/gif", ".jpg": "image/jpeg",
+    ".png": "image/png", ".swf": "application/x-shockwave-flash",
+}  # fmt: skip
+
+
+@dataclass
+class Item:
+    """A resource on its way into the page. Times in ms; an item out of the browser's cache has none."""
+
+    url: str
+    status: int
+    mime: str
+    charset: str
+    body: Body
+    fetch: Fetch | None
+    location: str | None = None
+    reference: Reference | None = None
+    wire_bytes: int = 0
+    request_header: int = 0
+    response_header: int = 0
+    entry: Entry = field(init=False)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        return (self.fetch.start_ms, self.fetch.end_ms) if self.fetch else None
+
+
+def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -> Page:
+    """The page `name` out of its log and the folder of saved bodies.
+
+    `others` are the files that belong to the other pages' logs: what nobody fetched over the network but this
+    page names, its browser had in its cache.
+    """
+    notes: list[str] = []
+    items = _fetched(log, folder, notes)
+    _point(items, items)
+    if log.counters.get("disk_cache.hit"):
+        items += _from_cache(items, log, folder, {*others, *claimed(log, folder)}, notes)
+    _sizes(items, log, notes)
+    _headers(items, log, notes)
+    entries = [_entry(order, item, items) for order, item in enumerate(items)]
+    for item, entry in zip(items, entries, strict=True):
+        item.entry = entry
+    chains.link_chains(entries, Notes())
+    first = min(entries, key=lambda e: (e.start, e.order))
+    ordered, document = in_order(entries, first.url, Notes())
+    counts = Notes()
+    initiators, _ = Finder(ordered, document).find_all(counts)
+    by_entry = {id(item.entry): item for item in items}
+    resources = [
+        _resource(by_entry[id(entry)], entry, parent, ordered, items)
+        for entry, parent in zip(ordered, initiators, strict=True)
+    ]
+    event = first.start + log.counters.get("tfo.page_load_timer", 0) - max(e.end for e in ordered)
+    notes += _common_notes(log, counts)
+    return Page(
+        format="fastopen-page/1",
+        name=name,
+        url=resources[0].url,
+        source="snapshot and browser log of one load in March 2013 (the four pages of the TFO paper)",
+        initiators="inferred",
+        load_event_processing_us=max(0, round(event * 1000)),
+        notes=tuple(notes),
+        resources=tuple(resources),
+    )
+
+
+def claimed(log: FetchLog, folder: Path) -> set[Path]:
+    """The files that hold the bodies of what this log fetched."""
+    files = (file_of(fetch.url, log.renamed, folder) for fetch in log.fetches)
+    return {file for file in files if file is not None}
+
+
+def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
+    """What went over the network. The saver followed redirects: their files hold what they led to."""
+    led_to: dict[str, Path] = {}
+    items: list[Item] = []
+    missing = 0
+    for fetch in sorted(log.fetches, key=lambda f: (f.start_ms, f.end_ms)):
+        url = urls.cleaned(fetch.url)
+        if url is None:
+            continue
+        file = file_of(fetch.url, log.renamed, folder) or led_to.get(url)
+        location = urls.cleaned(fetch.location, base=url) if fetch.location else None
+        if location is not None and file is not None:
+            led_to.setdefault(location, file)
+        data = b""
+        if location is None and file is not None:
+            data = file.read_bytes()
+        elif location is None and not body_is_empty("GET", fetch.status):
+            missing += 1
+        # A page loads with an empty cache here, so what was confirmed as unchanged has to be sent.
+        status = 200 if fetch.status == 304 else fetch.status
+        body = Body(b"" if body_is_empty("GET", status) else data, fetch.mime)
+        items.append(Item(url, status, fetch.mime, fetch.charset, body, fetch, location))
+    unchanged = sum(fetch.status == 304 for fetch in log.fetches)
+    if unchanged:
+        notes.append(f"resources answered with 304 in the log, sent whole here: {unchanged}")
+    if missing:
+        notes.append(f"resources whose body was not saved, taken as empty: {missing}")
+    return items
+
+
+def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
+    """Finds for each item the text of `among` that names it and had come when it was asked for."""
+    for index, item in enumerate(items):
+        if index and item.reference is None:
+            item.reference = _best_reference(item, among)
+
+
+def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
+    """Of the texts that name it, the one that ended last before it started, else the first that had begun."""
+    ended: list[tuple[float, int, Reference]] = []
+    begun: list[Reference] = []
+    for owner, text in enumerate(among):
+        if text is item or not is_text(text.mime) or not text.body.data or kind_of(text) not in _CODE:
+            continue
+        if item.span and text.span and text.span[0] >= item.span[0]:
+            continue
+        offset = find_reference(text.body.data, item.url, text.url)
+        if offset is None:
+            continue
+        found = Reference(owner, offset, len(text.body.data))
+        if item.span and text.span and text.span[1] <= item.span[0]:
+            ended.append((text.span[1], owner, found))
+        else:
+            begun.append(found)
+    return max(ended)[2] if ended else (begun[0] if begun else None)
+
+
+def kind_of(item: Item) -> str:
+    return kinds.type_of({}, item.url, item.mime)
+
+
+def _from_cache(
+    items: list[Item], log: FetchLog, folder: Path, taken: set[Path], notes: list[str]
+) -> list[Item]:
+    """Saved files that the browser had in its cache: the log only counts them, the page's texts name them."""
+    candidates: dict[str, Item] = {}
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path not in taken):
+        raw = url_of(file, folder, log.renamed)
+        url = urls.cleaned(raw) if raw else None
+        if url is None or any(item.url == url for item in items):
+            continue
+        mime = _BY_SUFFIX.get(Path(url.partition("?")[0]).suffix.lower(), "text/html")
+        data = file.read_bytes()
+        if data:
+            candidates.setdefault(url, Item(url, 200, mime, "", Body(data, mime), None))
+    found: list[Item] = []
+    grown = True
+    while grown:
+        grown = False
+        for url, item in list(candidates.items()):
+            item.reference = _best_reference(item, [*items, *found])
+            if item.reference is not None:
+                found.append(candidates.pop(url))
+                grown = True
+    hits = log.counters["disk_cache.hit"]
+    notes.append(
+        f"resources that the browser had in its cache and the page's texts name, sent here: {len(found)} "
+        f"(the log counts {hits} cache hits, requests repeated included); they have no times of their own"
+    )
+    return found
+
+
+def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
+    """Bodies on the wire: gzip's sizes, scaled so that their sum is what the browser logged."""
+    fetched = [item for item in items if item.fetch is not None and item.fetch.status != 304]
+    plain = _sum(log, "ShouldHaveBeenCompressed")
+    packed = _sum(log, "BytesBeforeCompression")
+    raw = never_compressed([item.body for item in fetched], *plain)
+    zipped = [i for i, item in enumerate(fetched) if i not in raw and is_text(item.mime) and item.body.data]
+    guess = sum(fetched[i].body.deflated() for i in zipped)
+    scale = packed[1] / guess if guess and packed[1] else 1.0
+    if not 0.8 <= scale <= 1.25:
+        notes.append(f"the log's sum of compressed bodies is {scale:.2f} of gzip's: gzip's sizes kept")
+        scale = 1.0
+    else:
+        notes.append(
+            f"compressed sizes: gzip of each saved text, all scaled by {scale:.4f} to the log's sum "
+            f"of {packed[1]} bytes; text bodies that came uncompressed: {plain[0]} of {plain[1]} bytes"
+        )
+    untouched = {id(fetched[i]) for i in raw}
+    for item in items:
+        size = len(item.body.data)
+        if id(item) not in untouched and is_text(item.mime) and size:
+            size = min(size, round(item.body.deflated() * scale))
+        item.wire_bytes = size
+
+
+def _sum(log: FetchLog, what: str) -> tuple[int, int]:
+    """Samples and their sum over plain and encrypted connections."""
+    both = [log.samples.get(f"Net.Compress.{how}.{what}") for how in ("NoProxy", "SSL")]
+    return sum(s.count for s in both if s), sum(s.total for s in both if s)
+
+
+def _entry(order: int, item: Item, items: Sequence[Item]) -> Entry:
+    """An entry for the HAR importer's search of initiators; a cached item starts where its name stands."""
+    start, end = item.span or _would_start(item, items)
+    owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
+    return Entry(
+        order=order,
+        raw={"_initiator": owner},
+        url=item.url,
+        method="GET",
+        status=item.status,
+        type=kinds.type_of({}, item.url, item.mime),
+        mime=item.mime,
+        start=start,
+        sent=start,
+        first_byte=start,
+        end=end,
+        connect_ms=None,
+        wait_ms=None,
+        sizes=Sizes(0, 0, 0, item.wire_bytes),
+        referer=None,
+        location=item.location,
+        body=None,
+    )
+
+
+def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
+    """Whether the browser asked for it long after the text that names it, and other code arrived in between.
+
+    Then that code was waited for: a parser stops at scripts, and layout (which asks for backgrounds) at
+    stylesheets. The latest of it is the initiator whose arrival mattered; it is found by time.
+    """
+    owner = items[item.reference.owner].span if item.reference else None
+    if item.span is None or owner is None or item.span[0] - owner[1] <= _HELD_BACK_MS:
+        return False
+    code = (i.span for i in items if i.span is not None and kind_of(i) in ("script", "stylesheet"))
+    return any(owner[1] < span[1] <= item.span[0] for span in code)
+
+
+def _would_start(item: Item, items: Sequence[Item]) -> tuple[float, float]:
+    """When a cached item was asked for at the earliest; it ended at once."""
+    reference = item.reference
+    assert reference is not None
+    owner = items[reference.owner]
+    begun, ended = owner.span or _would_start(owner, items)
+    share = reference.offset / reference.length if kind_of(owner) == "document" else 1.0
+    start = begun + (ended - begun) * share + 0.001
+    return start, start
+
+
+def _resource(
+    item: Item, entry: Entry, parent: int | None, ordered: Sequence[Entry], items: Sequence[Item]
+) -> Resource:
+    above = ordered[parent] if parent is not None else None
+    at_bytes, processing = (None, 0.0) if above is None else _trigger(item, entry, above, items)
+    return Resource(
+        url=shortened(item.url),
+        status=item.status,
+        type=entry.type if above else "document",
+        mime=_mime(item),
+        request_header_bytes=item.request_header,
+        response_header_bytes=item.response_header,
+        body_bytes=item.wire_bytes,
+        initiator=parent,
+        initiator_at_bytes=at_bytes,
+        processing_us=max(0, round(processing * 1000)),
+        redirect_to=shortened(item.location) if item.location else None,
+    )
+
+
+def _trigger(item: Item, entry: Entry, above: Entry, items: Sequence[Item]) -> tuple[int | None, float]:
+    """How many bytes of the initiator had to come (None: all), and ms of processing after them.
+
+    The place of the name counts where the name was found; else the time, as if the bytes had come evenly.
+    """
+    if item.fetch is not None and entry.start >= above.end:
+        return None, entry.start - above.end
+    if above.type != "document":
+        return None, 0.0
+    share = (entry.start - above.start) / (above.end - above.start) if above.end > above.start else 0.0
+    if item.reference is not None and items[item.reference.owner].entry is above:
+        share = item.reference.offset / item.reference.length
+    return int(above.sizes.body * min(max(share, 0.0), 1.0)), 0.0
+
+
+def _mime(item: Item) -> str:
+    mime = item.mime or "application/octet-stream"
+    return f"{mime}; charset={item.charset}" if item.charset else mime
+
+
+def shortened(url: str) -> str:
+    """At most 160 characters of a URL; a checksum in place of the rest keeps different ones apart."""
+    if len(url) <= _MAX_URL:
+        return url
+    return f"{url[: _MAX_URL - 9]}~{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+
+
+def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
+    """Header sizes: the log's totals of bytes written and read, less what is known of each, shared evenly."""
+    fetched = [item for item in items if item.fetch is not None]
+    written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
+    common = round(written / len(fetched))
+    sent = sum(i.wire_bytes for i in fetched if i.fetch is not None and i.fetch.status != 304)
+    average = round((log.counters.get("tcp.read_bytes", 0) - sent) / len(fetched))
+    if not _PLAUSIBLE[0] <= average <= _PLAUSIBLE[1]:
+        notes.append(f"response headers taken as {_TYPICAL_RESPONSE_HEADER} bytes each")
+        average = _TYPICAL_RESPONSE_HEADER
+    else:
+        notes.append(f"response headers: {average} bytes each, the log's total of bytes read less the bodies")
+    notes.append(f"request headers: request line and host, and {common} bytes each out of the log's total")
+    for item in items:
+        item.request_header = _line_bytes(item.url) + common
+        item.response_header = average
+
+
+def _line_bytes(url: str) -> int:
+    """Request line, Host field and the blank line."""
+    return len(f"GET {urls.target_of(url)} HTTP/1.1\r\nHost: {urls.host_of(url)}\r\n\r\n")
+
+
+def _common_notes(log: FetchLog, counts: Notes) -> list[str]:
+    handshake = log.samples.get("Net.TCP_Connection_Latency")
+    first_byte = log.samples.get("Net.HttpTimeToFirstByte")
+    notes = [
+        "bodies of redirects are not known and taken as empty",
+        f"initiators found by name in a saved text: {counts.count('recorded')}",
+        f"resources that follow a redirect: {counts.count('chained')}",
+        f"initiators inferred from time and type: {counts.count('inferred')}",
+        "server think time cannot be told from the log: 0",
+    ]
+    if handshake and handshake.count and first_byte and first_byte.count:
+        notes.append(
+            f"in the log a TCP handshake took {handshake.total / handshake.count:.0f} ms "
+            f"and the first byte {first_byte.total / first_byte.count:.0f} ms, on average"
+        )
+    return notes
