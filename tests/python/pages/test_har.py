@@ -328,6 +328,15 @@ class TestInitiators:
         found = self.initiators(ROOT, script, entry("http://a.test/late", 300) | kind("image"))
         assert found == [None, 0, 1]
 
+    def test_a_parser_that_asks_late_was_held_back_by_what_came_last(self) -> None:
+        by = {"_initiator": {"type": "parser", "url": "http://a.test/"}}
+        script = entry("http://a.test/s.js", 85, **by) | kind("script")  # ends at 165, the document at 80
+        early = entry("http://a.test/early", 180, **by) | kind("image")
+        late = entry("http://a.test/late", 190, **by) | kind("image")
+        page = one_page(ROOT, script, early, late).page
+        assert [(r.initiator, r.processing_us) for r in page.resources[2:]] == [(0, 100_000), (1, 25_000)]
+        assert said(page, "held back until a later script")
+
     def test_how_initiators_are_known_is_told_with_counts(self) -> None:
         recorded = entry("http://a.test/x", 100, _initiator="http://a.test/")
         page = one_page(ROOT, recorded, entry("http://a.test/y", 100)).page

@@ -18,6 +18,9 @@ _MAX_STACK: Final = 200
 _CLOCK_SLACK_MS: Final = 1.0
 # While a document arrives, and this long after, its parser asks for things; later ones are a script's doing.
 _PARSING_MS: Final = 50.0
+# A parser that asks this long after its document ended was waiting for something else.
+HELD_BACK_MS: Final = 100.0
+_BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 # Who may ask for what, other than the document itself.
 _ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
@@ -40,6 +43,7 @@ class Finder:
         # (frame, type) to (end, index) of what has started so far, in order of end.
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
+        self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[int | None], Initiators]:
         """For each entry the index of its initiator (None for the first), and how they are known."""
@@ -56,6 +60,8 @@ class Finder:
         for how, count in known.items():
             if count:
                 notes.add(how, count)
+        if self._held:
+            notes.add("held", self._held)
         if not known["inferred"]:
             return found, "recorded"
         return found, "mixed" if known["recorded"] else "inferred"
@@ -76,7 +82,7 @@ class Finder:
             return self._index[entry.before], "chained"
         recorded = self._recorded(index, entry)
         if recorded is not None:
-            return recorded, "recorded"
+            return self._held_back(index, entry, recorded), "recorded"
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
@@ -100,6 +106,28 @@ class Finder:
         limit = entry.start + _CLOCK_SLACK_MS
         arrived = [candidate for candidate in found if self._entries[candidate].end <= limit]
         return max(arrived, key=lambda i: (self._entries[i].end, i)) if arrived else found[0]
+
+    def _held_back(self, index: int, entry: Entry, recorded: int) -> int:
+        """What arrived last before a document's parser went on, where it asked long after the document ended.
+
+        A parser stops at scripts, layout (which asks for backgrounds) at stylesheets: waiting for them is of
+        the network, and as "processing" it would stay the same over every network.
+        """
+        document = self._entries[recorded]
+        if document.type != "document" or entry.start - document.end <= HELD_BACK_MS:
+            return recorded
+        latest = (document.end, recorded)
+        for kind in _BLOCKING:
+            latest = max(latest, self._latest(recorded, kind, entry, index) or latest)
+        if latest[1] != recorded:
+            self._held += 1
+        return latest[1]
+
+    def _latest(self, frame: int, kind: ResourceType, entry: Entry, index: int) -> tuple[float, int] | None:
+        """End and index of the resource of this frame and type that had ended last when `entry` started."""
+        ended = self._ended[frame, kind]
+        place = bisect_right(ended, (entry.start + _CLOCK_SLACK_MS, index))
+        return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
         """The document that the entry belongs to, out of its referer or what WebPageTest says of it."""
@@ -129,13 +157,11 @@ class Finder:
         parsing = entry.start <= document.end + _PARSING_MS
         if parsing and entry.type not in ("xhr", "font"):
             return frame
-        limit = (entry.start + _CLOCK_SLACK_MS, index)
         latest = (document.end, frame)
         for kind in kinds:
-            ended = self._ended[frame, kind]
-            place = bisect_right(ended, limit)
-            if place and (ended[place - 1] > latest or parsing):
-                latest = ended[place - 1]
+            found = self._latest(frame, kind, entry, index)
+            if found is not None and (found > latest or parsing):
+                latest = found
         return latest[1]
 
 

@@ -34,6 +34,7 @@ _SENTENCES: Final = {
     "rtt": "hosts without a recorded connection, RTT of the recording guessed out of waits: {n}",
     "chained": "resources that follow a redirect or a preflight: {n}",
     "recorded": "initiators recorded: {n}",
+    "held": "of these, held back until a later script or stylesheet came, which stands as initiator: {n}",
     "inferred": "initiators inferred from time and type: {n}",
 }
 

@@ -12,7 +12,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.har import chains, kinds
 from fastopen.pages.har.assemble import in_order
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.initiators import Finder
+from fastopen.pages.har.initiators import HELD_BACK_MS, Finder
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.har.sizes import Sizes
 from fastopen.pages.model import Page, Resource, body_is_empty
@@ -23,7 +23,6 @@ from fastopen.pages.snapshot.references import Reference, find_reference
 _TYPICAL_RESPONSE_HEADER: Final = 350
 _PLAUSIBLE: Final = (150, 1200)
 _MAX_URL: Final = 160
-_HELD_BACK_MS: Final = 100.0
 _CODE: Final = ("document", "stylesheet", "script")
 _BY_SUFFIX: Final = {
     ".css": "text/css", ".js": "application/x-javascript", ".gif": "image/gif", ".jpg": "image/jpeg",
@@ -254,7 +253,7 @@ def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
     stylesheets. The latest of it is the initiator whose arrival mattered; it is found by time.
     """
     owner = items[item.reference.owner].span if item.reference else None
-    if item.span is None or owner is None or item.span[0] - owner[1] <= _HELD_BACK_MS:
+    if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
         return False
     code = (i.span for i in items if i.span is not None and kind_of(i) in ("script", "stylesheet"))
     return any(owner[1] < span[1] <= item.span[0] for span in code)
