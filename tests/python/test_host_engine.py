@@ -55,7 +55,7 @@ def test_a_job_is_told_in_the_order_in_which_it_happens(small_plan: MakePlan, fa
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        ("dies", "ended with exit code 70; it said: thread main panicked"),
+        ("dies", "ended with exit code 70 before its loads were done; it said: thread main panicked"),
         ("killed", "was ended by SIGKILL"),
         ("rubbish", "wrote what is no record: 'rubbish'"),
         ("same load twice", "wrote a load that it does not owe"),

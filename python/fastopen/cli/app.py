@@ -1,11 +1,29 @@
-"""The commands of `fastopen` put together, and how errors leave the program."""
+"""The commands of `fastopen` put together, and how errors and signals leave the program."""
 
+import signal
+import sys
+import traceback
 from importlib import metadata
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, Final
 
 import typer
 
-app = typer.Typer(name="fastopen", no_args_is_help=True)
+from fastopen.cli import doctor, pages, run, show
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
+from fastopen.errors import InputError, MachineError, one_line
+
+EXIT_HELP: Final = (
+    "Exit codes: 0 done; 1 done, but a cell has no valid load, or a bug; 2 bad input; "
+    "3 this machine cannot do it; 130 interrupted."
+)
+
+app = typer.Typer(name="fastopen", no_args_is_help=True, epilog=EXIT_HELP, pretty_exceptions_enable=False)
+app.command("run")(run.run)
+app.command("reproduce")(run.reproduce)
+app.command("show")(show.show)
+app.command("doctor")(doctor.doctor)
+app.add_typer(pages.app, name="page")
 
 
 def _version(asked: bool) -> None:
@@ -19,10 +37,34 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
     """Measures what TCP Fast Open does to page load time, on the real Linux TCP stack."""
 
 
 def main() -> None:
     """Run the command line; the entry point of the installed program."""
-    app()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup and the like stay as they are
+            signal.signal(number, _interrupt)
+    try:
+        app()
+    except (InputError, MachineError) as error:
+        _complain(str(error))
+        sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_MACHINE)
+    except Exception as error:
+        _complain(f"a bug, {type(error).__name__}: {one_line(str(error))} (add --debug for the traceback)")
+        sys.exit(EXIT_FAULTS)
+
+
+def _complain(message: str) -> None:
+    if "--debug" in sys.argv:
+        traceback.print_exc()
+    console = errors_console()
+    console.print("error: ", style="bold red", end="")
+    console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is Python's
+    """The same orderly end as after Ctrl-C."""
+    raise KeyboardInterrupt

@@ -119,7 +119,7 @@ class WorldProcess:
         if self.missing:
             code = self.process.returncode
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            return f"the world program {how}{self._last_words()}"
+            return f"the world program {how} before its loads were done{self._last_words()}"
         return None
 
     def _last_words(self) -> str:

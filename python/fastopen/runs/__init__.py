@@ -1,7 +1,7 @@
 """Runs: executed experiments. One SQLite file holds what was asked, where it ran, and every load."""
 
 from fastopen.runs.environment import describe_environment
-from fastopen.runs.execute import RunOutcome, execute
+from fastopen.runs.execute import RunOutcome, RunProgress, execute
 from fastopen.runs.store import LoadRow, RunStore, WorldRow
 
-__all__ = ["LoadRow", "RunOutcome", "RunStore", "WorldRow", "describe_environment", "execute"]
+__all__ = ["LoadRow", "RunOutcome", "RunProgress", "RunStore", "WorldRow", "describe_environment", "execute"]

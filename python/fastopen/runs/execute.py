@@ -13,14 +13,14 @@ from fastopen.runs.store import RunStore
 
 @dataclass
 class RunOutcome:
-    """How a run went. `faults` are what worlds fell short of, in the order in which it happened."""
+    """How a run went. `faults` maps what worlds fell short of to the jobs in which they did."""
 
     interrupted: bool = False
-    faults: list[str] = field(default_factory=list)
+    faults: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """What a watcher is told after each event: what runs now, and the load that has just finished."""
 
     running: tuple[str, ...]
@@ -28,7 +28,7 @@ class Progress:
 
 
 def execute(
-    plan: Plan, engine: Engine, bodies: Bodies, store: RunStore, watch: Callable[[Progress], None]
+    plan: Plan, engine: Engine, bodies: Bodies, store: RunStore, watch: Callable[[RunProgress], None]
 ) -> RunOutcome:
     """Runs every job and keeps every load. On KeyboardInterrupt it stops, keeps what is finished and returns.
 
@@ -53,8 +53,8 @@ def execute(
                     running.pop(event.job, None)
                     store.end_job(event.job, event.fault)
                     if event.fault is not None:
-                        outcome.faults.append(f"{event.job}: {event.fault}")
-                watch(Progress(tuple(running), finished))
+                        outcome.faults.setdefault(event.fault, []).append(event.job)
+                watch(RunProgress(tuple(running), finished))
     except KeyboardInterrupt:
         outcome.interrupted = True
         store.set_status("interrupted")

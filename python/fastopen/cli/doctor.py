@@ -1,0 +1,146 @@
+"""`fastopen doctor`: can this machine run it, with what, and what to do if not."""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fastopen.cli.output import EXIT_MACHINE, console, print_json
+from fastopen.engines import check_program, find_program, program_version
+from fastopen.engines.host import default_parallel
+from fastopen.errors import MachineError
+
+# TCP_FASTOPEN_CONNECT, with which any client can use TFO, came with 4.11.
+KERNEL_MIN: Final = (4, 11)
+TIMER_MAX_US: Final = 1000.0
+SETTINGS: Final = {
+    "kernel.unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    "kernel.apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    "user.max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
+    "user.max_net_namespaces": ("0", "sysctl -w user.max_net_namespaces=10000"),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `remedy` is what to do where it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
+    """Check what this machine can do, and say what to do where it cannot."""
+    checks = list(_checks())
+    able = all(check.ok for check in checks)
+    if json:
+        print_json({"ok": able, "checks": [asdict(check) for check in checks]})
+    else:
+        _print(checks, console())
+    if not able:
+        raise typer.Exit(EXIT_MACHINE)
+
+
+def _checks() -> Iterator[Check]:
+    linux = sys.platform == "linux"
+    yield Check("Linux", linux, platform.platform(terse=True), "use a Linux machine or virtual machine")
+    if not linux:
+        return
+    yield _kernel(platform.release())
+    yield _fast_open()
+    yield from _settings()
+    yield _congestion_controls()
+    yield _timers()
+    cores = len(os.sched_getaffinity(0))
+    yield Check("cores", True, f"{cores}; {default_parallel()} worlds at once")
+    yield from _program()
+
+
+def _kernel(release: str) -> Check:
+    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdecimal())
+    needed = ".".join(str(part) for part in KERNEL_MIN)
+    return Check("kernel", numbers >= KERNEL_MIN, release, f"Linux {needed} or newer is needed")
+
+
+def _fast_open() -> Check:
+    value = _sysctl("net.ipv4.tcp_fastopen")
+    detail = "not supported by this kernel" if value is None else "supported; each world sets its own"
+    return Check("TCP Fast Open", value is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
+
+
+def _settings() -> Iterator[Check]:
+    """Settings that forbid ordinary users what worlds need. Root is not stopped by the first two."""
+    for name, (forbidding, remedy) in SETTINGS.items():
+        value = _sysctl(name)
+        if value is None:
+            continue
+        for_root_too = name.startswith("user.")
+        ok = value != forbidding or (os.geteuid() == 0 and not for_root_too)
+        yield Check(name, ok, value, f"as root: {remedy}")
+
+
+def _congestion_controls() -> Check:
+    available = _sysctl("net.ipv4.tcp_available_congestion_control") or ""
+    return Check(
+        "congestion controls",
+        "cubic" in available.split(),
+        available or "unknown",
+        "as root: modprobe tcp_cubic; or run with --congestion-control " + (available.split() or ["reno"])[0],
+    )
+
+
+def _timers() -> Check:
+    resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
+    return Check(
+        "timers",
+        resolution_us < TIMER_MAX_US,
+        f"resolution {resolution_us:g} us",
+        "boot a kernel with high-resolution timers (highres=on)",
+    )
+
+
+def _program() -> Iterator[Check]:
+    """The world program, and what it finds when it really builds a small world."""
+    try:
+        program = find_program()
+        yield Check("world program", True, f"{program} {program_version(program)}")
+        for check in check_program(program):
+            yield Check(check["name"], bool(check["ok"]), str(check["detail"]), str(check["remedy"]))
+    except MachineError as error:
+        yield Check("world program", False, error.message, error.remedy)
+
+
+def _sysctl(name: str) -> str | None:
+    try:
+        return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _print(checks: list[Check], target: Console) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        mark = Text("ok     ", style="green") if check.ok else Text("missing", style="bold red")
+        target.print(Text.assemble(mark, "  ", f"{check.name:{width}}  ", check.detail), soft_wrap=True)
+        if not check.ok and check.remedy:
+            target.print(Text(f"         to do: {check.remedy}"), soft_wrap=True)
+    failed = sum(not check.ok for check in checks)
+    said = (
+        f"{failed} missing: this machine cannot run experiments yet."
+        if failed
+        else "This machine can run it."
+    )
+    target.print(said)

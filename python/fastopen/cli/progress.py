@@ -1,0 +1,92 @@
+"""What a person sees while loads run: what runs now, how many are left, when it ends. On standard error."""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from fastopen.runs import RunProgress
+
+SHOWN_JOBS: Final = 2
+LINE_EVERY_S: Final = 10.0
+
+
+class RunWatcher:
+    """A live bar on a terminal, else a line every ten seconds, else (`quiet`) nothing. A context manager.
+
+    Jobs come in a shuffled order, so the mean pace so far is an honest guess of the pace to come.
+    """
+
+    def __init__(
+        self, total: int, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._total = total
+        self._console = console
+        self._quiet = quiet
+        self._clock = clock
+        self._started = self._last_line = clock()
+        self._done = 0
+        self._invalid = 0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and self._console.is_terminal:
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[eta]}"),
+                TextColumn("{task.description}", style="dim"),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("building worlds", total=self._total, eta="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, progress: RunProgress) -> None:
+        """Takes what has just happened."""
+        if progress.finished is not None:
+            self._done += 1
+            self._invalid += not progress.finished.valid
+        if self._bar is not None and self._task is not None:
+            self._bar.update(
+                self._task, completed=self._done, eta=self._eta(), description=_shown(progress.running)
+            )
+        elif not self._quiet and self._clock() - self._last_line >= LINE_EVERY_S:
+            self._last_line = self._clock()
+            self._console.print(self._line(progress), markup=False, soft_wrap=True)
+
+    def _line(self, progress: RunProgress) -> str:
+        parts = [f"{self._done} of {self._total} loads", self._eta(), f"now {_shown(progress.running)}"]
+        return ", ".join(part for part in parts if part)
+
+    def _eta(self) -> str:
+        invalid = f", {self._invalid} invalid" if self._invalid else ""
+        if not self._done:
+            return invalid.lstrip(", ")
+        left_s = (self._clock() - self._started) * (self._total - self._done) / self._done
+        return f"{_duration(left_s)} left{invalid}"
+
+
+def _shown(running: tuple[str, ...]) -> str:
+    more = len(running) - SHOWN_JOBS
+    return ", ".join(running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds + 0.5)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

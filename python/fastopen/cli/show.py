@@ -1,0 +1,48 @@
+"""`fastopen show`: a kept run again, as a table, as JSON or as a picture."""
+
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fastopen.cli.output import PLAIN_WIDTH, console, print_json
+from fastopen.errors import InputError
+from fastopen.report import results_document, results_renderables
+from fastopen.runs import RunStore
+from fastopen.statistics import Results, collect
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `-o` made.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
+) -> None:
+    """Print a kept run again."""
+    with RunStore.open(folder) as store:
+        results = collect(store)
+    if svg is not None:
+        write_svg(results, svg)
+    elif json:
+        print_json(results_document(results))
+    else:
+        print_results(results, console())
+
+
+def print_results(results: Results, target: Console) -> None:
+    """The tables and their words."""
+    for renderable in results_renderables(results, target.width):
+        target.print(renderable)
+
+
+def write_svg(results: Results, path: Path) -> None:
+    """The same as a picture of a terminal. Raises InputError where the file cannot be written."""
+    recorder = Console(
+        record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False
+    )
+    print_results(results, recorder)
+    try:
+        path.write_text(recorder.export_svg(title=f"fastopen {results.experiment.name}"), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

@@ -1,0 +1,87 @@
+"""A run as one JSON document; docs/cli.md lists its keys."""
+
+from typing import Any, Final
+
+from fastopen.contract import Network
+from fastopen.experiments import PublishedCell
+from fastopen.statistics import CellResult, Results
+
+FORMAT: Final = "fastopen-results/1"
+
+
+def results_document(results: Results) -> dict[str, Any]:
+    """The document, ready for `json.dumps`."""
+    experiment = results.experiment
+    return {
+        "format": FORMAT,
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "notes": experiment.notes,
+        "status": results.status,
+        "seed": experiment.seed,
+        "repeats": experiment.repeats,
+        "client": experiment.client.model_dump(mode="json"),
+        "tcp": experiment.tcp.model_dump(mode="json"),
+        "origins": experiment.origins.model_dump(mode="json"),
+        "pages": [{"page": name, "digest": digest} for name, digest in results.pages.items()],
+        "environment": results.environment,
+        "cells": [_cell(results, result) for result in results.cells],
+    }
+
+
+def _cell(results: Results, result: CellResult) -> dict[str, Any]:
+    cell = result.cell
+    network = results.experiment.networks[cell.network]
+    key = (cell.page, cell.network)
+    return {
+        "page": cell.page,
+        **_network(network),
+        "rtt_ms_measured": results.measured_rtt_ms.get(key),
+        "transport": cell.arm.transport,
+        "cookies": cell.arm.cookies,
+        "client": cell.client,
+        "engine": cell.engine,
+        "plt_ms_median": result.plt_ms_median,
+        "improvement_percent": result.improvement_percent,
+        "improvement_ci95": None if result.improvement_ci95 is None else list(result.improvement_ci95),
+        "pairs": result.pairs,
+        "loads": result.loads,
+        "invalid": result.invalid,
+        "invalid_reasons": [vars(reason) for reason in result.reasons],
+        "connections": result.connections,
+        "syn_data_connections": result.syn_data_connections,
+        "published": _published(results.published.get(key)),
+    }
+
+
+def _network(network: Network) -> dict[str, Any]:
+    return {
+        "rtt_ms": _whole(network.rtt_us / 1000),
+        "down_bit_per_s": network.down.rate_bit_per_s,
+        "up_bit_per_s": network.up.rate_bit_per_s,
+        "down_queue_bytes": network.down.queue_bytes,
+        "up_queue_bytes": network.up.queue_bytes,
+        "down_trace": network.down.trace_ms is not None,
+        "up_trace": network.up.trace_ms is not None,
+        "loss": network.down.loss,
+        "extra_rtt_ms": {host: _whole(rtt / 1000) for host, rtt in network.host_extra_rtt_us.items()},
+    }
+
+
+def _published(cell: PublishedCell | None) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    return {
+        "source": cell.source,
+        "page": cell.page,
+        "plt_off": cell.plt_off,
+        "plt_tfo": cell.plt_tfo,
+        "unit_as_printed": cell.unit_as_printed,
+        "improvement_percent_as_printed": cell.improvement_percent_as_printed,
+    }
+
+
+def _whole(value: float) -> float | int:
+    """20 instead of 20.0."""
+    return int(value) if value == int(value) else value

@@ -1,0 +1,175 @@
+"""The tables of a run as Rich prints them: one a page, and one beside published figures."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fastopen import units
+from fastopen.contract import RateLimit
+from fastopen.report.verdict import page_verdict
+from fastopen.statistics import CellResult, Results
+
+MISSING: Final = "-"
+ARM_WORDS: Final = {"off": "without TFO", "cold": "TFO, cold cookies", "warm": "TFO, warm cookies"}
+REASON_WIDTH: Final = 160
+# From so many columns on, an interval has room beside its figure; below it stands under it.
+WIDE: Final = 96
+
+
+def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
+    """Everything that is printed of a run, in order, for a terminal of so many columns."""
+    for page in results.pages:
+        yield _page_table(results, page, narrow=width < WIDE)
+        yield Text(page_verdict(results, page))
+        yield from _problems(results, page)
+        yield Text()
+    if results.published:
+        yield _published_table(results)
+        yield Text()
+    yield Text(_closing(results), style="dim")
+
+
+def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
+    experiment = results.experiment
+    network = experiment.networks[0]
+    in_seconds = _largest_plt_ms(results, page) >= 1000
+    unit = "s" if in_seconds else "ms"
+    on = [name for name in experiment.arms if name != "off"]
+    gaining = on if "off" in experiment.arms else []
+    table = _table(Text.assemble((page, "bold"), f"  {_rate(network.down)} down, {_rate(network.up)} up"))
+    table.add_column("RTT\nms", justify="right", no_wrap=True)
+    for name in experiment.arms:
+        table.add_column(f"PLT\n{name} {unit}", justify="right", no_wrap=True)
+    for name in gaining:
+        table.add_column(f"{name} saves\n% [95 %]", justify="right", no_wrap=True)
+    for name in on:
+        table.add_column(f"SYN data\n{name}", justify="right", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for number, asked in enumerate(experiment.networks):
+        cells = {result.cell.arm.name: result for result in results.of(page, number)}
+        table.add_row(
+            _ms(asked.rtt_us),
+            *(_plt(cells[name].plt_ms_median, in_seconds) for name in experiment.arms),
+            *(_gain(cells[name], narrow=narrow) for name in gaining),
+            *(f"{cells[name].syn_data_connections}/{cells[name].connections}" for name in on),
+            _range([cell.loads - cell.invalid for cell in cells.values()]),
+        )
+    return table
+
+
+def _table(title: Text) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+
+
+def _problems(results: Results, page: str) -> Iterator[Text]:
+    """A line for each kind of reason in each cell that has invalid loads."""
+    for result in results.cells:
+        if result.cell.page != page:
+            continue
+        network = results.experiment.networks[result.cell.network]
+        where = f"{ARM_WORDS[result.cell.arm.name]}, RTT {units.format_duration_us(network.rtt_us)}"
+        for reason in result.reasons:
+            line = (
+                f"{reason.loads} of {result.loads} loads invalid ({where}): {reason.kind}: {reason.example}"
+            )
+            yield Text(line if len(line) <= REASON_WIDTH else line[: REASON_WIDTH - 1] + "…", style="yellow")
+        if result.loads < results.experiment.repeats:
+            missing = results.experiment.repeats - result.loads
+            yield Text(f"{missing} of {results.experiment.repeats} loads not done ({where})", style="yellow")
+
+
+def _published_table(results: Results) -> Table:
+    sources = dict.fromkeys(cell.source for cell in results.published.values())
+    table = _table(Text(f"Beside the published figures: {'; '.join(sources)}", style="bold"))
+    table.add_column("page", no_wrap=True)
+    table.add_column("RTT\nms", justify="right")
+    for who in ("theirs", "ours"):
+        table.add_column(f"{who}\noff s", justify="right", no_wrap=True)
+        table.add_column(f"{who}\nTFO s", justify="right", no_wrap=True)
+        table.add_column(f"{who}\nsaves %", justify="right", no_wrap=True)
+    last = ""
+    for (page, number), theirs in results.published.items():
+        ours = {result.cell.arm.name: result for result in results.of(page, number)}
+        off, warm = ours.get("off"), ours.get("warm")
+        table.add_row(
+            page if page != last else "",
+            f"{theirs.rtt_ms:g}",
+            f"{theirs.plt_off:g}",
+            f"{theirs.plt_tfo:g}",
+            f"{theirs.improvement_percent_as_printed:g}",
+            _plt(off.plt_ms_median if off else None, True),
+            _plt(warm.plt_ms_median if warm else None, True),
+            _gain(warm, narrow=False) if warm else Text(MISSING),
+            end_section=number == len(results.experiment.networks) - 1,
+        )
+        last = page
+    return table
+
+
+def _closing(results: Results) -> str:
+    experiment = results.experiment
+    lines = []
+    measured: list[str] = []
+    for number, network in enumerate(experiment.networks):
+        rtts = [rtt for (_, index), rtt in results.measured_rtt_ms.items() if index == number]
+        if rtts:
+            spread = f"{min(rtts):.2f}" if min(rtts) == max(rtts) else f"{min(rtts):.2f} to {max(rtts):.2f}"
+            measured.append(f"{spread} for {_ms(network.rtt_us)} asked")
+    if measured:
+        lines.append(f"RTT measured in the worlds (ms): {'; '.join(measured)}.")
+    engines = sorted({result.cell.engine for result in results.cells})
+    lines.append(
+        "PLT: median page load time. Saves: median over paired repeats of (off - on) / off, with its 95 % "
+        "interval. SYN data: connections that carried data in their SYN, of all. n: valid loads. "
+        f"Engine {', '.join(engines)}, client {experiment.client.kind} ({experiment.client.profile}), "
+        f"seed {experiment.seed}."
+    )
+    if results.status != "finished":
+        lines.append(f"This run is {results.status}: what it did not load is missing above.")
+    return "\n".join(lines)
+
+
+def _largest_plt_ms(results: Results, page: str) -> float:
+    return max((r.plt_ms_median or 0.0 for r in results.cells if r.cell.page == page), default=0.0)
+
+
+def _plt(milliseconds: float | None, in_seconds: bool) -> str:
+    if milliseconds is None:
+        return MISSING
+    return f"{milliseconds / 1000:.3f}" if in_seconds else f"{milliseconds:.1f}"
+
+
+def _gain(result: CellResult, *, narrow: bool) -> Text:
+    if result.improvement_percent is None:
+        return Text(MISSING)
+    text, between = f"{result.improvement_percent:+.1f}", "\n" if narrow else " "
+    if result.improvement_ci95 is None:
+        return Text(f"{text}{between}[few n]")
+    low, high = result.improvement_ci95
+    style = "green" if low > 0 else "red" if high < 0 else "dim"
+    return Text(f"{text}{between}[{low:.1f}, {high:.1f}]", style=style)
+
+
+def _range(counts: Sequence[int]) -> str:
+    """`10`, or `8-10` where the arms differ."""
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _rate(limit: RateLimit) -> str:
+    return "trace" if limit.trace_ms is not None else units.format_rate(limit.rate_bit_per_s)
+
+
+def _ms(microseconds: int) -> str:
+    return f"{microseconds / 1000:g}"

@@ -1,0 +1,71 @@
+"""One or two plain sentences on a page: is TCP Fast Open worth turning on, by its own numbers."""
+
+from collections.abc import Sequence
+
+from fastopen.experiments import Experiment
+from fastopen.statistics import CellResult, Results
+
+
+def page_verdict(results: Results, page: str) -> str:
+    """The sentences, each with its figures. The intervals decide, not the medians."""
+    arms = {
+        name: [
+            result for result in results.cells if result.cell.page == page and result.cell.arm.name == name
+        ]
+        for name in results.experiment.arms
+    }
+    said = [_worth(arms.get("warm", []))]
+    if arms.get("warm"):
+        said.append(_of_arm(results.experiment, arms["warm"], "With warm cookies TFO"))
+    if arms.get("cold"):
+        opening = "With cold cookies it" if arms.get("warm") else "With cold cookies TFO"
+        said.append(_of_arm(results.experiment, arms["cold"], opening))
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _worth(warm: Sequence[CellResult]) -> str:
+    """What the intervals of the arm with warm cookies, the one that TFO was made for, come to."""
+    intervals = [result.improvement_ci95 for result in warm]
+    if not intervals or None in intervals:
+        return ""
+    known = [interval for interval in intervals if interval is not None]
+    if all(low > 0 for low, _ in known):
+        return "Worth turning on."
+    if any(high < 0 for _, high in known):
+        return "Not worth turning on everywhere."
+    if any(low > 0 for low, _ in known):
+        return "Worth turning on for some of these networks."
+    return "Not worth turning on here."
+
+
+def _of_arm(experiment: Experiment, cells: Sequence[CellResult], opening: str) -> str:
+    groups: dict[str, list[str]] = {"sooner": [], "later": [], "unclear": [], "unknown": []}
+    for result in cells:
+        rtt = f"{experiment.networks[result.cell.network].rtt_us / 1000:g}\N{NO-BREAK SPACE}ms"
+        gain, interval = result.improvement_percent, result.improvement_ci95
+        if gain is None or interval is None:
+            groups["unknown"].append(f"at {rtt}")
+        elif interval[0] > 0:
+            groups["sooner"].append(f"{gain:.1f} % at {rtt}")
+        elif interval[1] < 0:
+            groups["later"].append(f"{-gain:.1f} % at {rtt}")
+        else:
+            groups["unclear"].append(f"at {rtt}")
+    parts = []
+    if groups["sooner"]:
+        parts.append(f"loads it sooner by {_listed(groups['sooner'])}")
+    if groups["later"]:
+        parts.append(f"loads it later by {_listed(groups['later'])}")
+    if groups["unclear"]:
+        parts.append(
+            f"makes no difference {_listed(groups['unclear'])} that these repeats can tell from none"
+        )
+    if groups["unknown"]:
+        parts.append(f"has too few valid repeats {_listed(groups['unknown'])} to say")
+    # A figure and its unit stay on one line.
+    return f"{opening} {', and '.join(parts)}.".replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _listed(items: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,47 @@
+"""Everything that tables, documents and verdicts are made from, read from a run."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from fastopen.experiments import Experiment, PublishedCell, published_cells
+from fastopen.runs import RunStore
+from fastopen.statistics.cells import CellResult, summarise
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run in figures. Networks are numbered as in the experiment."""
+
+    experiment: Experiment
+    status: str
+    environment: dict[str, Any]
+    pages: dict[str, str]
+    """Name to digest, in the order of the table."""
+    cells: list[CellResult]
+    measured_rtt_ms: dict[tuple[str, int], float]
+    """(page, network) to the median over its worlds."""
+    published: dict[tuple[str, int], PublishedCell]
+    """(page, network) to the published cell that it is held against."""
+
+    def of(self, page: str, network: int) -> list[CellResult]:
+        """The arms of one page over one network, in the order of the experiment."""
+        return [result for result in self.cells if (result.cell.page, result.cell.network) == (page, network)]
+
+
+def collect(store: RunStore) -> Results:
+    """Reads a run and computes its figures."""
+    experiment = store.experiment()
+    rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for world in store.worlds():
+        rtts[world.page, world.network].append(world.rtt_us_measured)
+    return Results(
+        experiment=experiment,
+        status=store.status,
+        environment=store.environment,
+        pages=store.page_digests(),
+        cells=summarise(store.cells(), store.loads(), experiment.seed),
+        measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
+        published=published_cells(experiment),
+    )

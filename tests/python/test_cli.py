@@ -1,0 +1,304 @@
+"""The command line as a person runs it: output, errors, exit codes, signals; over the fake world program."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FakeWorld = Callable[..., Path]
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+
+
+def fastopen(*arguments: object, columns: int = 100) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in a process of its own, with the environment of the test."""
+    return subprocess.run(
+        [*FASTOPEN, *map(str, arguments)],
+        env={**os.environ, "COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorld) -> None:
+    fake_world()
+    done = fastopen("run", "example", "--rtt", "20ms,100ms", "--repeats", "3", "--seed", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "example  4 Mbit/s down, 256 kbit/s up" in done.stdout
+    assert "Worth turning on." in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_run_prints_one_json_document(fake_world: FakeWorld) -> None:
+    fake_world()
+    done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "1", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert [cell["cookies"] for cell in document["cells"]] == [None, "cold", "warm"]
+
+
+def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> None:
+    fake_world()
+    (tmp_path / "up.trace").write_text("1\n2\n10\n")
+    options = {
+        "--rtt": "50ms",
+        "--down": "10mbit",
+        "--up-trace": tmp_path / "up.trace",
+        "--queue": "64KiB",
+        "--loss": "1%",
+        "--extra-rtt": "static.example.com=30ms",
+        "--profile": "mget",
+        "--connections-per-host": 3,
+        "--processing-scale": 0.5,
+        "--initial-window": 4,
+        "--congestion-control": "reno",
+        "--transports": "off,warm",
+        "--repeats": 1,
+        "--seed": 5,
+        "--jobs": 1,
+    }
+    done = fastopen(
+        "run", "example", *(part for pair in options.items() for part in pair), "--json", "--keep-alive"
+    )
+    document = json.loads(done.stdout)
+    client = {"profile": "mget", "connections_per_host": 3, "keep_alive": True, "processing_scale": 0.5}
+    assert client.items() <= document["client"].items()
+    assert document["tcp"] == {"congestion_control": "reno", "initial_window_segments": 4}
+    network: dict[str, object] = {
+        "rtt_ms": 50,
+        "down_bit_per_s": 10**7,
+        "up_bit_per_s": None,
+        "up_trace": True,
+    }
+    network |= {
+        "down_queue_bytes": 65_536,
+        "up_queue_bytes": 65_536,
+        "loss": 0.01,
+        "extra_rtt_ms": {"static.example.com": 30},
+    }
+    for cell in document["cells"]:
+        assert network.items() <= cell.items()
+    assert [cell["cookies"] for cell in document["cells"]] == [None, "warm"]
+    assert (document["seed"], document["environment"]["worlds_at_once"]) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "example", "--rtt", "20"], "--rtt: '20' has no unit; accepted: 20ms"),
+        (["run", "example", "--rtt", "20ms,"], "--rtt: '' is not a time"),
+        (["run", "example", "--down", "4ms"], "--down: '4ms': unknown unit 'ms' for a rate"),
+        (["run", "example", "--down", "1kbit"], "--down: rate_bit_per_s: 1000: "),
+        (["run", "example", "--up", "4"], "--up: '4' has no unit"),
+        (["run", "example", "--loss", "0.1"], "--loss: '0.1' has no unit"),
+        (["run", "example", "--loss", "60%"], "loss: 0.6"),
+        (["run", "example", "--queue", "big"], "--queue: 'big' is not a size"),
+        (["run", "example", "--extra-rtt", "20ms"], "--extra-rtt: '20ms' is not HOST=RTT"),
+        (
+            ["run", "example", "--extra-rtt", "no.such.host=20ms"],
+            "--extra-rtt: no page asks the host no.such.host",
+        ),
+        (["run", "example", "--down-trace", "/nowhere"], "/nowhere: cannot be read"),
+        (["run", "example", "--transports", "off,hot"], "arms[1]: 'hot'"),
+        (["run", "example", "--repeats", "0"], "repeats: 0"),
+        (["run", "example", "--connections-per-host", "0"], "connections_per_host: 0"),
+        (["run", "exampel"], "did you mean the packaged page example?"),
+        (["run", "/nowhere.har"], "/nowhere.har"),
+        (["run"], "Missing argument"),
+        (["run", "example", "--rat", "1"], "No such option"),
+        (["reproduce"], "fastopen reproduce --list"),
+        (["reproduce", "radhakrishnan2012"], "did you mean radhakrishnan2011?"),
+        (["reproduce", "radhakrishnan2011", "--repeats", "0"], "repeats: 0"),
+        (["show", "/nowhere"], "/nowhere: not a kept run"),
+        (["page", "show", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    fake_world: FakeWorld, arguments: list[str], said: str
+) -> None:
+    fake_world()
+    done = fastopen(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_nothing_is_written_where_the_input_is_bad(fake_world: FakeWorld, tmp_path: Path) -> None:
+    fake_world()
+    assert fastopen("run", "example", "--rtt", "20", "-o", tmp_path / "kept").returncode == 2
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_kept_run_prints_the_same_again(fake_world: FakeWorld, tmp_path: Path) -> None:
+    fake_world()
+    kept = tmp_path / "kept"
+    done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "3", "-o", kept)
+    assert fastopen("show", kept).stdout == done.stdout
+    assert f"kept in {kept}" in done.stderr
+    assert json.loads(fastopen("show", kept, "--json").stdout)["status"] == "finished"
+    assert fastopen("show", kept, "--svg", tmp_path / "table.svg").returncode == 0
+    assert "Worth" in (tmp_path / "table.svg").read_text()
+    again = fastopen("run", "example", "--rtt", "20ms", "--repeats", "3", "-o", kept)
+    assert (again.returncode, "not empty" in again.stderr) == (2, True)
+
+
+def test_a_run_with_faults_prints_its_table_and_exits_with_1(fake_world: FakeWorld) -> None:
+    fake_world({"example@20ms#0": "dies"})
+    done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "4")
+    assert done.returncode == 1
+    assert "loads invalid" in done.stdout
+    assert "fault in example@20ms#0: the world program ended with exit code 70" in done.stderr
+
+
+def test_a_machine_that_cannot_do_it_says_so_and_exits_with_3(fake_world: FakeWorld) -> None:
+    fake_world({"*": "machine"})
+    done = fastopen("run", "example", "--rtt", "20ms")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "error: a fault of machine (mend it)\n"
+
+
+def test_a_missing_world_program_says_so_and_exits_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTOPEN_WORLD", "/nowhere")
+    done = fastopen("run", "example")
+    assert (done.returncode, "FASTOPEN_WORLD names /nowhere" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_prints_what_is_finished_and_leaves_nothing_running(
+    fake_world: FakeWorld, tmp_path: Path, number: signal.Signals
+) -> None:
+    fake_world({"example@20ms#1": "hangs"})
+    os.mkfifo(tmp_path / "state" / "hanging")
+    command = [
+        *FASTOPEN,
+        "run",
+        "example",
+        "--rtt",
+        "20ms",
+        "--repeats",
+        "2",
+        "--jobs",
+        "1",
+        "-o",
+        str(tmp_path / "kept"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        # Opening the pipe waits for the world to get there and say who it is.
+        hanging = int((tmp_path / "state" / "hanging").read_text())
+        running.send_signal(number)
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "This run is interrupted" in stdout
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert not Path(f"/proc/{hanging}").exists()
+    kept = json.loads(fastopen("show", tmp_path / "kept", "--json").stdout)
+    assert kept["status"] == "interrupted"
+    # Three of the first world; the one of the second may still have been in the pipe.
+    assert sum(cell["loads"] for cell in kept["cells"]) in (3, 4)
+
+
+def test_a_closed_pipe_ends_it_without_a_traceback(fake_world: FakeWorld) -> None:
+    fake_world()
+    command = [*FASTOPEN, "run", "example", "--rtt", "20ms", "--repeats", "1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        assert running.stderr is not None
+        assert "Traceback" not in running.stderr.read()
+
+
+def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
+    fake_world: FakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_world()
+    bug = tmp_path / "sitecustomize.py"
+    bug.write_text(
+        "import fastopen.cli.run as run\ndef broken(*_): raise RuntimeError('oh')\nrun.load_pages = broken\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = fastopen("run", "example")
+    assert done.returncode == 1
+    assert done.stderr == "error: a bug, RuntimeError: oh (add --debug for the traceback)\n"
+    assert "Traceback" in fastopen("--debug", "run", "example").stderr
+
+
+def test_doctor_names_what_is_missing_and_the_remedy(fake_world: FakeWorld) -> None:
+    fake_world()
+    done = fastopen("doctor")
+    assert done.returncode == 3
+    assert "missing  user namespaces" in done.stdout
+    assert "to do: allow them" in done.stdout
+    document = json.loads(fastopen("doctor", "--json").stdout)
+    assert document["ok"] is False
+    assert {"name": "veth", "ok": True, "detail": "not allowed", "remedy": ""} in document["checks"]
+
+
+def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTOPEN_WORLD", "/nowhere")
+    done = fastopen("doctor")
+    assert done.returncode == 3
+    assert "unset FASTOPEN_WORLD or correct it" in done.stdout
+
+
+def test_reproduce_prints_the_published_figures_beside_ours(fake_world: FakeWorld, tmp_path: Path) -> None:
+    fake_world()
+    text = """
+        format = "fastopen-experiment/1"
+        name = "one"
+        pages = ["example"]
+        seed = 1
+        repeats = 3
+        network = { rtt = ["20ms"], down = "4mbit", up = "256kbit" }
+        published = { experiment = "radhakrishnan2011", pages = { example = "amazon.com" } }
+    """
+    (tmp_path / "one.toml").write_text(text)
+    done = fastopen("reproduce", tmp_path / "one.toml")
+    assert done.returncode == 0
+    assert "Beside the published figures: Radhakrishnan et al., CoNEXT 2011, Table 1" in done.stdout
+    published = json.loads(fastopen("reproduce", tmp_path / "one.toml", "--json").stdout)["cells"][0][
+        "published"
+    ]
+    assert (published["plt_off"], published["plt_tfo"]) == (1.54, 1.48)
+
+
+def test_lists_name_what_comes_with_it() -> None:
+    assert "radhakrishnan2011" in fastopen("reproduce", "--list").stdout
+    names = [
+        one["name"] for one in json.loads(fastopen("reproduce", "--list", "--json").stdout)["experiments"]
+    ]
+    assert "radhakrishnan2011" in names
+    assert "example" in fastopen("page", "list").stdout
+    assert "example" in [
+        one["page"] for one in json.loads(fastopen("page", "list", "--json").stdout)["pages"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["reproduce"], ["show"], ["doctor"], ["page"], ["page", "show"]]
+)
+def test_every_command_has_a_help_text(command: list[str]) -> None:
+    done = fastopen(*command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: fastopen" in done.stdout.replace("-c", "fastopen")
+
+
+def test_the_exit_codes_are_in_the_help_text() -> None:
+    assert "130 interrupted" in fastopen("--help").stdout
+
+
+def test_the_version_is_the_packages() -> None:
+    from importlib import metadata
+
+    assert fastopen("--version").stdout == f"fastopen {metadata.version('fastopen')}\n"
+
+
+def test_shell_completion_can_be_shown() -> None:
+    assert "complete" in fastopen("--show-completion").stdout.lower() or os.environ.get("CI")

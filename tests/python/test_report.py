@@ -1,0 +1,134 @@
+"""What is printed of a run, held against snapshots; UPDATE_SNAPSHOTS=1 writes them anew."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fastopen.engines import HostEngine
+from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
+from fastopen.pages import Page
+from fastopen.report import page_verdict, results_document, results_renderables
+from fastopen.runs import RunStore, execute
+from fastopen.statistics import Results, collect
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+MakePlan = Callable[..., Plan]
+FakeWorld = Callable[..., Path]
+
+
+def compare(name: str, text: str) -> None:
+    """Compares with the snapshot, or writes it when that was asked for."""
+    path = SNAPSHOTS / name
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def results_of(plan: Plan, program: Path) -> Results:
+    with RunStore.create(None, plan, {"kernel": "6.18.0"}) as store:
+        execute(plan, HostEngine(program, 2), {}, store, lambda _: None)
+        return collect(store)
+
+
+def printed(results: Results, width: int) -> str:
+    target = Console(file=io.StringIO(), width=width, highlight=False)
+    for renderable in results_renderables(results, target.width):
+        target.print(renderable)
+    assert isinstance(target.file, io.StringIO)
+    return "".join(f"{line.rstrip()}\n" for line in target.file.getvalue().splitlines())
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_table_of_a_run(small_plan: MakePlan, fake_world: FakeWorld, width: int) -> None:
+    plan = small_plan((20, 100, 200), repeats=5)
+    program = fake_world({"small@100ms#1": "dies"})
+    text = printed(results_of(plan, program), width)
+    assert max(len(line) for line in text.splitlines() if "loads invalid" not in line) <= width
+    compare(f"table-{width}.txt", text)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_table_beside_published_figures(page: Page, fake_world: FakeWorld, width: int) -> None:
+    asked = load_experiment("radhakrishnan2011")
+    experiment = Experiment(**{**dict(asked), "repeats": 3})
+    plan = make_plan(experiment, [page.model_copy(update={"name": name}) for name in asked.pages])
+    compare(f"table-published-{width}.txt", printed(results_of(plan, fake_world()), width))
+
+
+def test_the_document_of_a_run(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    plan = small_plan((20,), repeats=4)
+    document = results_document(results_of(plan, fake_world({"small@20ms#1": "killed"})))
+    compare("document.json", json.dumps(document, indent=2) + "\n")
+
+
+def test_the_document_has_the_keys_that_the_issue_names(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    cells = results_document(results_of(small_plan((20,), repeats=4), fake_world()))["cells"]
+    needed = {
+        *("page", "rtt_ms", "down_bit_per_s", "up_bit_per_s", "transport", "cookies", "client", "engine"),
+        *("plt_ms_median", "improvement_percent", "improvement_ci95", "loads", "invalid"),
+        *("connections", "syn_data_connections"),
+    }
+    assert all(needed <= set(cell) for cell in cells)
+    off, _, warm = cells
+    assert (off["transport"], off["cookies"], off["improvement_percent"]) == ("tcp", None, None)
+    assert off["improvement_ci95"] is None
+    assert (warm["transport"], warm["cookies"], warm["loads"], warm["invalid"]) == ("tfo", "warm", 4, 0)
+    low, high = warm["improvement_ci95"]
+    assert low <= warm["improvement_percent"] <= high
+
+
+def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | None]) -> Results:
+    """The results with other improvements (and intervals) for warm cookies, one for each network."""
+    cells = [
+        replace(
+            cell,
+            improvement_percent=figures[cell.cell.network][0],
+            improvement_ci95=figures[cell.cell.network][1],
+        )
+        if cell.cell.arm.name == "warm"
+        else cell
+        for cell in results.cells
+    ]
+    return replace(results, cells=cells)
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        (
+            [(5, (4, 6)), (9, (8, 10))],
+            "Worth turning on. With warm cookies TFO loads it sooner by 5.0 % at 20 ms and 9.0 %",
+        ),
+        ([(5, (4, 6)), (1, (-1, 2))], "Worth turning on for some of these networks."),
+        ([(5, (4, 6)), (-9, (-10, -8))], "later by 9.0 % at 100 ms"),
+        ([(5, (4, 6)), (-9, (-10, -8))], "Not worth turning on everywhere."),
+        ([(0, (-1, 1)), (1, (-1, 2))], "Not worth turning on here."),
+        ([(5, None), (1, None)], "too few valid repeats at 20 ms and at 100 ms to say"),
+    ],
+)
+def test_the_verdict_follows_the_intervals(
+    small_plan: MakePlan,
+    fake_world: FakeWorld,
+    figures: list[tuple[float, tuple[float, float] | None]],
+    said: str,
+) -> None:
+    results = results_of(small_plan((20, 100), repeats=1), fake_world())
+    assert said in page_verdict(with_warm(results, *figures), "small").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    plan = small_plan((20,), repeats=2)
+    with RunStore.create(None, plan, {}) as store:
+        engine = HostEngine(fake_world(), 1)
+        short = replace(plan, jobs=plan.jobs[:1])
+        execute(short, engine, {}, store, lambda _: None)
+        store.set_status("interrupted")
+        text = printed(collect(store), 100)
+    assert "This run is interrupted" in text
+    assert "1 of 2 loads not done (TFO, warm cookies, RTT 20ms)" in text

@@ -1,0 +1,177 @@
+"""Runs: what is kept of an execution, and what happens to it when things go wrong."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fastopen.contract import LoadRecord
+from fastopen.engines import Event, HostEngine
+from fastopen.errors import InputError, MachineError
+from fastopen.experiments import Plan
+from fastopen.runs import RunProgress, RunStore, execute
+
+MakePlan = Callable[..., Plan]
+FakeWorld = Callable[..., Path]
+
+
+class Watched(list[RunProgress]):
+    """Keeps everything that a watcher is told."""
+
+    def __call__(self, progress: RunProgress) -> None:
+        self.append(progress)
+
+
+class InterruptedAfter:
+    """An engine whose user presses Ctrl-C after so many events. Notes whether it was closed."""
+
+    def __init__(self, program: Path, events: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self._inner = HostEngine(program, 1)
+        self._events = events
+        self._error = error
+        self.closed = False
+
+    def run(self, *arguments: object) -> Iterator[Event]:
+        try:
+            for number, event in enumerate(self._inner.run(*arguments)):  # type: ignore[arg-type]
+                if number == self._events:
+                    raise self._error
+                yield event
+        finally:
+            self.closed = True
+
+
+def test_a_kept_run_is_read_back_whole(small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path) -> None:
+    plan = small_plan((20, 100), repeats=2)
+    with RunStore.create(tmp_path / "kept", plan, {"kernel": "6"}) as store:
+        outcome = execute(plan, HostEngine(fake_world(), 2), {}, store, Watched())
+    assert (outcome.interrupted, outcome.faults) == (False, {})
+    with RunStore.open(tmp_path / "kept") as store:
+        assert store.status == "finished"
+        assert store.experiment() == plan.experiment
+        assert store.cells() == list(plan.cells)
+        assert tuple(store.pages().values()) == plan.pages
+        assert store.page_digests() == {"small": plan.pages[0].digest()}
+        assert store.environment == {"kernel": "6"}
+        assert len(store.loads()) == 12
+        assert {(world.rtt_us_asked, world.rtt_us_measured) for world in store.worlds()} == {
+            (20_000, 20_150),
+            (100_000, 100_150),
+        }
+        record = store.load_record("small@20ms#0", "tfo-warm")
+        assert isinstance(record, LoadRecord)
+        row = next(row for row in store.loads() if (row.job, row.cell) == ("small@20ms#0", 2))
+        assert (row.plt_ns, row.connections, row.syn_data_connections) == (record.plt_ns, 2, 1)
+
+
+def test_a_watcher_is_told_of_every_load_and_of_what_runs(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan, told = small_plan(repeats=2), Watched()
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world(), 2), {}, store, told)
+    assert sum(progress.finished is not None for progress in told) == 6
+    assert max(len(progress.running) for progress in told) == 2
+    assert told[-1].running == ()
+
+
+def test_each_load_is_on_disk_before_the_next_event(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    plan = small_plan(repeats=2)
+    counts: list[int] = []
+
+    def look(progress: RunProgress) -> None:
+        if progress.finished is not None:
+            with sqlite3.connect(tmp_path / "kept" / "run.sqlite") as other:
+                counts.append(other.execute("SELECT count(*) FROM loads").fetchone()[0])
+            other.close()
+
+    with RunStore.create(tmp_path / "kept", plan, {}) as store:
+        execute(plan, HostEngine(fake_world(), 1), {}, store, look)
+    assert counts == [1, 2, 3, 4, 5, 6]
+
+
+def test_ctrl_c_keeps_what_is_finished_and_ends_the_engine(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan(repeats=2)
+    engine = InterruptedAfter(fake_world(), events=4)  # started, world, load, load
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, engine, {}, store, Watched())  # type: ignore[arg-type]
+        assert outcome.interrupted
+        assert (store.status, len(store.loads())) == ("interrupted", 2)
+    assert engine.closed
+
+
+def test_ctrl_c_while_a_load_is_written_ends_the_engine_too(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    def interrupt(progress: RunProgress) -> None:
+        if progress.finished is not None:
+            raise KeyboardInterrupt
+
+    plan = small_plan(repeats=2)
+    engine = InterruptedAfter(fake_world(), events=99)
+    with RunStore.create(None, plan, {}) as store:
+        assert execute(plan, engine, {}, store, interrupt).interrupted  # type: ignore[arg-type]
+        assert len(store.loads()) == 1
+    assert engine.closed
+
+
+def test_a_machine_that_cannot_go_on_leaves_what_is_finished(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan(repeats=2)
+    program = fake_world({plan.jobs[1].job.id: "machine"})
+    with RunStore.create(None, plan, {}) as store:
+        with pytest.raises(MachineError):
+            execute(plan, HostEngine(program, 1), {}, store, Watched())
+        assert (store.status, len(store.loads())) == ("stopped", 3)
+
+
+def test_faults_are_kept_and_named_with_their_jobs(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    plan = small_plan(repeats=2)
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, HostEngine(fake_world({"*": "dies"}), 1), {}, store, Watched())
+        ((reason, jobs),) = outcome.faults.items()
+        assert "exit code 70" in reason
+        assert sorted(jobs) == ["small@20ms#0", "small@20ms#1"]
+        invalid = [row for row in store.loads() if not row.valid]
+        assert [row.invalid[0][0] for row in invalid] == ["fault"] * 4
+
+
+def test_a_folder_that_holds_something_is_refused_and_left_alone(
+    small_plan: MakePlan, tmp_path: Path
+) -> None:
+    (tmp_path / "precious").write_text("x")
+    with pytest.raises(InputError, match="not empty"):
+        RunStore.create(tmp_path, small_plan(), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(small_plan: MakePlan, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="cannot be written"):
+        RunStore.create(tmp_path / "file" / "run", small_plan(), {})
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, small_plan: MakePlan) -> None:
+    with pytest.raises(InputError, match=r"no run\.sqlite"):
+        RunStore.open(tmp_path)
+    (tmp_path / "run.sqlite").write_bytes(b"rubbish" * 1000)
+    with pytest.raises(InputError, match="damaged"):
+        RunStore.open(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    sqlite3.connect(other / "run.sqlite").execute("CREATE TABLE t (x)").connection.close()
+    with pytest.raises(InputError, match="not a run"):
+        RunStore.open(other)
+    newer = tmp_path / "newer"
+    RunStore.create(newer, small_plan(), {}).close()
+    database = sqlite3.connect(newer / "run.sqlite")
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(InputError, match="version 99"):
+        RunStore.open(newer)
