@@ -1,0 +1,43 @@
+//! The servers of a page: what connections are kept for.
+
+use crate::{Page, PageUrl};
+
+/// A server: a host and a port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// The host name or address, as in the URL.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl Origin {
+    /// The server that `url` is asked from.
+    pub fn of(url: &PageUrl) -> Self {
+        Self { host: url.host().to_owned(), port: url.port() }
+    }
+}
+
+impl Page {
+    /// The servers of the page, each once, in the order in which the resources name them first.
+    pub fn origins(&self) -> Vec<Origin> {
+        self.number_origins().0
+    }
+
+    /// The servers, and the index of each resource's among them.
+    pub(crate) fn number_origins(&self) -> (Vec<Origin>, Vec<usize>) {
+        let mut origins = Vec::new();
+        let mut numbers = std::collections::BTreeMap::new();
+        let of_resources = self
+            .resources
+            .iter()
+            .map(|resource| {
+                *numbers.entry((resource.url.host(), resource.url.port())).or_insert_with(|| {
+                    origins.push(Origin::of(&resource.url));
+                    origins.len() - 1
+                })
+            })
+            .collect();
+        (origins, of_resources)
+    }
+}

@@ -1,0 +1,118 @@
+//! One resource of a page: a request, its response, and what made the client ask.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::PageUrl;
+
+/// One request and its response; sizes in bytes as on an HTTP/1.1 wire, times in microseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resource {
+    /// What is asked for. Several resources may have the same URL.
+    pub url: PageUrl,
+    /// The request method.
+    #[serde(default = "get")]
+    pub method: String,
+    /// The status of the response, 200 to 599.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// What the browser took it for.
+    #[serde(rename = "type")]
+    pub kind: ResourceType,
+    /// The Content-Type of the response.
+    #[serde(default = "octet_stream")]
+    pub mime: String,
+    /// Request line, headers and blank line.
+    #[serde(default = "default_request_header_bytes")]
+    pub request_header_bytes: u64,
+    /// Body of the request.
+    #[serde(default)]
+    pub request_body_bytes: u64,
+    /// Status line, headers and blank line.
+    #[serde(default = "default_response_header_bytes")]
+    pub response_header_bytes: u64,
+    /// Body of the response as it crosses the wire.
+    pub body_bytes: u64,
+    /// From the last byte of the request to the first byte of the response, at the server.
+    #[serde(default)]
+    pub server_think_us: u64,
+    /// Index of the resource that made the client ask; none for the root alone. JSON must say `null`.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub initiator: Option<usize>,
+    /// How many body bytes of the initiator must have arrived before the client can know of this resource; `None`
+    /// for all of its response.
+    #[serde(default)]
+    pub initiator_at_bytes: Option<u64>,
+    /// Client processing between that moment and the moment the request is queued.
+    #[serde(default)]
+    pub processing_us: u64,
+    /// Whether the load event waits for it.
+    #[serde(default)]
+    pub phase: Phase,
+    /// The Location of a 3xx; the target is the first resource whose initiator is this one.
+    #[serde(default)]
+    pub redirect_to: Option<String>,
+    /// In a job only: where the recorded body starts in the job's bodies file.
+    #[serde(default)]
+    pub body_offset: Option<u64>,
+}
+
+/// What the browser took a resource for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ResourceType {
+    Document,
+    Stylesheet,
+    Script,
+    Image,
+    Font,
+    Xhr,
+    Media,
+    Other,
+}
+
+/// Where a resource stands to the load event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// The load event waits for it.
+    #[default]
+    Load,
+    /// Begun before the load event, which does not wait for it.
+    Async,
+    /// Begun after the load event.
+    After,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Load => "load",
+            Self::Async => "async",
+            Self::After => "after",
+        })
+    }
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn octet_stream() -> String {
+    "application/octet-stream".to_owned()
+}
+
+fn default_request_header_bytes() -> u64 {
+    400
+}
+
+fn default_response_header_bytes() -> u64 {
+    300
+}

@@ -1,0 +1,123 @@
+//! What will be asked for, and what must have come before: fixed when the load begins.
+
+use super::{Policy, Profile};
+use crate::{Nanos, Page, Phase};
+
+/// How one page is loaded under one policy.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// By resource; `None` for what is not loaded.
+    pub(crate) requests: Vec<Option<Request>>,
+    /// From the end of the last request that the load event waits for to the load event.
+    pub(crate) load_event_processing: Nanos,
+}
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// What this response gives away, in the order of the bytes that do, then of the page.
+    pub(crate) children: Vec<Child>,
+    /// From when the client knows of it to when the request is queued.
+    pub(crate) processing: Nanos,
+    /// The load event waits for it.
+    pub(crate) before_load_event: bool,
+    /// It waits for the load event.
+    pub(crate) after_load_event: bool,
+}
+
+/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Child {
+    pub(crate) at_bytes: u64,
+    pub(crate) resource: usize,
+}
+
+/// More bytes than any body has: only the end of the response gives it away.
+const AT_END: u64 = u64::MAX;
+
+impl Plan {
+    pub(crate) fn new(page: &Page, policy: &Policy) -> Self {
+        let wanted = wanted(page, policy);
+        match policy.profile {
+            Profile::Browser => Self::browser(page, policy, &wanted),
+            Profile::Mget => Self::mget(page, &wanted),
+        }
+    }
+
+    fn browser(page: &Page, policy: &Policy, wanted: &[bool]) -> Self {
+        let mut plan = Self {
+            requests: requests(page, wanted, |index| Request {
+                children: Vec::new(),
+                processing: policy.processing(page.resources[index].processing_us),
+                before_load_event: page.resources[index].phase == Phase::Load,
+                after_load_event: page.resources[index].phase == Phase::After,
+            }),
+            load_event_processing: policy.processing(page.load_event_processing_us),
+        };
+        for (index, resource) in page.resources.iter().enumerate() {
+            if let Some(initiator) = resource.initiator {
+                let redirects = page.resources[initiator].redirect_to.is_some();
+                let at_bytes = resource.initiator_at_bytes.filter(|_| !redirects).unwrap_or(AT_END);
+                plan.link(initiator, Child { at_bytes, resource: index });
+            }
+        }
+        plan
+    }
+
+    fn mget(page: &Page, wanted: &[bool]) -> Self {
+        let mut plan = Self {
+            requests: requests(page, wanted, |index| Request {
+                children: Vec::new(),
+                processing: 0,
+                before_load_event: page.resources[index].phase == Phase::Load,
+                after_load_event: false,
+            }),
+            load_event_processing: 0,
+        };
+        let documents = root_and_redirects(page, wanted);
+        for pair in documents.windows(2) {
+            plan.link(pair[0], Child { at_bytes: AT_END, resource: pair[1] });
+        }
+        let last = documents[documents.len() - 1];
+        for resource in (0..page.resources.len()).filter(|resource| !documents.contains(resource)) {
+            plan.link(last, Child { at_bytes: AT_END, resource });
+        }
+        plan
+    }
+
+    /// Makes `child` known from `initiator`, if both are loaded.
+    fn link(&mut self, initiator: usize, child: Child) {
+        if self.requests[child.resource].is_none() {
+            return;
+        }
+        if let Some(request) = &mut self.requests[initiator] {
+            let at = request.children.partition_point(|other| *other < child);
+            request.children.insert(at, child);
+        }
+    }
+}
+
+/// Which resources are loaded: those of the policy's phases whose initiators are loaded.
+fn wanted(page: &Page, policy: &Policy) -> Vec<bool> {
+    let mut wanted: Vec<bool> = Vec::with_capacity(page.resources.len());
+    for resource in &page.resources {
+        let initiator_wanted = resource.initiator.is_none_or(|initiator| wanted[initiator]);
+        wanted.push(initiator_wanted && policy.phases.contains(&resource.phase));
+    }
+    wanted
+}
+
+fn requests(page: &Page, wanted: &[bool], request: impl Fn(usize) -> Request) -> Vec<Option<Request>> {
+    (0..page.resources.len()).map(|index| wanted[index].then(|| request(index))).collect()
+}
+
+/// The root document and, as long as the last of them redirects, the first wanted resource that it initiated.
+fn root_and_redirects(page: &Page, wanted: &[bool]) -> Vec<usize> {
+    let mut documents = vec![0];
+    for (index, resource) in page.resources.iter().enumerate() {
+        let last = documents[documents.len() - 1];
+        if wanted[index] && resource.initiator == Some(last) && page.resources[last].redirect_to.is_some() {
+            documents.push(index);
+        }
+    }
+    documents
+}

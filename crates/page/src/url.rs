@@ -1,0 +1,180 @@
+//! The URLs that a page may hold: absolute, plain, and fit for a request line as they are written.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// An absolute `http` or `https` URL with a host in lower case, a path, and neither fragment nor user name.
+///
+/// It keeps the text as written, since that is what a request line says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PageUrl {
+    text: String,
+    host_start: usize,
+    host_end: usize,
+    target_start: usize,
+    port: u16,
+}
+
+/// Why a text is not the URL of a page.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}`: {problem}", abbreviated(.text))]
+pub struct UrlError {
+    text: String,
+    problem: String,
+}
+
+impl PageUrl {
+    /// # Errors
+    /// [`UrlError`] with what is wrong.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        Self::of(text).map_err(|problem| UrlError { text: text.to_owned(), problem })
+    }
+
+    fn of(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|error| format!("not an absolute URL: {error}"))?;
+        let scheme = url.scheme();
+        let host_start = scheme.len() + "://".len();
+        if !matches!(scheme, "http" | "https") || !text.starts_with(&format!("{scheme}://")) {
+            return Err("not an absolute http or https URL".to_owned());
+        }
+        if url.fragment().is_some() {
+            return Err("has a fragment".to_owned());
+        }
+        let target_start = text[host_start..].find(['/', '?']).map_or(text.len(), |at| host_start + at);
+        let authority = &text[host_start..target_start];
+        if authority.contains('@') {
+            return Err("has a user name".to_owned());
+        }
+        let host = url.host_str().unwrap_or_default();
+        let Some(port_text) = authority.strip_prefix(host).filter(|_| !host.is_empty()) else {
+            return Err(format!("host is not written as `{host}`"));
+        };
+        let port = url.port_or_known_default().unwrap_or_default();
+        if port == 0 {
+            return Err("port 0 is not a port".to_owned());
+        }
+        if !port_text.is_empty() && port_text != format!(":{port}") {
+            return Err("port is not a plain number".to_owned());
+        }
+        let target = &text[target_start..];
+        if !target.starts_with('/') || !target.bytes().all(may_stand_in_target) {
+            return Err("path is missing or has characters that must be percent-encoded".to_owned());
+        }
+        Ok(Self { host_start, host_end: host_start + host.len(), target_start, port, text: text.to_owned() })
+    }
+
+    /// The URL as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The host, in lower case; an IPv6 address in its brackets.
+    pub fn host(&self) -> &str {
+        &self.text[self.host_start..self.host_end]
+    }
+
+    /// The port: as written, else that of the scheme.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Path and query, as a request line says them (RFC 9112 section 3.2.1).
+    pub fn target(&self) -> &str {
+        &self.text[self.target_start..]
+    }
+}
+
+fn may_stand_in_target(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`')
+}
+
+fn abbreviated(text: &str) -> String {
+    const SHOWN: usize = 120;
+    let mut shown: String = text.chars().take(SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+impl fmt::Display for PageUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl TryFrom<String> for PageUrl {
+    type Error = UrlError;
+
+    fn try_from(text: String) -> Result<Self, UrlError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<PageUrl> for String {
+    fn from(url: PageUrl) -> Self {
+        url.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        PageUrl::parse(text).unwrap_err().problem
+    }
+
+    #[test]
+    fn the_parts_of_a_url_are_as_written() {
+        let url = PageUrl::parse("http://a.test:8080/x/../y?q=%20'{}").unwrap();
+        assert_eq!((url.host(), url.port(), url.target()), ("a.test", 8080, "/x/../y?q=%20'{}"));
+        let url = PageUrl::parse("https://[2001:db8::1]/").unwrap();
+        assert_eq!((url.host(), url.port(), url.target()), ("[2001:db8::1]", 443, "/"));
+        assert_eq!(PageUrl::parse("http://a_b.test:80/").unwrap().port(), 80);
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_page_is_refused_with_the_reason() {
+        assert_eq!(problem("/x"), "not an absolute URL: relative URL without a base");
+        assert_eq!(problem("ftp://a.test/"), "not an absolute http or https URL");
+        assert_eq!(problem("http:/a.test/"), "not an absolute http or https URL");
+        assert_eq!(problem("HTTP://a.test/"), "not an absolute http or https URL");
+        assert_eq!(problem("http://a.test/#top"), "has a fragment");
+        assert_eq!(problem("http://me@a.test/"), "has a user name");
+        assert_eq!(problem("http://A.test/"), "host is not written as `a.test`");
+        assert_eq!(problem("http://ü.test/"), "host is not written as `xn--tda.test`");
+        assert_eq!(problem("http://1.2/"), "host is not written as `1.0.0.2`");
+        assert_eq!(problem("http://a.test:0/"), "port 0 is not a port");
+        assert_eq!(problem("http://a.test:080/"), "port is not a plain number");
+        assert_eq!(problem("http://a.test:/"), "port is not a plain number");
+        let encoded = "path is missing or has characters that must be percent-encoded";
+        for text in
+            ["http://a.test", "http://a.test?q", "http://a.test/ x", "http://a.test/ä", "http://a.test/\n"]
+        {
+            assert_eq!(problem(text), encoded, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_shows_the_beginning_of_a_long_url() {
+        let error = PageUrl::parse(&format!("http://A.test/{}", "x".repeat(500))).unwrap_err().to_string();
+        assert!(error.starts_with("`http://A.test/xxx"), "{error}");
+        assert!(error.ends_with("xxx…`: host is not written as `a.test`"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(https?:/{0,3})?[a-zA-Zü.@:\\[\\]0-9]{0,12}[/?#\\\\ -~\t]{0,12}") {
+            if let Ok(url) = PageUrl::parse(&text) {
+                prop_assert_eq!(url.as_str(), &text);
+                prop_assert!(url.target().starts_with('/'));
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The browser profile: when it asks, in which order, on which connection.
+
+use fastopen_page::{Policy, Resource, ResourceType};
+
+use crate::driver::{Fate, Load, MS, Network, after_the_root, browser, load};
+use crate::pages::{gallery, image, page, resource, root};
+
+#[test]
+fn asks_for_the_root_and_then_for_what_it_gives_away() {
+    let page = page(root("http://a.test/"), [image("http://a.test/1"), image("http://b.test/2")]);
+    let load = load(&page, &Policy::browser());
+    let expected =
+        ["0 #0 open a.test", "100 #0 send /", "200 #0 send /1", "200 #1 open b.test", "300 #1 send /2"];
+    assert_eq!(load.trace(), expected);
+    assert_eq!(load.scheduler.plt(), Some(400 * MS));
+    assert!(load.scheduler.is_finished());
+}
+
+#[test]
+fn learns_of_a_resource_when_its_place_in_the_initiator_has_arrived() {
+    let page = page(
+        root("http://a.test/"),
+        [
+            Resource { initiator_at_bytes: Some(5_000), ..image("http://b.test/late") },
+            Resource { initiator_at_bytes: Some(0), ..image("http://c.test/header") },
+            Resource { initiator_at_bytes: Some(1), ..image("http://d.test/early") },
+            image("http://a.test/end"),
+        ],
+    );
+    let load = Load::run(&page, &Policy::browser(), Network { slow: true, ..Network::default() });
+    let queued: Vec<_> = (1..=4).map(|index| load.scheduler.queued_at(index).unwrap() / MS).collect();
+    assert_eq!(queued, [205, 200, 201, 210]);
+}
+
+#[test]
+fn learns_of_the_rest_when_a_response_ends_without_news_of_its_progress() {
+    let page =
+        page(root("http://a.test/"), [Resource { initiator_at_bytes: Some(10), ..image("http://a.test/1") }]);
+    assert_eq!(load(&page, &Policy::browser()).scheduler.queued_at(1), Some(200 * MS));
+}
+
+#[test]
+fn follows_a_redirect_when_its_response_has_ended() {
+    let redirect =
+        Resource { status: 301, redirect_to: Some("http://b.test/".to_owned()), ..root("http://a.test/") };
+    let target =
+        Resource { initiator_at_bytes: Some(1), ..resource("http://b.test/", ResourceType::Document) };
+    let page = page(redirect, [target]);
+    let load = Load::run(&page, &Policy::browser(), Network { slow: true, ..Network::default() });
+    assert_eq!(load.scheduler.queued_at(1), Some(210 * MS));
+}
+
+#[test]
+fn processes_before_it_asks_and_before_the_load_event() {
+    let mut page =
+        page(root("http://a.test/"), [Resource { processing_us: 30_000, ..image("http://a.test/1") }]);
+    page.load_event_processing_us = 7_000;
+    let plt = |processing_scale| {
+        let load = load(&page, &Policy { processing_scale, ..Policy::browser() });
+        assert!(load.scheduler.is_finished());
+        load.scheduler.plt().unwrap()
+    };
+    assert_eq!(plt(1.0), 337 * MS);
+    assert_eq!(plt(0.0), 300 * MS);
+    assert_eq!(plt(1.0 / 3.0), 300 * MS + 10_000_000 + 2_333_333);
+}
+
+#[test]
+fn opens_no_more_connections_to_a_server_than_it_may() {
+    let page = gallery(5);
+    let load = load(&page, &browser(3));
+    let expected = [
+        "200 #0 send /1",
+        "200 #1 open a.test",
+        "200 #2 open a.test",
+        "300 #0 send /2",
+        "300 #1 send /3",
+        "300 #2 send /4",
+        "400 #0 send /5",
+    ];
+    assert_eq!(after_the_root(&load), expected);
+}
+
+#[test]
+fn opens_no_more_connections_than_requests_wait() {
+    assert_eq!(load(&gallery(3), &browser(6)).most_open, (3, 3));
+}
+
+#[test]
+fn sends_a_request_on_whichever_connection_is_free_first() {
+    // The second image's own connection takes until 300 ms; the first one's is free at 200 + 100 - 1 ms.
+    let mut page = gallery(2);
+    page.resources[2].processing_us = 99_000;
+    let mut load = Load::run(&page, &browser(6), Network::default());
+    let expected = ["200 #0 send /1", "299 #1 open a.test", "300 #0 send /2"];
+    assert_eq!(after_the_root(&load), expected);
+    // The connection that nobody needs is kept for later.
+    assert_eq!(load.left_open(), 2);
+    assert_eq!(load.scheduler.next_action(), None);
+}
+
+#[test]
+fn prefers_the_connection_used_last_to_one_never_used() {
+    let mut page = gallery(3);
+    page.resources[2].processing_us = 99_000;
+    page.resources[3].processing_us = 400_000;
+    let load = load(&page, &browser(6));
+    assert_eq!(load.trace().last().unwrap(), "600 #0 send /3");
+}
+
+#[test]
+fn asks_for_the_most_urgent_first_when_connections_are_scarce() {
+    use ResourceType::{Document, Font, Image, Media, Other, Script, Stylesheet, Xhr};
+    let kinds = [
+        (Image, "image"),
+        (Media, "media"),
+        (Other, "other"),
+        (Script, "script"),
+        (Font, "font"),
+        (Xhr, "xhr"),
+        (Stylesheet, "stylesheet"),
+        (Document, "document"),
+    ];
+    let first = Resource { initiator_at_bytes: Some(0), ..image("http://a.test/first") };
+    let rest = kinds.map(|(kind, name)| Resource {
+        initiator: Some(1),
+        initiator_at_bytes: Some(0),
+        ..resource(&format!("http://a.test/{name}"), kind)
+    });
+    let page = page(root("http://a.test/"), std::iter::once(first).chain(rest));
+    let load = Load::run(&page, &browser(1), Network { slow: true, ..Network::default() });
+    let order: Vec<_> =
+        load.trace().iter().filter_map(|line| line.split_once("send /")).map(|l| l.1.to_owned()).collect();
+    assert_eq!(
+        order,
+        ["", "first", "stylesheet", "document", "script", "font", "xhr", "media", "other", "image"]
+    );
+}
+
+#[test]
+fn closes_the_connection_idle_longest_when_it_needs_another_beyond_its_limit() {
+    let page = page(
+        root("http://a.test/"),
+        [
+            image("http://b.test/1"),
+            Resource { processing_us: 5_000, ..image("http://c.test/2") },
+            Resource { initiator: Some(1), processing_us: 10_000, ..image("http://d.test/3") },
+        ],
+    );
+    let load = load(&page, &Policy { connections_total: 2, ..Policy::browser() });
+    let expected = [
+        "200 #1 open b.test",
+        "205 #0 close",
+        "205 #2 open c.test",
+        "300 #1 send /1",
+        "305 #2 send /2",
+        // Now both are idle.
+        "410 #1 close",
+        "410 #3 open d.test",
+        "510 #3 send /3",
+    ];
+    assert_eq!(after_the_root(&load), expected);
+}
+
+#[test]
+fn waits_for_a_connection_when_all_it_may_have_are_busy() {
+    let page = page(root("http://a.test/"), [image("http://b.test/1"), image("http://c.test/2")]);
+    let load = load(&page, &Policy { connections_total: 1, ..Policy::browser() });
+    let expected = [
+        "200 #0 close",
+        "200 #1 open b.test",
+        "300 #1 send /1",
+        "400 #1 close",
+        "400 #2 open c.test",
+        "500 #2 send /2",
+    ];
+    assert_eq!(after_the_root(&load), expected);
+}
+
+#[test]
+fn opens_the_next_connection_for_the_request_without_one_that_is_most_urgent() {
+    // One connection in all: b.test's image came first, but c.test's script is more urgent.
+    let page = page(
+        root("http://a.test/"),
+        [image("http://b.test/image"), resource("http://c.test/script", ResourceType::Script)],
+    );
+    let load = load(&page, &Policy { connections_total: 1, ..Policy::browser() });
+    assert_eq!(after_the_root(&load)[1], "200 #1 open c.test");
+}
+
+#[test]
+fn without_keep_alive_uses_a_connection_once() {
+    let page = gallery(2);
+    let load = load(&page, &Policy { keep_alive: false, ..browser(6) });
+    let expected = [
+        "200 #0 close",
+        "200 #1 open a.test",
+        "200 #2 open a.test",
+        "300 #1 send /1",
+        "300 #2 send /2",
+        "400 #1 close",
+        "400 #2 close",
+    ];
+    assert_eq!(after_the_root(&load), expected);
+}
+
+#[test]
+fn closes_a_connection_that_the_server_will_not_use_again() {
+    let network = Network { fate: Box::new(|_, _| Fate::Answered { reusable: false }), ..Network::default() };
+    let page = gallery(1);
+    let load = Load::run(&page, &browser(6), network);
+    assert_eq!(
+        after_the_root(&load),
+        ["200 #0 close", "200 #1 open a.test", "300 #1 send /1", "400 #1 close"]
+    );
+}
+
+#[test]
+fn saves_a_round_trip_for_each_handshake_on_the_critical_path_when_none_is_waited_for() {
+    let page = page(
+        root("http://a.test/"),
+        [
+            image("http://a.test/reuses a connection".replace(' ', "-").as_str()),
+            resource("http://b.test/sheet", ResourceType::Stylesheet),
+            Resource { initiator: Some(2), ..resource("http://c.test/font", ResourceType::Font) },
+        ],
+    );
+    let plt = |early| {
+        let network = Network { early, ..Network::default() };
+        Load::run(&page, &Policy::browser(), network).scheduler.plt().unwrap()
+    };
+    assert_eq!((plt(false), plt(true)), (600 * MS, 300 * MS));
+}

@@ -1,0 +1,242 @@
+//! A driver without sockets: a network of one RTT and so many bytes a millisecond. It writes down what is done, and
+//! panics when it is asked for what no driver could do.
+
+use std::collections::BTreeMap;
+
+use fastopen_page::{Action, ConnectionId, Event, Nanos, OriginId, Outcome, Page, Policy, Scheduler};
+
+pub(crate) const MS: Nanos = 1_000_000;
+
+/// What becomes of a request that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Answered {
+        reusable: bool,
+    },
+    /// The connection breaks after one RTT, before or within the response.
+    Broken {
+        answered: bool,
+    },
+}
+
+/// A network as the tests want it; each function is asked when the thing happens.
+pub(crate) struct Network<'a> {
+    pub(crate) rtt: Nanos,
+    /// Response bodies arrive at 1000 bytes a millisecond in steps of 1000 bytes, else at once.
+    pub(crate) slow: bool,
+    /// Connections need no handshake before their first request.
+    pub(crate) early: bool,
+    pub(crate) refuses: Box<dyn FnMut(ConnectionId) -> bool + 'a>,
+    pub(crate) fate: Box<dyn FnMut(ConnectionId, usize) -> Fate + 'a>,
+    /// What else happens.
+    pub(crate) also: Vec<(Nanos, Event)>,
+}
+
+impl Default for Network<'_> {
+    fn default() -> Self {
+        Self {
+            rtt: 100 * MS,
+            slow: false,
+            early: false,
+            refuses: Box::new(|_| false),
+            fate: Box::new(|_, _| Fate::Answered { reusable: true }),
+            also: Vec::new(),
+        }
+    }
+}
+
+/// A load, while it runs and when it is over.
+pub(crate) struct Load<'a> {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) actions: Vec<(Nanos, Action)>,
+    /// The most connections that were open at once, to one origin and in all.
+    pub(crate) most_open: (usize, usize),
+    page: &'a Page,
+    network: Network<'a>,
+    now: Nanos,
+    /// By time, then by number.
+    events: BTreeMap<(Nanos, usize), Event>,
+    events_made: usize,
+    connections: BTreeMap<ConnectionId, Connection>,
+}
+
+struct Connection {
+    origin: OriginId,
+    free: bool,
+}
+
+impl<'a> Load<'a> {
+    /// Loads the page; panics if that takes more steps than any load can need.
+    pub(crate) fn run(page: &'a Page, policy: &Policy, network: Network<'a>) -> Self {
+        let mut load = Self {
+            scheduler: Scheduler::new(page, policy).unwrap(),
+            actions: Vec::new(),
+            most_open: (0, 0),
+            page,
+            network,
+            now: 0,
+            events: BTreeMap::new(),
+            events_made: 0,
+            connections: BTreeMap::new(),
+        };
+        load.at(0, Event::Start);
+        for (at, event) in std::mem::take(&mut load.network.also) {
+            load.at(at, event);
+        }
+        for _ in 0..1000 * (page.resources.len() + 1) {
+            if !load.step() {
+                return load;
+            }
+        }
+        panic!("the load does not finish:\n{}", load.trace().join("\n"));
+    }
+
+    /// Does the next thing that happens; false if nothing ever will.
+    fn step(&mut self) -> bool {
+        let event = self.events.first_key_value().map(|(key, _)| *key);
+        match (event, self.scheduler.next_wakeup()) {
+            (Some(key), wakeup) if wakeup.is_none_or(|wakeup| key.0 <= wakeup) => {
+                self.now = key.0;
+                let event = self.events.remove(&key).unwrap();
+                self.note(event);
+                self.scheduler.handle(self.now, event);
+            }
+            (_, Some(wakeup)) => {
+                self.now = wakeup;
+                self.scheduler.advance(wakeup);
+            }
+            (_, None) => return false,
+        }
+        while let Some(action) = self.scheduler.next_action() {
+            self.actions.push((self.now, action));
+            self.perform(action);
+        }
+        if self.scheduler.is_finished() {
+            self.check_that_nothing_is_left();
+        }
+        true
+    }
+
+    fn check_that_nothing_is_left(&self) {
+        assert_eq!(self.scheduler.next_wakeup(), None);
+        for resource in 0..self.page.resources.len() {
+            let outcome = self.scheduler.outcome(resource);
+            let open = matches!(outcome, Outcome::Unknown | Outcome::Processing | Outcome::Asked);
+            assert!(!open, "finished, but {resource} is {outcome:?}");
+        }
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::ConnectionReady { connection } | Event::ResponseEnd { connection, .. } => {
+                if let Some(connection) = self.connections.get_mut(&connection) {
+                    connection.free = true;
+                }
+            }
+            Event::ConnectionFailed { connection } | Event::ConnectionClosed { connection } => {
+                self.connections.remove(&connection);
+            }
+            Event::Start | Event::BodyProgress { .. } | Event::ResponseFailed { .. } => {}
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Open { connection, origin } => self.open(connection, origin),
+            Action::Send { connection, resource } => self.send(connection, resource),
+            Action::Close { connection } => {
+                assert!(self.connections.remove(&connection).is_some(), "closed twice: {connection}");
+            }
+        }
+    }
+
+    fn open(&mut self, connection: ConnectionId, origin: OriginId) {
+        let before = self.connections.insert(connection, Connection { origin, free: false });
+        assert!(before.is_none(), "opened twice: {connection}");
+        let of_origin = self.connections.values().filter(|other| other.origin == origin).count();
+        self.most_open = (self.most_open.0.max(of_origin), self.most_open.1.max(self.connections.len()));
+        let at = self.now + if self.network.early { 0 } else { self.network.rtt };
+        let refused = (self.network.refuses)(connection);
+        self.at(
+            at,
+            if refused {
+                Event::ConnectionFailed { connection }
+            } else {
+                Event::ConnectionReady { connection }
+            },
+        );
+    }
+
+    fn send(&mut self, connection: ConnectionId, resource: usize) {
+        let carrier = self.connections.get_mut(&connection).expect("only on an open connection");
+        assert!(carrier.free, "{connection} is not free");
+        carrier.free = false;
+        let asked = &self.page.resources[resource];
+        let server = &self.scheduler.origins()[carrier.origin.0];
+        assert_eq!((asked.url.host(), asked.url.port()), (server.host.as_str(), server.port));
+
+        let start = self.now + self.network.rtt + asked.server_think_us * 1000;
+        match (self.network.fate)(connection, resource) {
+            Fate::Broken { answered } => {
+                self.at(start, Event::ResponseFailed { resource, connection, answered });
+            }
+            Fate::Answered { reusable } => {
+                let (body_bytes, slow) = (asked.body_bytes, self.network.slow);
+                for bytes_so_far in (0..body_bytes).step_by(1000).filter(|_| slow) {
+                    self.at(start + bytes_so_far * MS / 1000, Event::BodyProgress { resource, bytes_so_far });
+                }
+                let end = start + if slow { body_bytes * MS / 1000 } else { 0 };
+                self.at(end, Event::ResponseEnd { resource, connection, reusable });
+            }
+        }
+    }
+
+    fn at(&mut self, at: Nanos, event: Event) {
+        self.events.insert((at, self.events_made), event);
+        self.events_made += 1;
+    }
+
+    /// What was done, one line an action: milliseconds, connection, what.
+    pub(crate) fn trace(&self) -> Vec<String> {
+        let line = |(at, action): &(Nanos, Action)| {
+            let ms = *at as f64 / MS as f64;
+            match *action {
+                Action::Open { connection, origin } => {
+                    format!("{ms} #{connection} open {}", self.scheduler.origins()[origin.0].host)
+                }
+                Action::Send { connection, resource } => {
+                    format!("{ms} #{connection} send {}", self.page.resources[resource].url.target())
+                }
+                Action::Close { connection } => format!("{ms} #{connection} close"),
+            }
+        };
+        self.actions.iter().map(line).collect()
+    }
+
+    /// How often the request for a resource was sent.
+    pub(crate) fn times_sent(&self, resource: usize) -> usize {
+        let sent =
+            |action: &Action| matches!(action, Action::Send { resource: sent, .. } if *sent == resource);
+        self.actions.iter().filter(|(_, action)| sent(action)).count()
+    }
+
+    /// The connections that are still open.
+    pub(crate) fn left_open(&self) -> usize {
+        self.connections.len()
+    }
+}
+
+/// A load over a network that does everything asked, at an RTT of 100 ms.
+pub(crate) fn load<'a>(page: &'a Page, policy: &Policy) -> Load<'a> {
+    Load::run(page, policy, Network::default())
+}
+
+/// A browser with so many connections to one server.
+pub(crate) fn browser(connections_per_host: usize) -> Policy {
+    Policy { connections_per_host, ..Policy::browser() }
+}
+
+/// What was done after the root document was asked for, whose response ends at 200 ms.
+pub(crate) fn after_the_root(load: &Load<'_>) -> Vec<String> {
+    load.trace().split_off(2)
+}

@@ -1,0 +1,55 @@
+//! Pages written in few words.
+
+use fastopen_page::{Format, Initiators, Page, PageUrl, Resource, ResourceType};
+
+/// A resource of 1000 body bytes that the root document gives away when it has ended.
+pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
+    Resource {
+        url: PageUrl::parse(url).unwrap(),
+        method: "GET".to_owned(),
+        status: 200,
+        kind,
+        mime: "text/plain".to_owned(),
+        request_header_bytes: 400,
+        request_body_bytes: 0,
+        response_header_bytes: 300,
+        body_bytes: 1000,
+        server_think_us: 0,
+        initiator: Some(0),
+        initiator_at_bytes: None,
+        processing_us: 0,
+        phase: fastopen_page::Phase::Load,
+        redirect_to: None,
+        body_offset: None,
+    }
+}
+
+pub(crate) fn image(url: &str) -> Resource {
+    resource(url, ResourceType::Image)
+}
+
+/// A root document of 10 000 bytes.
+pub(crate) fn root(url: &str) -> Resource {
+    Resource { body_bytes: 10_000, initiator: None, ..resource(url, ResourceType::Document) }
+}
+
+/// A page from its root document and the rest.
+pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> Page {
+    let page = Page {
+        format: Format::One,
+        name: "test".to_owned(),
+        url: root.url.clone(),
+        source: "made up".to_owned(),
+        initiators: Initiators::Declared,
+        notes: Vec::new(),
+        load_event_processing_us: 0,
+        resources: std::iter::once(root).chain(rest).collect(),
+    };
+    page.validate().unwrap();
+    page
+}
+
+/// A root document at `a.test` that gives away so many images of `a.test` when it has ended.
+pub(crate) fn gallery(images: usize) -> Page {
+    page(root("http://a.test/"), (1..=images).map(|number| image(&format!("http://a.test/{number}"))))
+}

@@ -1,0 +1,249 @@
+//! What holds for every page, every policy and every network.
+
+use std::collections::BTreeMap;
+
+use fastopen_page::{
+    Action, ConnectionId, Event, Nanos, Outcome, Page, Phase, Policy, Profile, Resource, ResourceType,
+    Scheduler,
+};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::driver::{Fate, Load, MS, Network};
+use crate::pages::{page, resource, root};
+
+#[derive(Debug, Clone)]
+struct Part {
+    initiator: Index,
+    at_bytes: Option<Index>,
+    host: usize,
+    kind: ResourceType,
+    phase: Phase,
+    body_bytes: u64,
+    processing_us: u64,
+    server_think_us: u64,
+    redirects: bool,
+}
+
+fn parts() -> impl Strategy<Value = Part> {
+    use ResourceType::{Document, Font, Image, Media, Other, Script, Stylesheet, Xhr};
+    let kind = prop::sample::select(vec![Document, Stylesheet, Script, Image, Font, Xhr, Media, Other]);
+    let phase = prop::sample::select(vec![Phase::Load, Phase::Load, Phase::Load, Phase::Async, Phase::After]);
+    let times = (prop_oneof![Just(0), 0_u64..200_000], prop_oneof![Just(0), 0_u64..50_000]);
+    let shape = (any::<Index>(), prop::option::of(any::<Index>()), 0_usize..4, 0_u64..8_000);
+    (shape, kind, phase, times, prop::bool::weighted(0.1)).prop_map(
+        |(
+            (initiator, at_bytes, host, body_bytes),
+            kind,
+            phase,
+            (processing_us, server_think_us),
+            redirects,
+        )| Part {
+            initiator,
+            at_bytes,
+            host,
+            kind,
+            phase,
+            body_bytes,
+            processing_us,
+            server_think_us,
+            redirects,
+        },
+    )
+}
+
+fn pages() -> impl Strategy<Value = Page> {
+    (prop::collection::vec(parts(), 0..40), any::<bool>(), 0_u64..100_000).prop_map(
+        |(parts, root_redirects, load_event_processing_us)| {
+            let redirect = |redirects: bool, resource: Resource| {
+                if redirects {
+                    Resource { status: 302, redirect_to: Some("/".to_owned()), ..resource }
+                } else {
+                    resource
+                }
+            };
+            let mut resources = vec![redirect(root_redirects, root("http://h0.test/"))];
+            for (number, part) in parts.into_iter().enumerate() {
+                let initiator = part.initiator.index(resources.len());
+                let parent = &resources[initiator];
+                let at_bytes = part.at_bytes.map(|at| at.index(parent.body_bytes as usize + 1) as u64);
+                let phase = if parent.phase == Phase::After { Phase::After } else { part.phase };
+                let child = Resource {
+                    initiator: Some(initiator),
+                    initiator_at_bytes: at_bytes,
+                    phase,
+                    body_bytes: part.body_bytes,
+                    processing_us: part.processing_us,
+                    server_think_us: part.server_think_us,
+                    ..resource(&format!("http://h{}.test/{number}", part.host), part.kind)
+                };
+                resources.push(redirect(part.redirects, child));
+            }
+            let rest = resources.split_off(1);
+            Page { load_event_processing_us, ..page(resources.remove(0), rest) }
+        },
+    )
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let profile = prop::sample::select(vec![Profile::Browser, Profile::Browser, Profile::Mget]);
+    let phases = prop::sample::select(vec![
+        vec![Phase::Load],
+        vec![Phase::Load, Phase::Async],
+        vec![Phase::Load, Phase::Async, Phase::After],
+        vec![Phase::After, Phase::Load],
+    ]);
+    let scale = prop_oneof![Just(0.0), Just(1.0), 0.0..3.0];
+    (profile, 1_usize..7, 1_usize..20, any::<bool>(), scale, phases).prop_map(
+        |(profile, connections_per_host, connections_total, keep_alive, processing_scale, phases)| Policy {
+            profile,
+            connections_per_host,
+            connections_total,
+            keep_alive,
+            processing_scale,
+            phases,
+        },
+    )
+}
+
+fn calm(slow: bool, early: bool) -> Network<'static> {
+    Network { slow, early, ..Network::default() }
+}
+
+/// A network where connections are refused and broken and closed as the numbers say.
+fn rough(numbers: &[u8]) -> Network<'_> {
+    let mut drawn = numbers.iter().copied().cycle();
+    let mut refusals = numbers.iter().rev().copied().cycle();
+    Network {
+        slow: true,
+        refuses: Box::new(move |_| refusals.next().is_some_and(|number| number % 7 == 0)),
+        fate: Box::new(move |_, _| match drawn.next().unwrap_or(0) % 8 {
+            0 => Fate::Broken { answered: true },
+            1 | 2 => Fate::Broken { answered: false },
+            3 => Fate::Answered { reusable: false },
+            _ => Fate::Answered { reusable: true },
+        }),
+        also: numbers
+            .iter()
+            .enumerate()
+            .map(|(index, number)| {
+                let event = Event::ConnectionClosed { connection: ConnectionId(index % 16) };
+                (u64::from(*number) * 10 * MS, event)
+            })
+            .collect(),
+        ..Network::default()
+    }
+}
+
+fn wanted(page: &Page, policy: &Policy) -> Vec<bool> {
+    let mut wanted = Vec::new();
+    for resource in &page.resources {
+        let parent = resource.initiator.is_none_or(|initiator| wanted[initiator]);
+        wanted.push(parent && policy.phases.contains(&resource.phase));
+    }
+    wanted
+}
+
+fn ended_at(scheduler: &Scheduler, resource: usize) -> Option<Nanos> {
+    match scheduler.outcome(resource) {
+        Outcome::Ended { at } => Some(at),
+        _ => None,
+    }
+}
+
+/// The time of the last `load` resource and the processing before the load event, if all of them ended.
+fn expected_plt(page: &Page, policy: &Policy, scheduler: &Scheduler) -> Option<Nanos> {
+    let wanted = wanted(page, policy);
+    let awaited = (0..page.resources.len()).filter(|&r| wanted[r] && page.resources[r].phase == Phase::Load);
+    let last = awaited.map(|r| ended_at(scheduler, r)).collect::<Option<Vec<_>>>()?.into_iter().max()?;
+    let processing = match policy.profile {
+        Profile::Browser => {
+            (page.load_event_processing_us as f64 * 1000.0 * policy.processing_scale).round() as Nanos
+        }
+        Profile::Mget => 0,
+    };
+    Some(last + processing)
+}
+
+proptest! {
+    #[test]
+    fn every_wanted_resource_is_asked_once_and_the_load_ends(
+        page in pages(), policy in policies(), slow: bool, early: bool,
+    ) {
+        let load = Load::run(&page, &policy, calm(slow, early));
+        prop_assert!(load.scheduler.is_finished());
+        for (resource, wanted) in wanted(&page, &policy).into_iter().enumerate() {
+            prop_assert_eq!(load.times_sent(resource), usize::from(wanted));
+            prop_assert_eq!(ended_at(&load.scheduler, resource).is_some(), wanted);
+            prop_assert_eq!(load.scheduler.outcome(resource) == Outcome::NotWanted, !wanted);
+        }
+        prop_assert!(load.scheduler.plt().is_some());
+        prop_assert_eq!(load.scheduler.plt(), expected_plt(&page, &policy, &load.scheduler));
+    }
+
+    #[test]
+    fn no_more_connections_are_open_than_allowed(
+        page in pages(), policy in policies(), numbers in prop::collection::vec(any::<u8>(), 0..30), early: bool,
+    ) {
+        let network = if numbers.is_empty() { calm(true, early) } else { Network { early, ..rough(&numbers) } };
+        let (of_one_server, in_all) = Load::run(&page, &policy, network).most_open;
+        prop_assert!(of_one_server <= policy.connections_per_host);
+        prop_assert!(in_all <= policy.connections_total);
+    }
+
+    #[test]
+    fn a_load_ends_whatever_breaks(
+        page in pages(), policy in policies(), numbers in prop::collection::vec(any::<u8>(), 1..30),
+    ) {
+        let load = Load::run(&page, &policy, rough(&numbers));
+        prop_assert!(load.scheduler.is_finished());
+        let wanted = wanted(&page, &policy);
+        for (resource, wanted) in wanted.into_iter().enumerate() {
+            let sent = load.times_sent(resource);
+            match load.scheduler.outcome(resource) {
+                Outcome::NotWanted => prop_assert!(!wanted && sent == 0),
+                Outcome::Ended { .. } => prop_assert!(wanted && (1..=2).contains(&sent)),
+                Outcome::Failed { .. } => prop_assert!(wanted && sent <= 2),
+                Outcome::NeverAsked => prop_assert!(wanted && sent == 0),
+                outcome => prop_assert!(false, "{resource} is {outcome:?} in the end"),
+            }
+        }
+        prop_assert_eq!(load.scheduler.plt(), expected_plt(&page, &policy, &load.scheduler));
+    }
+
+    #[test]
+    fn a_request_is_queued_exactly_a_processing_time_after_it_became_known(page in pages(), scale in 0.0..2.0) {
+        let policy = Policy { processing_scale: scale, ..Policy::browser() };
+        let load = Load::run(&page, &policy, calm(false, false));
+        for (index, resource) in page.resources.iter().enumerate() {
+            let (Some(initiator), Some(queued)) = (resource.initiator, load.scheduler.queued_at(index)) else {
+                continue;
+            };
+            let processing = (resource.processing_us as f64 * 1000.0 * scale).round() as Nanos;
+            prop_assert_eq!(Some(queued - processing), ended_at(&load.scheduler, initiator));
+        }
+    }
+
+    #[test]
+    fn a_connection_carries_one_request_at_a_time_and_only_one_without_keep_alive(
+        page in pages(), policy in policies(),
+    ) {
+        // The driver itself panics when a connection is not free.
+        let load = Load::run(&page, &policy, calm(true, false));
+        let mut carried = BTreeMap::new();
+        for (_, action) in &load.actions {
+            if let Action::Send { connection, .. } = action {
+                *carried.entry(connection).or_insert(0) += 1;
+            }
+        }
+        prop_assert!(policy.keep_alive || carried.values().all(|requests| *requests == 1));
+    }
+
+    #[test]
+    fn the_same_load_gives_the_same_actions(
+        page in pages(), policy in policies(), numbers in prop::collection::vec(any::<u8>(), 1..30),
+    ) {
+        let actions = || Load::run(&page, &policy, rough(&numbers)).actions;
+        prop_assert_eq!(actions(), actions());
+    }
+}
