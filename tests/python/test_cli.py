@@ -276,9 +276,8 @@ def test_lists_name_what_comes_with_it() -> None:
     ]
     assert "radhakrishnan2011" in names
     assert "example" in fastopen("page", "list").stdout
-    assert "example" in [
-        one["page"] for one in json.loads(fastopen("page", "list", "--json").stdout)["pages"]
-    ]
+    pages = json.loads(fastopen("page", "list", "--json").stdout)["pages"]
+    assert "example" in [page["name"] for page in pages]
 
 
 @pytest.mark.parametrize(
@@ -302,3 +301,9 @@ def test_the_version_is_the_packages() -> None:
 
 def test_shell_completion_can_be_shown() -> None:
     assert "complete" in fastopen("--show-completion").stdout.lower() or os.environ.get("CI")
+
+
+def test_a_page_is_shown_as_text_and_as_json() -> None:
+    assert "static.example.com" in fastopen("page", "show", "example", "--tree").stdout
+    (page,) = json.loads(fastopen("page", "show", "example", "--json").stdout)["pages"]
+    assert (page["name"], page["requests"], page["hosts"]) == ("example", 8, 3)

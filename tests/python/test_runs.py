@@ -52,7 +52,6 @@ def test_a_kept_run_is_read_back_whole(small_plan: MakePlan, fake_world: FakeWor
         assert store.experiment() == plan.experiment
         assert store.cells() == list(plan.cells)
         assert tuple(store.pages().values()) == plan.pages
-        assert store.page_digests() == {"small": plan.pages[0].digest()}
         assert store.environment == {"kernel": "6"}
         assert len(store.loads()) == 12
         assert {(world.rtt_us_asked, world.rtt_us_measured) for world in store.worlds()} == {

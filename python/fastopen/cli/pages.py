@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.cli.output import console, print_json
-from fastopen.pages import Page, load_pages, packaged_pages
+from fastopen.pages import describe, load_pages, packaged_pages
 
 app = typer.Typer(no_args_is_help=True, help="Look at pages.")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -18,39 +18,29 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 def show(
     file: Annotated[str, typer.Argument(help="A HAR, page file, list of URLs, or packaged page by name.")],
     json: JsonOption = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
 ) -> None:
     """Say what the pages in a file are made of."""
     pages = [imported.page for imported in load_pages([file])]
     if json:
-        print_json({"pages": [_facts(page) for page in pages]})
+        print_json({"pages": [describe.summary(page).as_json() for page in pages]})
         return
     for page in pages:
-        console().print(str(_facts(page)), soft_wrap=True)
+        console().print(describe.render(page, tree=tree))
 
 
 @app.command("list")
 def list_pages(json: JsonOption = False) -> None:
     """List the pages that come with fastopen."""
-    pages = {name: load_pages([str(path)])[0].page for name, path in packaged_pages().items()}
+    pages = [describe.summary(load_pages([path])[0].page) for path in packaged_pages().values()]
     if json:
-        print_json({"pages": [{"page": name, **_facts(page)} for name, page in pages.items()]})
+        print_json({"pages": [page.as_json() for page in pages]})
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in ("page", "requests", "hosts", "bytes"):
         table.add_column(heading, justify="left" if heading == "page" else "right", no_wrap=True)
     table.add_column("source", overflow="fold")
-    for name, page in pages.items():
-        size = units.format_bytes(page.wire_bytes() // 1000 * 1000)
-        table.add_row(name, str(len(page.resources)), str(len(page.hosts())), size, Text(page.source))
+    for page in pages:
+        size = units.format_bytes((page.bytes_up + page.bytes_down) // 1000 * 1000)
+        table.add_row(page.name, str(page.requests), str(page.hosts), size, Text(page.source))
     console().print(table)
-
-
-def _facts(page: Page) -> dict[str, object]:
-    return {
-        "url": page.url,
-        "source": page.source,
-        "requests": len(page.resources),
-        "hosts": len(page.hosts()),
-        "wire_bytes": page.wire_bytes(),
-        "digest": page.digest(),
-    }

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from fastopen.contract import Network
 from fastopen.experiments import PublishedCell
+from fastopen.pages import Page
 from fastopen.statistics import CellResult, Results
 
 FORMAT: Final = "fastopen-results/1"
@@ -24,9 +25,22 @@ def results_document(results: Results) -> dict[str, Any]:
         "client": experiment.client.model_dump(mode="json"),
         "tcp": experiment.tcp.model_dump(mode="json"),
         "origins": experiment.origins.model_dump(mode="json"),
-        "pages": [{"page": name, "digest": digest} for name, digest in results.pages.items()],
+        "pages": [_page(name, page) for name, page in results.pages.items()],
         "environment": results.environment,
         "cells": [_cell(results, result) for result in results.cells],
+    }
+
+
+def _page(name: str, page: Page) -> dict[str, Any]:
+    return {
+        "page": name,
+        "url": page.url,
+        "source": page.source,
+        "digest": page.digest(),
+        "initiators": page.initiators,
+        "requests": len(page.resources),
+        "hosts": len(page.hosts()),
+        "notes": list(page.notes),
     }
 
 

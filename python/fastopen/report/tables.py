@@ -40,7 +40,10 @@ def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
     unit = "s" if in_seconds else "ms"
     on = [name for name in experiment.arms if name != "off"]
     gaining = on if "off" in experiment.arms else []
-    table = _table(Text.assemble((page, "bold"), f"  {_rate(network.down)} down, {_rate(network.up)} up"))
+    title = f"  {_rate(network.down)} down, {_rate(network.up)} up"
+    if results.pages[page].initiators in ("inferred", "mixed"):
+        title += f"  (initiators {results.pages[page].initiators})"
+    table = _table(Text.assemble((page, "bold"), title))
     table.add_column("RTT\nms", justify="right", no_wrap=True)
     for name in experiment.arms:
         table.add_column(f"PLT\n{name} {unit}", justify="right", no_wrap=True)

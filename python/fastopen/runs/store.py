@@ -179,10 +179,6 @@ class RunStore:
         rows = self._database.execute("SELECT name, page FROM pages ORDER BY position")
         return {name: Page.model_validate_json(page) for name, page in rows}
 
-    def page_digests(self) -> dict[str, str]:
-        """Name of each page to the SHA-256 of its facts."""
-        return dict(self._database.execute("SELECT name, digest FROM pages ORDER BY position").fetchall())
-
     def loads(self) -> list[LoadRow]:
         """Every load, without its record, in the order in which they were written."""
         rows = self._database.execute(

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any
 
 from fastopen.experiments import Experiment, PublishedCell, published_cells
+from fastopen.pages import Page
 from fastopen.runs import RunStore
 from fastopen.statistics.cells import CellResult, summarise
 
@@ -17,8 +18,8 @@ class Results:
     experiment: Experiment
     status: str
     environment: dict[str, Any]
-    pages: dict[str, str]
-    """Name to digest, in the order of the table."""
+    pages: dict[str, Page]
+    """By name, in the order of the table."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
     """(page, network) to the median over its worlds."""
@@ -40,7 +41,7 @@ def collect(store: RunStore) -> Results:
         experiment=experiment,
         status=store.status,
         environment=store.environment,
-        pages=store.page_digests(),
+        pages=store.pages(),
         cells=summarise(store.cells(), store.loads(), experiment.seed),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
