@@ -13,11 +13,13 @@ class ImportedPage:
     """A page and those of its bodies that were recorded as they crossed the wire.
 
     `bodies` maps the index of a resource to its body, exactly `body_bytes`
-    long; the world generates the rest.
+    long; the world generates the rest. `recorded_plt_us` is the page load time of the recording, over the
+    recorder's own network: from the first request to the load event.
     """
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)
+    recorded_plt_us: int | None = None
 
     def __post_init__(self) -> None:
         for index, body in self.bodies.items():

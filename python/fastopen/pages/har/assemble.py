@@ -10,6 +10,7 @@ from fastopen.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.har import chains
 from fastopen.pages.har.entry import Entry
+from fastopen.pages.har.fields import MAX_MS
 from fastopen.pages.har.initiators import Finder
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.imported import ImportedPage
@@ -55,7 +56,9 @@ def assemble(
         notes=notes.sentences(),
         resources=tuple(_redirects_typed(resources)),
     )
-    return ImportedPage(page, {i: e.body for i, e in enumerate(ordered) if e.body is not None})
+    bodies = {i: e.body for i, e in enumerate(ordered) if e.body is not None}
+    plt = None if load_at is None else _us(load_at - ordered[0].start)
+    return ImportedPage(page, bodies, plt)
 
 
 def in_order(entries: Sequence[Entry], title: str, notes: Notes) -> tuple[list[Entry], int]:
@@ -87,7 +90,11 @@ def _load_event(root: Entry, load: tuple[float | None, float | None], notes: Not
     if on_load is None:
         notes.add("onload")
         return None
-    return max((started if started is not None else root.start) + on_load, root.start)
+    if started is None or abs(started - root.start) > MAX_MS:
+        started = root.start
+    load_at = max(started + on_load, root.start)
+    notes.add("plt", round(load_at - root.start))
+    return load_at
 
 
 _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}

@@ -55,6 +55,11 @@ class Entry:
     def is_redirect(self) -> bool:
         return 300 <= self.status < 400 and self.status != 304
 
+    def move(self, by_ms: float) -> None:
+        """Moves all times of the entry."""
+        self.start, self.sent = self.start + by_ms, self.sent + by_ms
+        self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
+
     @property
     def is_preflight(self) -> bool:
         return self.method == "OPTIONS"

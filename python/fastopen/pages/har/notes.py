@@ -29,6 +29,7 @@ _SENTENCES: Final = {
     "written_out": "header sizes of HTTP/2 and HTTP/3 written out as HTTP/1.1 text: {n}",
     "preflight": "CORS preflights kept (the request waits for its preflight): {n}",
     "onload": "the file does not say when the load event was: every resource counts to the load",
+    "plt": "the recorded load event came {n} ms after the first request, over the recorder's network",
     "event": "processing before the load event cut to 10 s from ms: {n}",
     "slow": "resources that wait more than 2 s for a timer or the user, kept as recorded: {n}",
     "rtt": "hosts without a recorded connection, RTT of the recording guessed out of waits: {n}",

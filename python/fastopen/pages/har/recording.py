@@ -120,7 +120,20 @@ def _read(page: Recorded, raws: Sequence[object], place: str, lenient: bool) -> 
         if entry is not None:
             entries.append(entry)
             previous = entry.start
+    _pull_in(entries, notes)
     return _without_cached(entries, notes), notes
+
+
+def _pull_in(entries: Sequence[Entry], notes: Notes) -> None:
+    """A start a day and more from most of the others' is a broken clock; the entry before gives it."""
+    starts = sorted(entry.start for entry in entries)
+    middle = starts[len(starts) // 2] if starts else 0.0
+    previous = middle
+    for entry in entries:
+        if abs(entry.start - middle) > fields.MAX_MS:
+            notes.add("started")
+            entry.move(previous - entry.start)
+        previous = entry.start
 
 
 def _without_cached(entries: list[Entry], notes: Notes) -> list[Entry]:

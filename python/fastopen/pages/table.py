@@ -1,0 +1,54 @@
+"""What HARs become, a line a page, as Markdown: `python -m fastopen.pages.table FILE...` (docs/pages.md)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from fastopen.errors import InputError
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.library import load_pages
+
+_HEAD = (
+    "page",
+    "requests",
+    "hosts",
+    "kB of bodies",
+    "initiators recorded",
+    "inferred",
+    "followed",
+    "recorded PLT, s",
+)
+
+
+def markdown(pages: Iterable[ImportedPage]) -> str:
+    """The table. `followed` are redirects' targets and requests after a preflight; kB are 1000 bytes."""
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---|" + "---:|" * (len(_HEAD) - 1)]
+    for imported in pages:
+        page = imported.page
+        counts = [
+            _count(page.notes, words)
+            for words in ("initiators recorded", "initiators inferred", "that follow")
+        ]
+        plt = "" if imported.recorded_plt_us is None else f"{imported.recorded_plt_us / 1e6:.2f}"
+        cells = [len(page.resources), len(page.hosts()), round(page.body_bytes() / 1000), *counts, plt]
+        lines.append(f"| {page.name} | " + " | ".join(str(cell) for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _count(notes: tuple[str, ...], words: str) -> int:
+    """The count at the end of the importer's note with these words."""
+    return next((int(note.rpartition(": ")[2]) for note in notes if words in note), 0)
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        print(markdown(load_pages(arguments)))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
