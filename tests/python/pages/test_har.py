@@ -60,6 +60,7 @@ def test_urls_are_brought_into_the_form_of_a_page() -> None:
 
 
 def test_what_a_cache_answered_is_left_out() -> None:
+    zero = {"connect": 0, "send": 0, "wait": 0, "receive": 0}
     silent = {"connect": -1, "send": -1, "wait": -1}
     page = one_page(
         ROOT,
@@ -71,10 +72,12 @@ def test_what_a_cache_answered_is_left_out() -> None:
             response={"bodySize": -17},
             timings=silent,
         ),
+        entry("http://a.test/5", 100, _fetchType="Disk Cache"),
+        entry("http://a.test/6", 100, response={"bodySize": -1}, timings=zero, time=0),
         entry("http://a.test/4", 100, response={"status": 304, "bodySize": 0}),
     ).page
     assert [r.url for r in page.resources[1:]] == ["http://a.test/4"]
-    assert said(page, "cache answered without the network: 3")
+    assert said(page, "cache answered without the network: 5")
     assert said(page, "304 and no body: 1")
 
 
@@ -163,7 +166,14 @@ class TestTimes:
         assert [r.server_think_us for r in page.resources] == [80_000, 25_000, 1_000]
 
     def test_tls_is_not_part_of_the_handshake(self) -> None:
-        page = one_page(entry("https://a.test/", timings={"connect": 60, "ssl": 40, "wait": 50})).page
+        page = one_page(
+            entry("https://a.test/", time=120, timings={"connect": 60, "ssl": 40, "wait": 50})
+        ).page
+        assert page.resources[0].server_think_us == 30_000
+
+    def test_firefox_counts_tls_beside_the_handshake(self) -> None:
+        timings = {"connect": 20, "ssl": 40, "wait": 50, "receive": 10}
+        page = one_page(entry("https://a.test/", time=120, timings=timings)).page
         assert page.resources[0].server_think_us == 30_000
 
     def test_think_time_is_never_negative(self) -> None:

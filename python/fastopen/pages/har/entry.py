@@ -161,7 +161,7 @@ def _entry(
         sent=span.sent,
         first_byte=span.first_byte,
         end=span.end,
-        connect_ms=_connect(timings, url),
+        connect_ms=_connect(raw, timings, url),
         wait_ms=fields.milliseconds(timings.get("wait")),
         sizes=found,
         referer=urls.cleaned(referer) if referer else None,
@@ -186,16 +186,21 @@ def _span(
     if start is None:
         notes.add("started")
         start = previous if previous is not None else page_start or 0.0
-    names = ("blocked", "dns", "connect", "send", "wait", "receive")  # ssl is a part of connect
-    spent = {name: fields.milliseconds(timings.get(name)) or 0.0 for name in names}
-    if not any(spent.values()):
+    spent = _spent(timings)
+    if not spent:
         notes.add("timings")
-    end = start + max(sum(spent.values()), fields.milliseconds(raw.get("time")) or 0.0)
-    first_byte = end - spent["receive"]
-    sent = first_byte - spent["wait"]
+    end = start + max(spent, fields.milliseconds(raw.get("time")) or 0.0)
+    first_byte = end - (fields.milliseconds(timings.get("receive")) or 0.0)
+    sent = first_byte - (fields.milliseconds(timings.get("wait")) or 0.0)
     # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
     asked = start - (fields.milliseconds(timings.get("_queued")) or 0.0)
     return Span(asked, sent, first_byte, end)
+
+
+def _spent(timings: Mapping[str, Any]) -> float:
+    """The parts of an entry's time together, in ms; ssl is a part of connect."""
+    names = ("blocked", "dns", "connect", "send", "wait", "receive")
+    return sum(fields.milliseconds(timings.get(name)) or 0.0 for name in names)
 
 
 def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span | None:
@@ -220,8 +225,10 @@ def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span 
     return Span(*(page_start + offset for offset in (asked, sent, sent + waited, end)))
 
 
-def _connect(timings: Mapping[str, Any], url: str) -> float | None:
+def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str) -> float | None:
     """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and beside it as ssl.
+
+    Firefox does not: its entries last as long as all parts together, ssl included.
 
     0 means a connection of before. An https connection whose TLS was not written down spent at least one more
     RTT on it, so that half of it bounds the RTT from above.
@@ -229,6 +236,8 @@ def _connect(timings: Mapping[str, Any], url: str) -> float | None:
     connect, tls = fields.milliseconds(timings.get("connect")), fields.milliseconds(timings.get("ssl")) or 0.0
     if not connect:
         return None
+    if tls and (fields.milliseconds(raw.get("time")) or 0.0) >= _spent(timings) + tls - 1:
+        return connect
     if tls and tls < connect:
         return connect - tls
     return connect / 2 if url.startswith("https:") else connect
@@ -254,21 +263,24 @@ def is_cached(entry: Entry, timed: bool) -> bool:
     """Whether the recorder's cache answered. `timed`: other entries of the file have times on the network.
 
     Chrome says so (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest versions
-    write neither a time for sending nor one for waiting.
+    write neither a time for sending nor one for waiting. Safari says so (`_fetchType`). Firefox writes
+    times of 0 and no transferred size.
     """
     raw = entry.raw
     response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
-    body = fields.number(response.get("bodySize"))
-    content = fields.mapping(response.get("content"))
-    nothing_came = body is None or body <= 0
-    if (
-        nothing_came
-        and fields.number(response.get("_transferSize")) == 0
-        and fields.size(content.get("size"))
-    ):
+    if "cache" in fields.text(raw.get("_fetchType")).lower():
         return True
+    body = fields.number(response.get("bodySize"))
+    content = fields.size(fields.mapping(response.get("content")).get("size"))
+    if body is not None and body > 0:
+        return False
+    if content and fields.number(response.get("_transferSize")) == 0:
+        return True
+    if entry.connect_ms or not timed:
+        return False
     wait, send = fields.number(timings.get("wait")), fields.number(timings.get("send"))
-    silent = (wait is None or wait < 0) and (send is None or send < 0) and not entry.connect_ms
-    return timed and silent and nothing_came
+    if (wait is None or wait < 0) and (send is None or send < 0):
+        return True
+    return bool(content) and entry.end <= entry.start
