@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 # Everything the URL standard leaves unescaped somewhere in a path or query; `%` because it starts an escape.
 _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
+_NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -33,8 +35,8 @@ def problem_of(url: str) -> str | None:
         return "port is not a plain number"
     if host != host.lower():
         return "host is not in lower case"
-    if not _HOST.match(host):
-        return "host is not a name or address"
+    if not _HOST.match(host) or _canonical(host) != host:
+        return "host is not a name or address as URLs write them"
     if not _TARGET.match(url[len(parts.scheme) + 3 + len(parts.netloc) :]):
         return "path is missing or has characters that must be percent-encoded"
     return None
@@ -95,12 +97,45 @@ def _host_of_netloc(netloc: str) -> str:
 def _ascii_host(parts: SplitResult) -> str | None:
     """The host in lower case and ASCII (international names as in DNS)."""
     host = _host_of_netloc(parts.netloc).lower()
-    if host.isascii():
-        return host or None
-    try:
-        return host.encode("idna").decode("ascii").lower() or None
-    except UnicodeError:
-        return None
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode("ascii").lower()
+        except UnicodeError:
+            return None
+    return _canonical(host) if host else None
+
+
+def _canonical(host: str) -> str | None:
+    """The host as the URL standard writes it (https://url.spec.whatwg.org/#host-parsing), None if it is none.
+
+    A host whose last label is a number is an IPv4 address and nothing else; short forms of it (127.1) are not
+    taken. An international label has to be decodable.
+    """
+    if host.startswith("["):
+        try:
+            address = ipaddress.IPv6Address(host.strip("[]"))
+        except ValueError:
+            return None
+        mapped = address.ipv4_mapped
+        if mapped is None:
+            return f"[{address.compressed}]"
+        high, low = divmod(int(mapped), 0x10000)
+        return f"[::ffff:{high:x}:{low:x}]"
+    labels = host.removesuffix(".").split(".")
+    if _NUMBER.match(labels[-1]):
+        try:
+            return str(ipaddress.IPv4Address(host))
+        except ValueError:
+            return None
+    for label in labels:
+        if label.startswith("xn--"):
+            try:
+                plain = label.removeprefix("xn--").encode().decode("punycode")
+            except UnicodeError:
+                return None
+            if plain.isascii() or not plain.isprintable():
+                return None
+    return host
 
 
 def _escaped(text: str) -> str:

@@ -59,6 +59,11 @@ def test_urls_are_brought_into_the_form_of_a_page() -> None:
     assert urls == ["http://a.test/x%20y?q=%3C%C3%A4%3E", "http://[::1]:8080/", "http://10.0.0.1/"]
 
 
+def test_a_failed_request_may_have_any_url() -> None:
+    failed = entry("http://no.such.1/", 100, response={"status": 0})
+    assert len(one_page(ROOT, failed).page.resources) == 1
+
+
 def test_what_a_cache_answered_is_left_out() -> None:
     zero = {"connect": 0, "send": 0, "wait": 0, "receive": 0}
     silent = {"connect": -1, "send": -1, "wait": -1}

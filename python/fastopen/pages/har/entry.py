@@ -91,9 +91,6 @@ def read_entry(
     if reason is not None:
         notes.add(reason)
         return None
-    url = urls.cleaned(raw_url)
-    if url is None:
-        raise InputError(f"{raw_url[:80]!r} is not a URL that can be asked for", f"{place}.request.url")
     status = int(fields.number(response.get("status")) or 0)
     method = fields.text(request.get("method")).strip().upper()
     if method not in _METHODS:
@@ -104,6 +101,9 @@ def read_entry(
     if not 200 <= status <= 599 or method == "CONNECT":
         notes.add("failed")
         return None
+    url = urls.cleaned(raw_url)
+    if url is None:
+        raise InputError(f"{raw_url[:80]!r} is not a URL that can be asked for", f"{place}.request.url")
     return _entry(raw, order, url, method, status, page_start, previous)
 
 
