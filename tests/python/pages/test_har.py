@@ -109,6 +109,8 @@ class TestSizes:
             ({"content": {"size": 900, "compression": 300}}, 600),
             ({"content": {"size": 900}}, 900),
             ({"content": {"size": 900}, "headers": [{"name": "Content-Encoding", "value": "br"}]}, 300),
+            ({"content": {"size": 900, "compression": 917, "mimeType": "image/png"}, "headers": []}, 900),
+            ({"content": {"size": 900, "mimeType": "text/css"}, "headers": []}, 300),
             ({"content": {"text": "äö"}}, 4),
             ({"content": {}}, 0),
             ({"content": None}, 0),
@@ -135,9 +137,15 @@ class TestSizes:
         assert root.response_header_bytes == len(expected)
 
     def test_headers_are_never_smaller_than_their_first_line(self) -> None:
-        request = {"headersSize": 25, "headers": []}
+        request = {"headersSize": 25, "headers": [{"name": "x", "value": ""}]}
         root = one_page(entry("http://a.test/", request=request)).page.resources[0]
         assert root.request_header_bytes == len("GET / HTTP/1.1\r\nhost: a.test\r\n\r\n")
+
+    def test_the_size_of_a_status_line_alone_is_no_header_size(self) -> None:
+        root = one_page(entry("http://a.test/", response={"headersSize": 17, "headers": []})).page.resources[
+            0
+        ]
+        assert root.response_header_bytes == 300
 
     def test_a_posted_body_is_counted_from_what_there_is(self) -> None:
         request = {"method": "POST", "bodySize": -1, "postData": {"text": "a=1&b=ü"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +20,7 @@ TYPICAL_RESPONSE: Final = 300
 # No server that we know takes more; what claims to be larger is a body counted as header.
 _MAX_HEADER_BYTES: Final = 256 * 1024
 _COMPRESSED: Final = ("gzip", "br", "deflate", "zstd", "compress", "x-gzip")
+_COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 # Text compresses to about a third under gzip and brotli (the HTTP Archive's Web Almanac 2022, chapter
 # Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
 _COMPRESSED_SHARE: Final = 3
@@ -101,17 +103,15 @@ def _header(
 ) -> int:
     """The recorded size where it was HTTP/1.1 text, else the headers written out, else what is typical."""
     recorded = fields.size(side.get("headersSize"))
-    # A "size" far below its own headers is that of a status line alone (old Chrome, for what it did not see).
-    plausible = recorded is not None and written // 2 <= recorded <= _MAX_HEADER_BYTES and recorded > 0
-    if plausible and not binary:
-        assert recorded is not None
-        return recorded
-    if listed:
+    # Old Chrome writes the size of a status line alone for what it did not see.
+    least = written // 2 if listed else written + 8
+    if recorded is not None and not least <= recorded <= _MAX_HEADER_BYTES:
+        recorded = None
+    if listed and (binary or recorded is None):
         if binary:
             notes.add("written_out")
         return min(written, _MAX_HEADER_BYTES)
-    if plausible:
-        assert recorded is not None
+    if recorded is not None:
         return recorded
     notes.add(subject)
     return typical
@@ -196,8 +196,11 @@ def _guessed_body(
             notes.add("body_transfer")
             return max(0, transferred - head)
     if whole:
+        # Old Chrome writes more than the whole as saved where it does not know.
         saved = fields.size(content.get("compression")) or 0
-        if saved < whole and (saved or not _is_encoded(got)):
+        if saved > whole:
+            saved = 0
+        if saved < whole and (saved or not _may_be_encoded(got, content)):
             notes.add("body_content")
             return whole - saved
         notes.add("body_ratio")
@@ -209,6 +212,12 @@ def _guessed_body(
     if whole is None:
         notes.add("body_zero")
     return 0
+
+
+def _may_be_encoded(got: Headers, content: Mapping[str, Any]) -> bool:
+    """Whether the body was compressed; where no header tells it, text is taken to have been."""
+    mime = fields.text(content.get("mimeType"))
+    return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 
 
 def _is_encoded(got: Headers) -> bool:
