@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -138,8 +138,10 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 def _by_host(page: Page) -> tuple[HostSummary, ...]:
     """Per host, in the order in which the page first asks them; connections are per origin."""
     found = []
-    for host in page.hosts():
-        asked = [r for r in page.resources if r.host == host]
+    by_host: defaultdict[str, list[Resource]] = defaultdict(list)
+    for resource in page.resources:
+        by_host[resource.host].append(resource)
+    for host, asked in by_host.items():
         origins = Counter(urls.origin_of(r.url) for r in asked)
         found.append(
             HostSummary(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
@@ -12,6 +13,8 @@ _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
+# A recording names the same URLs again and again (referers, call stacks).
+_REMEMBERED: Final = 8192
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -42,11 +45,13 @@ def problem_of(url: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def host_of(url: str) -> str:
     """The host of a valid page URL, without port; IPv6 addresses keep their brackets."""
     return _host_of_netloc(urlsplit(url).netloc)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def origin_of(url: str) -> tuple[str, str, int]:
     """Scheme, host and port of a valid page URL: what connections are kept for."""
     parts = urlsplit(url)
@@ -59,6 +64,7 @@ def target_of(url: str) -> str:
     return url[len(parts.scheme) + 3 + len(parts.netloc) :] or "/"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
     """`raw` as a page URL (fragment and user name dropped, host lower case, escapes added), or None if it
     is no http or https URL. Relative ones are resolved against `base`."""
