@@ -15,7 +15,7 @@ from packaging.tags import sys_tags
 PROGRAM = "fastopen-world"
 
 
-class WorldProgramHook(BuildHookInterface):  # type: ignore[misc]  # hatchling carries no types here
+class WorldProgramHook(BuildHookInterface[Any]):
     """Builds `fastopen-world` and gives the wheel the platform's tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

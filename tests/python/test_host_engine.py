@@ -59,7 +59,7 @@ def test_a_job_is_told_in_the_order_in_which_it_happens(small_plan: MakePlan, fa
         ("killed", "was ended by SIGKILL"),
         ("rubbish", "wrote what is no record: 'rubbish'"),
         ("same load twice", "wrote a load that it does not owe"),
-        ("internal", "internal: a fault of internal"),
+        ("internal", "a fault of internal"),
     ],
 )
 def test_what_a_faulty_world_owes_becomes_invalid_and_the_run_goes_on(

@@ -55,8 +55,8 @@ def test_a_kept_run_is_read_back_whole(small_plan: MakePlan, fake_world: FakeWor
         assert store.environment == {"kernel": "6"}
         assert len(store.loads()) == 12
         assert {(world.rtt_us_asked, world.rtt_us_measured) for world in store.worlds()} == {
-            (20_000, 20_150),
-            (100_000, 100_150),
+            (20_000, 20_050),
+            (100_000, 100_050),
         }
         record = store.load_record("small@20ms#0", "tfo-warm")
         assert isinstance(record, LoadRecord)

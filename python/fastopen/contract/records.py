@@ -23,6 +23,11 @@ class MeasuredRtt(_Part):
     median: int
     samples: int
 
+    @property
+    def net(self) -> int:
+        """The measured RTT without the time that the probe's own packets took on the wire."""
+        return self.median - (self.expected - self.asked)
+
 
 class MeasuredRate(_Part):
     """Rate in bit/s; null asked: no limit; null median: not measured."""

@@ -113,7 +113,7 @@ class WorldProcess:
     def reason(self) -> str | None:
         """Why the world fell short, in words for a person, or None. Call it after the process ended."""
         if self.error is not None:
-            return f"{self.error.fault}: {self.error.message}"
+            return self.error.message
         if self.violation is not None:
             return f"the world program {self.violation}{self._last_words()}"
         if self.missing:

@@ -16,6 +16,8 @@ from fastopen.statistics import CellResult, Results
 MISSING: Final = "-"
 ARM_WORDS: Final = {"off": "without TFO", "cold": "TFO, cold cookies", "warm": "TFO, warm cookies"}
 REASON_WIDTH: Final = 160
+# Fewer values than this lie on one side of their median too often (2 * 0.5^n > 5 %).
+PAIRS_FOR_AN_INTERVAL: Final = 6
 # From so many columns on, an interval has room beside its figure; below it stands under it.
 WIDE: Final = 96
 
@@ -138,6 +140,11 @@ def _closing(results: Results) -> str:
         f"Engine {', '.join(engines)}, client {experiment.client.kind} ({experiment.client.profile}), "
         f"seed {experiment.seed}."
     )
+    if any(0 < result.pairs < PAIRS_FOR_AN_INTERVAL for result in results.cells):
+        lines.append(
+            f"With fewer than {PAIRS_FOR_AN_INTERVAL} repeats intervals are narrower than the truth: "
+            "repeat more often."
+        )
     if results.status != "finished":
         lines.append(f"This run is {results.status}: what it did not load is missing above.")
     return "\n".join(lines)
@@ -156,12 +163,21 @@ def _plt(milliseconds: float | None, in_seconds: bool) -> str:
 def _gain(result: CellResult, *, narrow: bool) -> Text:
     if result.improvement_percent is None:
         return Text(MISSING)
-    text, between = f"{result.improvement_percent:+.1f}", "\n" if narrow else " "
+    text, between = _signed(result.improvement_percent), "\n" if narrow else " "
     if result.improvement_ci95 is None:
         return Text(f"{text}{between}[few n]")
     low, high = result.improvement_ci95
     style = "green" if low > 0 else "red" if high < 0 else "dim"
-    return Text(f"{text}{between}[{low:.1f}, {high:.1f}]", style=style)
+    return Text(f"{text}{between}[{_tenth(low)}, {_tenth(high)}]", style=style)
+
+
+def _signed(percent: float) -> str:
+    """`+4.0`, `-4.0`, but never `-0.0`."""
+    return f"{round(percent, 1) or 0.0:+.1f}"
+
+
+def _tenth(percent: float) -> str:
+    return f"{round(percent, 1) or 0.0:.1f}"
 
 
 def _range(counts: Sequence[int]) -> str:

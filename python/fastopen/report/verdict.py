@@ -1,9 +1,13 @@
 """One or two plain sentences on a page: is TCP Fast Open worth turning on, by its own numbers."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from fastopen.experiments import Experiment
 from fastopen.statistics import CellResult, Results
+
+# Less than this is printed as 0.0, and no difference to anybody.
+SHOWN_MIN: Final = 0.05
 
 
 def page_verdict(results: Results, page: str) -> str:
@@ -45,6 +49,8 @@ def _of_arm(experiment: Experiment, cells: Sequence[CellResult], opening: str) -
         gain, interval = result.improvement_percent, result.improvement_ci95
         if gain is None or interval is None:
             groups["unknown"].append(f"at {rtt}")
+        elif abs(gain) < SHOWN_MIN:
+            groups["unclear"].append(f"at {rtt}")
         elif interval[0] > 0:
             groups["sooner"].append(f"{gain:.1f} % at {rtt}")
         elif interval[1] < 0:
@@ -57,9 +63,7 @@ def _of_arm(experiment: Experiment, cells: Sequence[CellResult], opening: str) -
     if groups["later"]:
         parts.append(f"loads it later by {_listed(groups['later'])}")
     if groups["unclear"]:
-        parts.append(
-            f"makes no difference {_listed(groups['unclear'])} that these repeats can tell from none"
-        )
+        parts.append(f"makes no difference {_listed(groups['unclear'])} that these repeats could tell")
     if groups["unknown"]:
         parts.append(f"has too few valid repeats {_listed(groups['unknown'])} to say")
     # A figure and its unit stay on one line.

@@ -64,7 +64,7 @@ class LoadRow:
 
 @dataclass(frozen=True)
 class WorldRow:
-    """A world's network: RTT in microseconds as asked and as measured."""
+    """A world's network: RTT in microseconds, as asked and as measured net of the probe itself."""
 
     page: str
     network: int
@@ -130,9 +130,7 @@ class RunStore:
         """Keeps a world that was built. Raises MachineError where it cannot."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
-            database.execute(
-                "INSERT INTO worlds VALUES (?, ?, ?, ?)", (record.job, rtt.asked, rtt.median, raw)
-            )
+            database.execute("INSERT INTO worlds VALUES (?, ?, ?, ?)", (record.job, rtt.asked, rtt.net, raw))
 
     def add_load(self, planned: PlannedJob, record: LoadRecord, raw: str) -> None:
         """Keeps a finished load, on disk when this returns. Raises MachineError where it cannot."""
