@@ -22,7 +22,7 @@ from fastopen.pages.snapshot.references import Reference, find_reference
 
 _TYPICAL_RESPONSE_HEADER: Final = 350
 _PLAUSIBLE: Final = (150, 1200)
-_MAX_URL: Final = 160
+_MAX_URL: Final = 120
 _CODE: Final = ("document", "stylesheet", "script")
 _BY_SUFFIX: Final = {
     ".css": "text/css", ".js": "application/x-javascript", ".gif": "image/gif", ".jpg": "image/jpeg",
@@ -311,7 +311,7 @@ def _mime(item: Item) -> str:
 
 
 def shortened(url: str) -> str:
-    """At most 160 characters of a URL; a checksum in place of the rest keeps different ones apart."""
+    """At most 120 characters of a URL; a checksum in place of the rest keeps different ones apart."""
     if len(url) <= _MAX_URL:
         return url
     return f"{url[: _MAX_URL - 9]}~{hashlib.sha256(url.encode()).hexdigest()[:8]}"
