@@ -1,11 +1,13 @@
 //! The monotonic clock in nanoseconds, and timers as exact as the kernel has them.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId as Clock, clock_gettime};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_ns() -> u64 {
@@ -28,37 +30,27 @@ pub fn exact_timers() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// A one-shot timer as a file descriptor, for an event loop. Tokio's own timer rounds up to milliseconds.
-pub struct Timer(TimerFd);
-
-impl Timer {
-    /// A disarmed timer on `CLOCK_MONOTONIC`.
-    ///
-    /// # Errors
-    /// Where the kernel has no more descriptors.
-    pub fn new() -> io::Result<Self> {
-        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-        Ok(Self(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))
+/// Waits inside a tokio runtime until `at_ns` of the monotonic clock; a time past is over at once. Tokio's own timer rounds up
+/// to a millisecond, this one does not.
+///
+/// # Errors
+/// Where there are no descriptors left.
+pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
+    if at_ns <= monotonic_ns() {
+        return Ok(());
     }
-
-    /// Makes the descriptor readable at `at_ns` of the monotonic clock (a time past: at once).
-    ///
-    /// # Errors
-    /// As `timerfd_settime`.
-    pub fn arm(&self, at_ns: u64) -> io::Result<()> {
-        let at = at_ns.max(1);
-        let time = TimeSpec::new((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
-        Ok(self.0.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?)
-    }
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+    let at = TimeSpec::new((at_ns / 1_000_000_000) as i64, (at_ns % 1_000_000_000) as i64);
+    timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+    // SAFETY: the AsyncFd owns the timer, whose descriptor stays the same and open as long as it lives.
+    let ready = unsafe { AsyncFd::register_with_interest(Handle(timer), Interest::READABLE) };
+    ready.map_err(io::Error::from)?.readable().await.map(drop)
 }
 
-impl AsFd for Timer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+/// A timer as tokio wants it.
+struct Handle(TimerFd);
 
-impl AsRawFd for Timer {
+impl AsRawFd for Handle {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }

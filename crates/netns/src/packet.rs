@@ -16,7 +16,7 @@ use crate::{Doing, Result, check};
 /// The size of the Ethernet header at the start of each frame.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Constants of include/uapi/linux/if_packet.h and if_ether.h that libc may lack.
+/// Constants of `include/uapi/linux/if_packet.h` and `if_ether.h` that libc may lack.
 const ETH_P_IP: u16 = 0x0800;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const TPACKET_V2: libc::c_int = 1;
@@ -72,7 +72,7 @@ impl PacketPort {
     /// Opens the socket in the calling thread's namespace, with room for `frames` received frames (a multiple of 32).
     ///
     /// # Errors
-    /// EPERM without CAP_NET_RAW in the namespace.
+    /// EPERM without `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
         let index = interface_index(interface)?;
         Self::open_index(index as i32, frames).doing(|| format!("opening a packet socket on {interface}"))

@@ -55,49 +55,34 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     }
 }
 
-/// Lets this process and its children ask for real-time scheduling later, also where they have lost the privilege by then.
-/// Only root may; elsewhere nothing changes.
-pub fn allow_real_time() {
-    let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_RTPRIO, 1, 1);
+/// Has the scheduler prefer this process, and all that it starts, to the rest of the machine (nice -20). Only root may; elsewhere
+/// nothing changes.
+pub fn prefer_to_others() {
+    // SAFETY: no pointers.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
-/// How the scheduler treats a thread that asked to [`run_promptly`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promptness {
-    /// Real-time (SCHED_FIFO): it runs as soon as it wakes.
-    RealTime,
-    /// As any thread, with short turns, so that it soon gets one after waking.
-    ShortTurns,
-    /// As any thread.
-    Ordinary,
+/// The nice value of the calling thread.
+pub fn nice() -> i32 {
+    // SAFETY: no pointers. A process may always ask for its own.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
-/// Asks the scheduler to run the calling thread soon after each wake-up: real-time where allowed, else a slice of 0.1 ms, which
-/// Linux 6.12 and newer honour without privilege. Says what was granted.
-pub fn run_promptly() -> Promptness {
-    const SCHED_NORMAL: u32 = 0;
-    const SCHED_FIFO: u32 = 1;
-    let granted = |policy, priority, runtime_ns| {
-        let attributes = SchedAttr {
-            size: std::mem::size_of::<SchedAttr>() as u32,
-            policy,
-            flags: 0,
-            nice: 0,
-            priority,
-            runtime_ns,
-            deadline_ns: 0,
-            period_ns: 0,
-        };
-        // SAFETY: the kernel reads the structure during the call; PID 0 is the calling thread.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
+/// Asks the scheduler to run the calling thread soon after each wake-up, at the price of turns of no more than `slice_ns`, which
+/// Linux 6.12 and newer honour without privilege. Where the kernel does not, nothing changes.
+pub fn run_in_short_turns(slice_ns: u64) {
+    let attributes = SchedAttr {
+        size: std::mem::size_of::<SchedAttr>() as u32,
+        policy: 0,
+        flags: 0,
+        nice: nice(),
+        priority: 0,
+        runtime_ns: slice_ns,
+        deadline_ns: 0,
+        period_ns: 0,
     };
-    if granted(SCHED_FIFO, 1, 0) {
-        Promptness::RealTime
-    } else if granted(SCHED_NORMAL, 0, 100_000) {
-        Promptness::ShortTurns
-    } else {
-        Promptness::Ordinary
-    }
+    // SAFETY: the kernel reads the structure during the call; PID 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 /// `struct sched_attr` of include/uapi/linux/sched/types.h, its first version.
@@ -111,4 +96,12 @@ struct SchedAttr {
     runtime_ns: u64,
     deadline_ns: u64,
     period_ns: u64,
+}
+
+/// Lets this process and its children open as many files as the system allows at most.
+pub fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }

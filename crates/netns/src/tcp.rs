@@ -1,4 +1,4 @@
-//! TCP socket options that the standard library and tokio leave out: Fast Open, TCP_INFO.
+//! TCP socket options that the standard library and tokio leave out: Fast Open, `TCP_INFO`.
 
 use std::io;
 use std::mem;
@@ -10,15 +10,15 @@ use crate::check;
 const TCP_FASTOPEN: libc::c_int = 23;
 const TCP_FASTOPEN_CONNECT: libc::c_int = 30;
 
-/// TCPI_OPT_SYN_DATA: the SYN's data was acknowledged (client) or accepted (server).
+/// `TCPI_OPT_SYN_DATA`: the SYN's data was acknowledged (client) or accepted (server).
 pub const OPT_SYN_DATA: u8 = 32;
 
 /// What the kernel says of one connection: the fields of `struct tcp_info` that evidence is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// `tcpi_state` (TCP_ESTABLISHED is 1).
+    /// `tcpi_state` (`TCP_ESTABLISHED` is 1).
     pub state: u8,
-    /// `tcpi_options`, TCPI_OPT_* bits.
+    /// `tcpi_options`, `TCPI_OPT`_* bits.
     pub options: u8,
     /// `tcpi_fastopen_client_fail`: 0 none, 1 cookie unavailable, 2 data not acknowledged, 3 SYN retransmitted.
     pub fastopen_client_fail: u8,
@@ -60,7 +60,7 @@ struct RawTcpInfo {
     backoff: u8,
     options: u8,
     wscale: u8,
-    /// Bit 0: delivery_rate_app_limited; bits 1 and 2: fastopen_client_fail.
+    /// Bit 0: `delivery_rate_app_limited`; bits 1 and 2: `fastopen_client_fail`.
     limited_and_fail: u8,
     rto: u32,
     ato: u32,

@@ -13,7 +13,7 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 use crate::netlink::Netlink;
 use crate::{Doing, Result};
 
-/// TCP_METRICS_CMD_GET and attributes of include/uapi/linux/tcp_metrics.h.
+/// `TCP_METRICS_CMD_GET` and attributes of `include/uapi/linux/tcp_metrics.h`.
 const COMMAND_GET: u8 = 1;
 const ATTRIBUTE_SERVER: u16 = 1;
 const ATTRIBUTE_COOKIE: u16 = 10;

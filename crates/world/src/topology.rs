@@ -5,7 +5,7 @@
 //!  198.18.0.0/16  eth0 ──veth── client │ packets moved by `wire` │ origins ──veth── eth0  198.19.0.0/16
 //! ```
 //! Both networks are of the block for benchmarks (RFC 2544, RFC 6890). Each origin host has an address of its own; the
-//! client takes a new one for every load, so that nothing the kernel keeps per address (cookies, metrics, TIME_WAIT) passes
+//! client takes a new one for every load, so that nothing the kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes
 //! from load to load. Flushing `tcp_metrics` would need root of the whole machine.
 
 use std::net::Ipv4Addr;

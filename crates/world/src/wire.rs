@@ -14,12 +14,14 @@ use fastopen_link::{ConfigError, Direction, DirectionConfig, Nanos, Stats};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
 use fastopen_netns::poll::{Waker, wait_readable};
-use fastopen_netns::process::run_promptly;
+use fastopen_netns::process::run_in_short_turns;
 
 use crate::topology::origin_number;
 
 /// Frames taken from one end before the other gets its turn.
 const BATCH: usize = 64;
+/// Longest turn of the link's thread on a processor that others want too.
+const SLICE_NS: u64 = 100_000;
 /// Frame buffers kept for reuse.
 const POOL: usize = 4096;
 
@@ -91,7 +93,11 @@ impl Wire {
             spin,
             pool: Vec::new(),
         };
-        let thread = thread::Builder::new().name("wire".into()).spawn(move || driver.run())?;
+        let thread = thread::Builder::new().name("wire".into()).spawn(move || {
+            exact_timers();
+            run_in_short_turns(SLICE_NS);
+            driver.run();
+        })?;
         Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
     }
 
@@ -205,8 +211,6 @@ struct Driver {
 
 impl Driver {
     fn run(mut self) {
-        exact_timers();
-        run_promptly();
         while self.obey() {
             let received = self.receive();
             let sent_down = self.directions.down.send_due(&self.client, &mut self.pool);

@@ -1,0 +1,279 @@
+//! The origins themselves: one listener a port for all hosts, each host known by the address that was connected to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::tcp::set_fastopen_queue;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::body::SizedBody;
+use crate::head::pad;
+use crate::stream::{Connections, ObservedStream};
+
+/// The request header by which a client names the resource (by index) where several have the same URL.
+pub const RESOURCE_HEADER: &str = "x-resource";
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 8192;
+
+/// What is served, and how.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Every resource, by its index in the page.
+    pub resources: Vec<Served>,
+    /// Ports to listen on, each for every host.
+    pub ports: BTreeSet<u16>,
+    /// Whether a connection may serve another request.
+    pub keep_alive: bool,
+    /// Length of the listeners' Fast Open queue (connections whose handshake is not over).
+    pub fastopen_queue: i32,
+}
+
+/// One resource as an origin serves it.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// The origin: the address of its host, and its port.
+    pub origin: SocketAddrV4,
+    /// Method and request target (path and query).
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// Status code of the response.
+    pub status: u16,
+    /// Content-Type of the response.
+    pub mime: String,
+    /// Location of a redirect.
+    pub location: Option<String>,
+    /// Bytes of the response's head; what has to be in it may make it longer.
+    pub header_bytes: u32,
+    /// The body.
+    pub body: SizedBody,
+    /// Time from the last byte of the request to the first of the response, in nanoseconds.
+    pub think_ns: u64,
+}
+
+/// Which resources answer to an origin, method and target; usually one.
+type Index = BTreeMap<(SocketAddrV4, String, String), Candidates>;
+
+#[derive(Debug, Default)]
+struct Candidates {
+    resources: Vec<usize>,
+    /// How often the URL was asked for without naming the resource.
+    asked: Mutex<usize>,
+}
+
+struct Shared {
+    site: Site,
+    index: Index,
+    connections: Arc<Connections>,
+}
+
+/// Running origin servers. They stop when dropped.
+pub struct Origins {
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Origins {
+    /// Starts them on a thread of their own inside `namespace`; they are listening when this returns.
+    ///
+    /// # Errors
+    /// Where the namespace cannot be entered or a port not be listened on.
+    pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
+        let mut index = Index::new();
+        for (number, served) in site.resources.iter().enumerate() {
+            let key = (served.origin, served.method.clone(), served.target.clone());
+            index.entry(key).or_default().resources.push(number);
+        }
+        let shared = Arc::new(Shared { site, index, connections: Arc::default() });
+        let (stop, stopped) = oneshot::channel();
+        let (started, start) = mpsc::channel();
+        let (namespace, served) = (namespace.clone(), shared.clone());
+        let thread = thread::Builder::new().name("origins".into()).spawn(move || {
+            let listening =
+                namespace.enter().map_err(io::Error::other).and_then(|()| Listening::open(&served.site));
+            match listening {
+                Ok(listening) => {
+                    let _ = started.send(Ok(()));
+                    listening.serve(&served, stopped);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+        })?;
+        start.recv().map_err(io::Error::other)??;
+        Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The origins' ends of the connections.
+    pub fn connections(&self) -> &Connections {
+        &self.shared.connections
+    }
+
+    /// Forgets how often each URL was asked for.
+    pub fn begin_load(&self) {
+        for candidates in self.shared.index.values() {
+            *candidates.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = 0;
+        }
+    }
+}
+
+impl Drop for Origins {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Listening {
+    runtime: tokio::runtime::Runtime,
+    listeners: Vec<TcpListener>,
+}
+
+impl Listening {
+    fn open(site: &Site) -> io::Result<Self> {
+        exact_timers();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let guard = runtime.enter();
+        let listen = |port: &u16| {
+            let socket = TcpSocket::new_v4()?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))?;
+            set_fastopen_queue(&socket, site.fastopen_queue)?;
+            socket.listen(BACKLOG)
+        };
+        let listeners = site.ports.iter().map(listen).collect::<io::Result<_>>()?;
+        drop(guard);
+        Ok(Self { runtime, listeners })
+    }
+
+    /// Serves until `stopped` says so or its other end is gone.
+    fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
+        let Self { runtime, listeners } = self;
+        for listener in listeners {
+            runtime.spawn(accept(listener, shared.clone()));
+        }
+        let _ = runtime.block_on(stopped);
+        shared.connections.reset_on_close();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        // An error here is a connection that went before it was accepted, or no descriptors for the moment.
+        match listener.accept().await {
+            Ok((stream, SocketAddr::V4(client))) => drop(tokio::spawn(serve(stream, client, shared.clone()))),
+            Ok(_) => {}
+            Err(_) => drop(sleep_until(monotonic_ns() + 1_000_000).await),
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
+    let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
+    let _ = stream.set_nodelay(true);
+    let stream = ObservedStream::new(stream, client, shared.connections.clone());
+    let answer = service_fn(|request| {
+        let shared = shared.clone();
+        async move { Ok::<_, Infallible>(shared.answer(origin, request).await) }
+    });
+    // Errors are the client's doing (a reset at the end of a load) and show in its own record.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .auto_date_header(false)
+        .keep_alive(shared.site.keep_alive)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}
+
+impl Shared {
+    async fn answer(&self, origin: SocketAddrV4, request: Request<Incoming>) -> Response<SizedBody> {
+        let (head, body) = request.into_parts();
+        let found = self.find(
+            origin,
+            &head.method,
+            head.uri.path_and_query().map_or("/", |target| target.as_str()),
+            &head.headers,
+        );
+        let _ = body.collect().await;
+        let arrived = monotonic_ns();
+        let Some(served) = found else { return not_found() };
+        let response = self.response(served, &head.method, head.version);
+        let _ = sleep_until(arrived + served.think_ns).await;
+        response
+    }
+
+    fn find(
+        &self,
+        origin: SocketAddrV4,
+        method: &Method,
+        target: &str,
+        headers: &HeaderMap,
+    ) -> Option<&Served> {
+        let named = headers.get(RESOURCE_HEADER).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        let key = (origin, method.as_str().to_owned(), target.to_owned());
+        let candidates = self.index.get(&key)?;
+        let number = named.filter(|number| candidates.resources.contains(number)).or_else(|| {
+            // Without a name: the first time the first, and so on; from the last on always the last.
+            let mut asked = candidates.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            *asked += 1;
+            candidates.resources.get(*asked - 1).or(candidates.resources.last()).copied()
+        })?;
+        self.site.resources.get(number)
+    }
+
+    fn response(&self, served: &Served, method: &Method, version: Version) -> Response<SizedBody> {
+        let status = StatusCode::from_u16(served.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = Response::new(SizedBody::default());
+        *response.status_mut() = status;
+        *response.version_mut() = version;
+        let headers = response.headers_mut();
+        let mut set = |name, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        };
+        set(CONTENT_TYPE, &served.mime);
+        if let Some(location) = &served.location {
+            set(LOCATION, location);
+        }
+        let bodiless =
+            status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED || method == Method::HEAD;
+        if !bodiless {
+            set(CONTENT_LENGTH, &served.body.len().to_string());
+        }
+        if !self.site.keep_alive {
+            set(CONNECTION, "close");
+        }
+        set(SERVER, "fastopen");
+        let reason = status.canonical_reason().unwrap_or("<none>");
+        pad(headers, "server", "HTTP/1.1 200 ".len() + reason.len(), served.header_bytes as usize);
+        if !bodiless {
+            *response.body_mut() = served.body.clone();
+        }
+        response
+    }
+}
+
+/// The answer to what the page does not have.
+fn not_found() -> Response<SizedBody> {
+    let mut response = Response::new(SizedBody::recorded(Bytes::from_static(b"not part of this page\n")));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

@@ -1,0 +1,104 @@
+//! `--check`: what this machine can do, found out by doing it.
+
+use std::io::Write;
+
+use fastopen_netns::{namespace, process, sysctl};
+use serde::Serialize;
+
+use crate::contract::{Job, Record};
+use crate::world;
+
+/// How to allow namespaces to ordinary users.
+pub const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 user.max_net_namespaces=15000; on Ubuntu also \
+    kernel.apparmor_restrict_unprivileged_userns=0; on old Debian kernels kernel.unprivileged_userns_clone=1; in a container, allow \
+    unshare in its seccomp profile";
+
+/// One thing that was tried.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    detail: String,
+    remedy: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Checks {
+    checks: Vec<Check>,
+}
+
+/// Makes a small world, writes what was found as one JSON document, and returns the exit code: 0 if worlds can be had, else 3.
+pub fn run() -> i32 {
+    let _ = process::die_with_parent(None);
+    process::prefer_to_others();
+    process::allow_many_files();
+    if let Err(error) = namespace::enter_sandbox() {
+        return tell(vec![Check {
+            name: "namespaces",
+            ok: false,
+            detail: error.to_string(),
+            remedy: ALLOW_NAMESPACES.into(),
+        }]);
+    }
+    let namespaces = Check {
+        name: "namespaces",
+        ok: true,
+        detail: "user, mount, network and PID namespaces can be made".into(),
+        remedy: String::new(),
+    };
+    process::run_in_child(|| tell(vec![namespaces, congestion_control(), small_world()])).unwrap_or(70)
+}
+
+fn tell(checks: Vec<Check>) -> i32 {
+    let code = if checks.iter().all(|check| check.ok) { 0 } else { 3 };
+    let text = serde_json::to_string(&Checks { checks }).unwrap_or_default();
+    let _ = writeln!(std::io::stdout(), "{text}");
+    code
+}
+
+fn congestion_control() -> Check {
+    const NAME: &str = "congestion control";
+    match sysctl::get("net.ipv4.tcp_available_congestion_control") {
+        Ok(all) => Check {
+            name: NAME,
+            ok: all.split(' ').any(|name| name == "cubic"),
+            detail: all,
+            remedy: "as root: modprobe tcp_cubic; or choose another with --congestion-control".into(),
+        },
+        Err(error) => Check { name: NAME, ok: false, detail: error.to_string(), remedy: String::new() },
+    }
+}
+
+/// Loads a page of one resource without and with Fast Open at an RTT of 10 ms.
+fn small_world() -> Check {
+    const JOB: &str = r#"{"contract":1,"id":"check","seed":1,
+        "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here","initiators":"declared",
+            "resources":[{"url":"http://check.test/","type":"document","body_bytes":1000,"initiator":null}]},
+        "network":{"rtt_us":10000,"down":{"rate_bit_per_s":null,"queue_bytes":null},"up":{"rate_bit_per_s":null,"queue_bytes":null}},
+        "tolerance":{"rtt_us":5000,"late_us":100000},
+        "loads":[{"id":"tcp","transport":"tcp"},{"id":"warm","transport":"tfo","cookies":"warm"}]}"#;
+    let mut plts = Vec::new();
+    let mut invalid = Vec::new();
+    let raw = serde_json::value::RawValue::from_string(JOB.to_owned()).expect("it is JSON");
+    let job = Job::read(&raw).expect("it is a job");
+    let run = world::run(&job, &mut |record| {
+        if let Record::Load(load) = record {
+            plts.push(load.plt_ns.unwrap_or(0) as f64 / 1e6);
+            invalid.extend(load.invalid.into_iter().map(|reason| reason.detail));
+        }
+        Ok(())
+    });
+    let (ok, detail, remedy) = match (run, &plts[..]) {
+        (Err(failure), _) => (false, failure.message, failure.remedy),
+        (Ok(()), [without, with]) if invalid.is_empty() => {
+            let detail = format!(
+                "a page over 10 ms RTT took {without:.1} ms without and {with:.1} ms with data in the SYN"
+            );
+            (true, detail, String::new())
+        }
+        (Ok(()), _) => {
+            (false, invalid.join("; "), "this kernel's TCP Fast Open does not work as RFC 7413 has it".into())
+        }
+    };
+    Check { name: "world", ok, detail, remedy }
+}

@@ -1,0 +1,439 @@
+//! The built-in client: drives the page scheduler with real connections, inside the client's namespace.
+//!
+//! One tokio thread; one task for each connection. A task tells the loop what happened, the loop tells the scheduler, and the
+//! scheduler's actions go back to the tasks. Every time stamp is taken where the thing happens.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+
+use fastopen_netns::clock::{monotonic_ns, sleep_until};
+use fastopen_netns::tcp;
+use fastopen_page::{Action, ConnectionId, Event, Outcome, Page, Policy, PolicyError, Resource, Scheduler};
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::head::pad;
+use fastopen_replay::origins::RESOURCE_HEADER;
+use fastopen_replay::stream::{Connections, ObservedStream, Watch};
+use http_body_util::BodyExt;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, USER_AGENT};
+use hyper::{Request, Version};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpSocket;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::contract::{ConnectionRecord, RequestRecord};
+
+/// What to load, and how.
+pub struct Loading<'a> {
+    /// The page.
+    pub page: &'a Page,
+    /// How the client behaves.
+    pub policy: &'a Policy,
+    /// Address of each of the page's origins, in its own order.
+    pub addresses: &'a [SocketAddrV4],
+    /// Whether to ask the kernel for Fast Open.
+    pub fastopen: bool,
+    /// Which HTTP to speak.
+    pub version: Version,
+    /// Give up after this long, in nanoseconds.
+    pub timeout_ns: u64,
+}
+
+/// What happened in a load; times in nanoseconds since it began.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Page load time; none when something that the load event waits for is missing.
+    pub plt_ns: Option<u64>,
+    /// Whether all was done before the time was up.
+    pub finished: bool,
+    /// Every request that was wanted, in order of resources.
+    pub requests: Vec<RequestRecord>,
+    /// Every connection, in order of opening.
+    pub connections: Vec<ConnectionRecord>,
+}
+
+/// Loads the page. To be called on a thread inside the client's namespace.
+///
+/// When this returns, every connection has been told to end with a reset; `after` runs before that, while sockets and counters
+/// still stand as the load left them.
+///
+/// # Errors
+/// Where the runtime cannot be made, or the policy asks for the impossible.
+pub fn load<T>(loading: &Loading, after: impl FnOnce(&Loaded) -> T) -> io::Result<(Loaded, T)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let sockets = Arc::new(Connections::default());
+    let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
+    let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
+    let loaded = runtime.block_on(async {
+        let (events, reports) = unbounded_channel();
+        let driver = Driver {
+            loading,
+            scheduler,
+            start_ns: monotonic_ns(),
+            events,
+            sockets: sockets.clone(),
+            commands: BTreeMap::new(),
+            requests: vec![RequestRecord::default(); loading.page.resources.len()],
+            connections: Vec::new(),
+            connection_error: None,
+        };
+        driver.run(reports).await
+    });
+    let said = after(&loaded);
+    sockets.reset_on_close();
+    drop(runtime);
+    Ok((loaded, said))
+}
+
+/// What a connection's task tells.
+enum Report {
+    Ready(ConnectionId, Opened),
+    Failed(ConnectionId, io::Error),
+    Closed(ConnectionId),
+    Progress { resource: usize, bytes: u64 },
+    End { connection: ConnectionId, resource: usize, reusable: bool, answer: Answer },
+    Broken { connection: ConnectionId, resource: usize, answered: bool, answer: Answer, error: String },
+}
+
+/// What a connection was when it became usable.
+#[derive(Clone, Copy)]
+struct Opened {
+    at_ns: u64,
+    /// Whether the handshake was over; else the first write makes the SYN.
+    established: bool,
+    client_port: u16,
+}
+
+/// What is known of one request and its answer; times of the monotonic clock.
+#[derive(Default)]
+struct Answer {
+    sent_ns: Option<u64>,
+    first_byte_ns: Option<u64>,
+    end_ns: Option<u64>,
+    status: Option<u16>,
+    bytes_read: u64,
+    body_bytes: u64,
+}
+
+struct Driver<'a> {
+    loading: &'a Loading<'a>,
+    scheduler: Scheduler,
+    start_ns: u64,
+    events: UnboundedSender<Report>,
+    sockets: Arc<Connections>,
+    /// Where to send each open connection its next request.
+    commands: BTreeMap<ConnectionId, UnboundedSender<(usize, Request<SizedBody>)>>,
+    requests: Vec<RequestRecord>,
+    connections: Vec<ConnectionRecord>,
+    connection_error: Option<String>,
+}
+
+impl Driver<'_> {
+    async fn run(mut self, mut reports: UnboundedReceiver<Report>) -> Loaded {
+        let deadline = self.start_ns + self.loading.timeout_ns;
+        self.scheduler.handle(0, Event::Start);
+        self.act();
+        while !self.scheduler.is_finished() && monotonic_ns() < deadline {
+            let wakeup =
+                self.scheduler.next_wakeup().map_or(deadline, |at| (self.start_ns + at).min(deadline));
+            tokio::select! {
+                biased;
+                report = reports.recv() => self.take(report.expect("the driver holds a sender")),
+                _ = sleep_until(wakeup) => self.scheduler.advance(self.now()),
+            }
+            self.act();
+        }
+        self.finish()
+    }
+
+    fn now(&self) -> u64 {
+        monotonic_ns() - self.start_ns
+    }
+
+    fn since_start(&self, at_ns: Option<u64>) -> Option<u64> {
+        at_ns.map(|at| at.saturating_sub(self.start_ns))
+    }
+
+    fn take(&mut self, report: Report) {
+        let now = self.now();
+        let event = match report {
+            Report::Ready(connection, opened) => {
+                let at_ns = opened.at_ns.saturating_sub(self.start_ns);
+                let record = &mut self.connections[connection.0];
+                record.client_port = Some(opened.client_port);
+                record.connected_ns = Some(at_ns);
+                record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
+                Event::ConnectionReady { connection }
+            }
+            Report::Failed(connection, error) => {
+                self.commands.remove(&connection);
+                self.connection_error = Some(format!("connection failed: {error}"));
+                Event::ConnectionFailed { connection }
+            }
+            Report::Closed(connection) => {
+                self.commands.remove(&connection);
+                Event::ConnectionClosed { connection }
+            }
+            Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
+            Report::End { connection, resource, reusable, answer } => {
+                self.note(resource, &answer, None);
+                Event::ResponseEnd { resource, connection, reusable }
+            }
+            Report::Broken { connection, resource, answered, answer, error } => {
+                self.note(resource, &answer, Some(error));
+                Event::ResponseFailed { resource, connection, answered }
+            }
+        };
+        self.scheduler.handle(now, event);
+    }
+
+    fn note(&mut self, resource: usize, answer: &Answer, error: Option<String>) {
+        let [sent_ns, first_byte_ns, end_ns] =
+            [answer.sent_ns, answer.first_byte_ns, answer.end_ns].map(|at| self.since_start(at));
+        let request = &mut self.requests[resource];
+        request.sent_ns = sent_ns;
+        request.first_byte_ns = first_byte_ns;
+        request.end_ns = end_ns;
+        request.status = answer.status;
+        request.header_bytes = answer.bytes_read.saturating_sub(answer.body_bytes);
+        request.body_bytes = answer.body_bytes;
+        request.error = error;
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.scheduler.next_action() {
+            match action {
+                Action::Open { connection, origin } => self.open(connection, origin.0),
+                Action::Send { connection, resource } => self.send(connection, resource),
+                Action::Close { connection } => drop(self.commands.remove(&connection)),
+            }
+        }
+    }
+
+    fn open(&mut self, id: ConnectionId, origin: usize) {
+        let server = &self.scheduler.origins()[origin];
+        self.connections.push(ConnectionRecord {
+            id: id.0,
+            host: server.host.clone(),
+            port: server.port,
+            client_port: None,
+            opened_ns: self.now(),
+            connected_ns: None,
+            handshake_us: None,
+            requests: 0,
+            client: None,
+            origin: None,
+        });
+        let (command, commands) = unbounded_channel();
+        self.commands.insert(id, command);
+        let task = Connection {
+            id,
+            address: self.loading.addresses[origin],
+            fastopen: self.loading.fastopen,
+            sockets: self.sockets.clone(),
+            events: self.events.clone(),
+        };
+        tokio::spawn(task.run(commands));
+    }
+
+    fn send(&mut self, id: ConnectionId, resource: usize) {
+        let connection = &mut self.connections[id.0];
+        let request = &mut self.requests[resource];
+        request.connection = Some(id.0);
+        if connection.requests == 0 {
+            request.connect_start_ns = Some(connection.opened_ns);
+            request.connected_ns = connection.connected_ns;
+        } else {
+            (request.connect_start_ns, request.connected_ns) = (None, None);
+        }
+        connection.requests += 1;
+        let message = self.loading.message(resource);
+        match self.commands.get(&id) {
+            Some(commands) if commands.send((resource, message)).is_ok() => {}
+            // The task ended a moment ago; what it said of it is on its way.
+            _ => {
+                let error = "the connection was closed".to_owned();
+                let answer = Answer::default();
+                let _ = self.events.send(Report::Broken {
+                    connection: id,
+                    resource,
+                    answered: false,
+                    answer,
+                    error,
+                });
+            }
+        }
+    }
+
+    fn finish(self) -> Loaded {
+        let Self { scheduler, mut requests, mut connections, sockets, connection_error, .. } = self;
+        for (resource, request) in requests.iter_mut().enumerate() {
+            request.resource = resource;
+            request.queued_ns = scheduler.queued_at(resource);
+            request.error = match scheduler.outcome(resource) {
+                Outcome::Ended { .. } | Outcome::NotWanted => None,
+                Outcome::Failed { .. } => request.error.take().or_else(|| connection_error.clone()),
+                Outcome::NeverAsked => Some("never asked for, since what leads to it failed".into()),
+                Outcome::Asked => Some("no answer in the time given".into()),
+                Outcome::Unknown | Outcome::Processing => Some("not asked for in the time given".into()),
+            };
+        }
+        requests.retain(|request| scheduler.outcome(request.resource) != Outcome::NotWanted);
+        let evidence: BTreeMap<u16, _> =
+            sockets.evidence().into_iter().map(|(address, info)| (address.port(), info)).collect();
+        for connection in &mut connections {
+            let info = connection.client_port.and_then(|port| evidence.get(&port));
+            connection.client = info.copied().map(Into::into);
+        }
+        Loaded { plt_ns: scheduler.plt(), finished: scheduler.is_finished(), requests, connections }
+    }
+}
+
+impl Loading<'_> {
+    /// The request for a resource, its head as long as the page says.
+    fn message(&self, number: usize) -> Request<SizedBody> {
+        let resource: &Resource = &self.page.resources[number];
+        let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
+        *request.version_mut() = self.version;
+        // Both were checked when the page was read; an odd target that hyper refuses asks for what is not there.
+        if let Ok(method) = resource.method.parse() {
+            *request.method_mut() = method;
+        }
+        if let Ok(target) = resource.url.target().parse() {
+            *request.uri_mut() = target;
+        }
+        let port = resource.url.port();
+        let host = if port == 80 {
+            resource.url.host().to_owned()
+        } else {
+            format!("{}:{port}", resource.url.host())
+        };
+        let headers = request.headers_mut();
+        let mut set = |name, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        };
+        set(HOST, &host);
+        set(USER_AGENT, "fastopen");
+        set(hyper::header::HeaderName::from_static(RESOURCE_HEADER), &number.to_string());
+        match (self.version, self.policy.keep_alive) {
+            (Version::HTTP_10, true) => set(CONNECTION, "keep-alive"),
+            (Version::HTTP_11, false) => set(CONNECTION, "close"),
+            _ => {}
+        }
+        if resource.request_body_bytes > 0 {
+            set(CONTENT_LENGTH, &resource.request_body_bytes.to_string());
+        }
+        let first_line = resource.method.len() + resource.url.target().len() + "  HTTP/1.1".len();
+        pad(headers, USER_AGENT.as_str(), first_line, resource.request_header_bytes as usize);
+        request
+    }
+}
+
+/// The task of one connection.
+struct Connection {
+    id: ConnectionId,
+    address: SocketAddrV4,
+    fastopen: bool,
+    sockets: Arc<Connections>,
+    events: UnboundedSender<Report>,
+}
+
+impl Connection {
+    async fn run(self, mut commands: UnboundedReceiver<(usize, Request<SizedBody>)>) {
+        let (mut sender, watch, mut connection) = match self.open().await {
+            Ok(opened) => opened,
+            Err(error) => return self.tell(Report::Failed(self.id, error)),
+        };
+        loop {
+            let (resource, request) = tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(command) => command,
+                    None => return,
+                },
+                _ = &mut connection => return self.tell(Report::Closed(self.id)),
+            };
+            watch.restart();
+            let mut answer = Answer::default();
+            let outcome = self.exchange(&mut sender, resource, request, &mut answer).await;
+            let traffic = watch.traffic();
+            answer.sent_ns = traffic.first_write_ns;
+            answer.first_byte_ns = traffic.first_read_ns;
+            answer.bytes_read = traffic.bytes_read;
+            let id = self.id;
+            match outcome {
+                Ok(reusable) => {
+                    answer.end_ns = traffic.last_read_ns;
+                    self.tell(Report::End { connection: id, resource, reusable, answer });
+                }
+                Err(error) => {
+                    let answered = traffic.bytes_read > 0;
+                    return self.tell(Report::Broken { connection: id, resource, answered, answer, error });
+                }
+            }
+        }
+    }
+
+    fn tell(&self, report: Report) {
+        // Nobody listens once the load is over.
+        let _ = self.events.send(report);
+    }
+
+    async fn open(&self) -> io::Result<(SendRequest<SizedBody>, Watch, JoinHandle<hyper::Result<()>>)> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_nodelay(true)?;
+        if self.fastopen {
+            tcp::set_fastopen_connect(&socket)?;
+        }
+        let stream = socket.connect(SocketAddr::V4(self.address)).await?;
+        let at_ns = monotonic_ns();
+        // State 1 is ESTABLISHED. With a cookie at hand the socket waits for its first write in SYN_SENT.
+        let established = tcp::info(&stream)?.state == 1;
+        let SocketAddr::V4(local) = stream.local_addr()? else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let stream = ObservedStream::new(stream, local, self.sockets.clone());
+        let watch = stream.watch();
+        let (sender, connection) = Builder::new()
+            .max_headers(1000)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
+        let connection = tokio::spawn(connection);
+        self.tell(Report::Ready(self.id, Opened { at_ns, established, client_port: local.port() }));
+        Ok((sender, watch, connection))
+    }
+
+    /// Sends a request and takes its answer in. Says whether the connection can carry another.
+    async fn exchange(
+        &self,
+        sender: &mut SendRequest<SizedBody>,
+        resource: usize,
+        request: Request<SizedBody>,
+        answer: &mut Answer,
+    ) -> Result<bool, String> {
+        let in_words = |error: hyper::Error| {
+            let cause =
+                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            format!("{error}{cause}")
+        };
+        let response = sender.send_request(request).await.map_err(in_words)?;
+        let (head, mut body) = response.into_parts();
+        answer.status = Some(head.status.as_u16());
+        self.tell(Report::Progress { resource, bytes: 0 });
+        while let Some(frame) = body.frame().await {
+            if let Some(data) = frame.map_err(in_words)?.data_ref() {
+                answer.body_bytes += data.len() as u64;
+                self.tell(Report::Progress { resource, bytes: answer.body_bytes });
+            }
+        }
+        let closes =
+            head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+        Ok(!closes && sender.ready().await.is_ok())
+    }
+}

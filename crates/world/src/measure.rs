@@ -1,0 +1,155 @@
+//! Measures what a world's network really is: round trips by handshakes, rates by trains of packets.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use fastopen_link::{DirectionConfig, Rate, expected_train, expected_transit};
+use fastopen_netns::clock::{exact_timers, monotonic_ns};
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::{Error, tcp};
+
+use crate::contract::{BothEnds, Measured, MeasuredRate, MeasuredRtt, RouteRecord};
+use crate::topology::{Topology, client_address, origin_address};
+use crate::wire::LinkConfig;
+
+/// An origin that no page has: its number is above the most hosts that a page may have.
+const PROBE_ORIGIN: u16 = 64_000;
+const PORT: u16 = 9;
+/// IP bytes of a SYN and of its answer with Linux's options (MSS, SACK, time stamps, window scaling).
+const SYN_BYTES: u32 = 60;
+const HANDSHAKES: u64 = 5;
+/// IP and UDP headers.
+const UDP_HEADERS: usize = 28;
+/// A train is this long in time, as far as the queue and the counts below allow.
+const TRAIN_NS: u64 = 60_000_000;
+const TRAIN_PACKETS: (u64, u64) = (4, 80);
+
+/// Measures round trips and rates of the link as it is configured.
+///
+/// # Errors
+/// Where a probe found no answer at all.
+pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
+    let asked = link.down.delay + link.up.delay;
+    let transit = |way: &DirectionConfig| expected_transit(way, SYN_BYTES).unwrap_or(way.delay);
+    let expected = transit(&link.down) + transit(&link.up);
+    let mut rtts = handshakes(topology, expected)?;
+    rtts.sort_unstable();
+    let rtt_us = MeasuredRtt {
+        asked: asked / 1000,
+        expected: expected / 1000,
+        median: rtts.get(rtts.len() / 2).copied().unwrap_or(0).into(),
+        samples: rtts.len(),
+    };
+    let client = Host { namespace: &topology.client, address: client_address(0) };
+    let origin = Host { namespace: &topology.origins, address: origin_address(PROBE_ORIGIN) };
+    let (down, up) = thread::scope(|scope| {
+        let down = scope.spawn(|| rate(&link.down, mtu, &origin, &client));
+        let up = rate(&link.up, mtu, &client, &origin);
+        (down.join().expect("measuring does not panic"), up)
+    });
+    Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
+}
+
+/// Congestion control and initial window of both ends, as the sockets of a fresh connection have them.
+///
+/// # Errors
+/// Where no connection comes about.
+pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
+    const DOING: &str = "reading TCP's settings from a connection";
+    let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
+    let listener = topology.origins.run(|| in_words(DOING, TcpListener::bind(address)))?;
+    let client = topology
+        .client
+        .run(|| in_words(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
+    let (origin, _) = in_words(DOING, listener.accept())?;
+    let settings = |stream: &TcpStream| {
+        in_words(DOING, tcp::congestion_control(stream)).and_then(|congestion_control| {
+            let info = in_words(DOING, tcp::info(stream))?;
+            Ok(RouteRecord { congestion_control, initial_window_segments: info.congestion_window })
+        })
+    };
+    Ok(BothEnds { client: settings(&client)?, origins: settings(&origin)? })
+}
+
+struct Host<'a> {
+    namespace: &'a NetNs,
+    address: Ipv4Addr,
+}
+
+/// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left out.
+fn handshakes(topology: &Topology, expected_ns: u64) -> Result<Vec<u32>, Error> {
+    let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
+    // Dropped at the end: the backlog completes handshakes without anybody accepting.
+    let _listener = topology.origins.run(|| in_words("listening for probes", TcpListener::bind(address)))?;
+    // Far enough apart that one does not wait for another on the slowest link.
+    let gap = Duration::from_nanos((expected_ns / 20).clamp(1_000_000, 20_000_000));
+    let patience = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
+    topology.client.run(|| {
+        let probes: Vec<_> = (0..HANDSHAKES as u32)
+            .map(|number| {
+                thread::spawn(move || {
+                    thread::sleep(gap * number);
+                    let stream = TcpStream::connect_timeout(&address, patience)?;
+                    tcp::info(&stream)
+                })
+            })
+            .collect();
+        let answers: Vec<_> = probes
+            .into_iter()
+            .map(|probe| probe.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+            .collect();
+        let rtts: Vec<_> =
+            answers.iter().flatten().filter(|info| info.retransmits == 0).map(|info| info.rtt_us).collect();
+        match answers.into_iter().find_map(Result::err).filter(|_| rtts.is_empty()) {
+            Some(error) => in_words("measuring the round-trip time", Err(error)),
+            None => Ok(rtts),
+        }
+    })
+}
+
+/// The rate of one direction, from the time between the first and the last packet of a train, against what the model says of
+/// the same train; none for a link without a fixed rate or with a queue too short for a train.
+fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
+    let Rate::BitPerS(asked) = way.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
+    let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
+    let room = way.queue_limit_bytes.map_or(TRAIN_PACKETS.1, |limit| limit / u64::from(mtu) + 1);
+    let packets = (TRAIN_NS / packet_ns).clamp(TRAIN_PACKETS.0, TRAIN_PACKETS.1).min(room);
+    if packets < 2 {
+        return Ok(MeasuredRate { asked: Some(asked), median: None });
+    }
+    let receiver = to.namespace.run(|| in_words("opening a probe", UdpSocket::bind((to.address, PORT))))?;
+    let sender = from.namespace.run(|| in_words("opening a probe", UdpSocket::bind((from.address, 0))))?;
+    let patience = Duration::from_nanos(packet_ns * packets + way.delay) + Duration::from_secs(1);
+    in_words("opening a probe", receiver.set_read_timeout(Some(patience)))?;
+    let mut datagram = vec![0; mtu as usize - UDP_HEADERS];
+    for number in 0..packets {
+        datagram[..8].copy_from_slice(&number.to_be_bytes());
+        in_words("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;
+    }
+    exact_timers();
+    let (mut first, mut last) = (None, None);
+    while last.is_none_or(|(number, _)| number + 1 < packets) {
+        // A lost last packet is waited for in vain; the others tell the rate as well.
+        let Ok(count) = receiver.recv(&mut datagram) else { break };
+        let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
+        let arrived = (u64::from_be_bytes(*head), monotonic_ns());
+        first.get_or_insert(arrived);
+        last = Some(arrived);
+    }
+    let median = match (first, last) {
+        (Some((first, began)), Some((last, ended))) if last > first => {
+            // As a share of what the model says, so that the model's own whole nanoseconds do not count as an error.
+            let lossless = DirectionConfig { loss: fastopen_link::Loss::NONE, ..way.clone() };
+            let train = expected_train(&lossless, (last - first + 1) as u32, mtu).unwrap_or(1);
+            Some((asked as f64 * train as f64 / (ended - began) as f64).round() as u64)
+        }
+        _ => None,
+    };
+    Ok(MeasuredRate { asked: Some(asked), median })
+}
+
+fn in_words<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
+    result.map_err(|source| Error { doing: doing.to_owned(), source })
+}

@@ -1,0 +1,464 @@
+//! One job: a world is built, measured, loaded in, and taken down.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fastopen_link::{DirectionConfig, Loss, Rate, Trace};
+use fastopen_netns::clock::{exact_timers, realtime_ns};
+use fastopen_netns::counters::Counters;
+use fastopen_netns::{namespace, process, sysctl, tcp, tcp_metrics};
+use fastopen_page::{Origin, Policy, Resource};
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::origins::{Origins, Served, Site};
+use hyper::Version;
+
+use crate::contract::{
+    BothEnds, Cookies, Fault, Http, Job, LinkDirection, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
+    Transport, VERSION, WorldRecord,
+};
+use crate::evidence::{Known, judge};
+use crate::loader::{Loading, load};
+use crate::measure;
+use crate::topology::{TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
+use crate::wire::{LinkConfig, Wire};
+
+/// How long before a packet is due the wire stops sleeping: what a sleeping virtual machine needs to wake up in most cases.
+const SPIN_NS: u64 = 200_000;
+/// How long the last packets of a load may take on a link that holds nothing up.
+const SETTLING: Duration = Duration::from_secs(5);
+/// More hosts than this would reach the addresses of probes.
+const HOSTS: usize = 60_000;
+
+/// Why a job could not be done.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Who is at fault.
+    pub fault: Fault,
+    /// What was wrong, and where.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub remedy: String,
+}
+
+impl Failure {
+    /// A failure without a remedy.
+    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
+        Self { fault, message: message.into(), remedy: String::new() }
+    }
+}
+
+impl From<fastopen_netns::Error> for Failure {
+    fn from(error: fastopen_netns::Error) -> Self {
+        Self::new(Fault::Machine, error.to_string())
+    }
+}
+
+/// Does a job, giving each record to `write` as soon as it is there. Returns how many loads were written.
+///
+/// # Errors
+/// The reason why the world could not be built, or is not what was asked for.
+pub fn run(job: &Job, write: &mut dyn FnMut(Record) -> Result<(), Failure>) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let world = World::build(job)?;
+    write(Record::World(Box::new(world.measure(begun)?)))?;
+    for (number, plan) in job.loads.iter().enumerate() {
+        write(Record::Load(Box::new(world.load(number, plan)?)))?;
+    }
+    let ending = Instant::now();
+    drop(world);
+    let teardown_us = ending.elapsed().as_micros() as u64;
+    write(Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
+}
+
+/// A world that stands.
+struct World<'a> {
+    job: &'a Job,
+    policy: Policy,
+    link: LinkConfig,
+    hosts: BTreeMap<String, Ipv4Addr>,
+    /// Address of each of the page's origins, in its own order.
+    addresses: Vec<SocketAddrV4>,
+    // In the order in which they must go: servers, then the link, then the namespaces.
+    origins: Origins,
+    wire: Wire,
+    topology: Topology,
+    _names: Names,
+}
+
+impl<'a> World<'a> {
+    fn build(job: &'a Job) -> Result<Self, Failure> {
+        let hosts = number_hosts(job)?;
+        let link = link_config(job, &hosts)?;
+        let topology = Topology::build(TcpSettings {
+            congestion_control: job.tcp.congestion_control.clone(),
+            initial_window_segments: job.tcp.initial_window_segments,
+            mtu_bytes: job.network.mtu_bytes,
+            fastopen_key: cookie_key(job.seed),
+        })
+        .map_err(|error| explain(error, job))?;
+        let (client_port, origins_port) = topology.ports()?;
+        let wire = Wire::start(client_port, origins_port, open_link(), SPIN_NS)
+            .map_err(|error| Failure::new(Fault::Machine, format!("starting the link: {error}")))?;
+        let addresses: Vec<_> = job
+            .page
+            .origins()
+            .iter()
+            .map(|origin| SocketAddrV4::new(hosts[&origin.host], origin.port))
+            .collect();
+        let origins = Origins::start(&topology.origins, site(job, &hosts)?)
+            .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
+        let names = Names::put_up(&hosts)?;
+        let policy = job.client.policy();
+        Ok(Self { job, policy, link, hosts, addresses, origins, wire, topology, _names: names })
+    }
+
+    /// Measures the network and reads the settings back.
+    fn measure(&self, begun: Instant) -> Result<WorldRecord, Failure> {
+        let setup_us = begun.elapsed().as_micros() as u64;
+        let routes = measure::tcp_settings(&self.topology)?;
+        self.configure(self.link.clone())?;
+        let measured = measure::network(&self.topology, &self.link, self.job.network.mtu_bytes)?;
+        self.check(&measured)?;
+        let settings = || -> fastopen_netns::Result<BTreeMap<String, String>> {
+            recorded_sysctls().map(|name| Ok((name.to_owned(), sysctl::get(name)?))).collect()
+        };
+        Ok(WorldRecord {
+            job: self.job.id.clone(),
+            contract: VERSION,
+            engine: "host",
+            kernel: sysctl::get("kernel.osrelease")?,
+            program: env!("CARGO_PKG_VERSION"),
+            hosts: self.hosts.clone(),
+            sysctls: BothEnds {
+                client: self.topology.client.run(settings)?,
+                origins: self.topology.origins.run(settings)?,
+            },
+            routes,
+            nice: process::nice(),
+            measured,
+            setup_us,
+        })
+    }
+
+    fn check(&self, measured: &Measured) -> Result<(), Failure> {
+        let tolerance = &self.job.tolerance;
+        let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
+        let off_world = |message: String| Failure {
+            fault: Fault::World,
+            message,
+            remedy: "the machine may be too busy: run fewer worlds at once (--jobs), or allow for more"
+                .into(),
+        };
+        if off > tolerance.rtt_us {
+            return Err(off_world(format!(
+                "the world's RTT is {} us instead of {} us (tolerance {} us)",
+                measured.rtt_us.median, measured.rtt_us.expected, tolerance.rtt_us
+            )));
+        }
+        for (way, rate) in [("down", &measured.down_bit_per_s), ("up", &measured.up_bit_per_s)] {
+            let (Some(asked), Some(median)) = (rate.asked, rate.median) else { continue };
+            let off = (median as f64 / asked as f64 - 1.0).abs();
+            if off > tolerance.rate_fraction {
+                return Err(off_world(format!(
+                    "the world's rate {way} is {median} bit/s instead of {asked} (tolerance {} %)",
+                    tolerance.rate_fraction * 100.0
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn configure(&self, link: LinkConfig) -> Result<(), Failure> {
+        self.wire.configure(link).map_err(|error| Failure::new(Fault::Input, format!("network: {error}")))
+    }
+
+    fn load(&self, number: usize, plan: &LoadPlan) -> Result<LoadRecord, Failure> {
+        let address = client_address(number as u16 + 1);
+        let fastopen = plan.transport == Transport::Tfo;
+        self.topology.set_fastopen(fastopen)?;
+        self.topology.set_client_address(address)?;
+        self.configure(open_link())?;
+        if plan.cookies == Some(Cookies::Warm) {
+            self.topology.client.run(|| self.fetch_cookies())?;
+        }
+        self.settle();
+        self.origins.begin_load();
+        self.configure(self.link.clone())?;
+        let cookies = self.topology.client.run(|| self.cookies(address))?;
+        let before = self.counters()?;
+        let started_unix_ms = realtime_ns() / 1_000_000;
+        let loading = Loading {
+            page: &self.job.page,
+            policy: &self.policy,
+            addresses: &self.addresses,
+            fastopen,
+            version: match self.job.origins.http {
+                Http::Http10 => Version::HTTP_10,
+                Http::Http11 => Version::HTTP_11,
+            },
+            timeout_ns: self.job.load_timeout_us * 1000,
+        };
+        let (mut loaded, (report, evidence, after)) = self.topology.client.run(|| {
+            exact_timers();
+            let doing = |source| fastopen_netns::Error { doing: "running the loader".into(), source };
+            let (loaded, said) = load(&loading, |_| {
+                let said = (self.wire.report(), self.origins.connections().evidence(), self.counters());
+                // What is still under way belongs to no load; the resets that follow are to arrive at once.
+                let _ = self.wire.configure(open_link());
+                said
+            })
+            .map_err(doing)?;
+            Ok((loaded, said))
+        })?;
+        let after = after?;
+        for connection in &mut loaded.connections {
+            let client = connection.client_port.map(|port| SocketAddrV4::new(address, port));
+            connection.origin = client.and_then(|client| evidence.get(&client)).copied().map(Into::into);
+        }
+        let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
+            after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        };
+        let counters = BothEnds {
+            client: growth(&before.client, &after.client),
+            origins: growth(&before.origins, &after.origins),
+        };
+        let link = LinkRecord { down: (&report.down).into(), up: (&report.up).into() };
+        let invalid = judge(&Known {
+            plan,
+            page: &self.job.page,
+            requests: &loaded.requests,
+            connections: &loaded.connections,
+            client: &counters.client,
+            origins: &counters.origins,
+            link: &link,
+            hosts: &self.hosts,
+            cookies_before: &cookies,
+            finished: loaded.finished,
+            late_us: self.job.tolerance.late_us,
+        });
+        Ok(LoadRecord {
+            job: self.job.id.clone(),
+            id: plan.id.clone(),
+            transport: plan.transport,
+            cookies: plan.cookies,
+            valid: invalid.is_empty(),
+            invalid,
+            plt_ns: loaded.plt_ns,
+            started_unix_ms,
+            client_address: address,
+            cookies_before: cookies.len(),
+            requests: loaded.requests,
+            connections: loaded.connections,
+            counters,
+            link,
+        })
+    }
+
+    /// Waits until nothing is left of earlier connections, and forgets them.
+    fn settle(&self) {
+        self.origins.connections().wait_until_ended(SETTLING);
+        self.origins.connections().forget();
+    }
+
+    /// Gets a cookie from each host by a connection that asks for one and is then reset. Over an open link: what the cookie
+    /// costs is what a cold load measures.
+    fn fetch_cookies(&self) -> fastopen_netns::Result<()> {
+        for address in &self.addresses {
+            let doing =
+                |source| fastopen_netns::Error { doing: format!("fetching a cookie from {address}"), source };
+            let socket =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).map_err(doing)?;
+            tcp::set_fastopen_connect(&socket).map_err(doing)?;
+            let address = SocketAddr::V4(*address);
+            socket.connect_timeout(&address.into(), SETTLING).map_err(doing)?;
+            socket.set_linger(Some(Duration::ZERO)).map_err(doing)?;
+        }
+        Ok(())
+    }
+
+    /// The hosts of this world whose cookie the client at `address` holds.
+    fn cookies(&self, address: Ipv4Addr) -> fastopen_netns::Result<Vec<Ipv4Addr>> {
+        let held = tcp_metrics::cookies()?;
+        let of_client =
+            held.into_iter().filter(|cookie| cookie.client == address).map(|cookie| cookie.server);
+        Ok(of_client.filter(|server| self.hosts.values().any(|host| host == server)).collect())
+    }
+
+    fn counters(&self) -> fastopen_netns::Result<BothEnds<Counters>> {
+        Ok(BothEnds {
+            client: self.topology.client.run(Counters::read)?,
+            origins: self.topology.origins.run(Counters::read)?,
+        })
+    }
+}
+
+/// The hosts file of the world, bound over the machine's own for as long as this lives.
+struct Names(Vec<&'static str>);
+
+impl Names {
+    const HOSTS: &'static str = "/etc/hosts";
+    const SWITCH: &'static str = "/etc/nsswitch.conf";
+
+    /// Puts the names up and looks each up, as any client would.
+    fn put_up(hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Self, Failure> {
+        let mut file = String::from("127.0.0.1 localhost\n");
+        for (host, address) in hosts {
+            let _ = writeln!(file, "{address} {host}");
+        }
+        let files = [(Self::HOSTS, file.as_str()), (Self::SWITCH, "hosts: files\n")];
+        let present = files.iter().map(|(path, _)| *path).filter(|path| std::path::Path::new(path).exists());
+        let names = Self(present.collect());
+        namespace::overlay_files(&files)?;
+        for (host, address) in hosts {
+            let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
+            // An address written as a host needs no name.
+            let is_name = host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[');
+            if is_name && found.is_none_or(|found| found.ip() != *address) {
+                let found = found.map_or("nothing".to_owned(), |found| found.ip().to_string());
+                let message = format!("{host} is known inside as {found} instead of {address}");
+                return Err(Failure::new(Fault::World, message));
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = namespace::remove_overlay(path);
+        }
+    }
+}
+
+fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
+    let mut hosts = BTreeMap::new();
+    for Origin { host, .. } in job.page.origins() {
+        let number = hosts.len();
+        hosts.entry(host).or_insert_with(|| origin_address(number as u16));
+    }
+    if hosts.len() > HOSTS {
+        return Err(Failure::new(
+            Fault::Input,
+            format!("page.resources: {} hosts, at most {HOSTS}", hosts.len()),
+        ));
+    }
+    Ok(hosts)
+}
+
+fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConfig, Failure> {
+    let rtt = job.network.rtt_us * 1000;
+    // Both directions draw from the job's seed, each in its own way.
+    let down = direction("down", &job.network.down, rtt - rtt / 2, job.seed)?;
+    let up = direction("up", &job.network.up, rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15)?;
+    let mut extra_delay = vec![0; hosts.len()];
+    for (host, extra_us) in &job.network.host_extra_rtt_us {
+        let number = hosts.get(host).and_then(|address| crate::topology::origin_number(address.octets()));
+        if let Some(delay) = number.and_then(|number| extra_delay.get_mut(number)) {
+            *delay = extra_us * 1000 / 2;
+        }
+    }
+    Ok(LinkConfig { down, up, extra_delay })
+}
+
+fn direction(way: &str, asked: &LinkDirection, delay: u64, seed: u64) -> Result<DirectionConfig, Failure> {
+    let wrong = |key: &str, error: &dyn std::fmt::Display| {
+        Failure::new(Fault::Input, format!("network.{way}.{key}: {error}"))
+    };
+    let rate = match (asked.rate_bit_per_s, &asked.trace_ms) {
+        (Some(_), Some(_)) => return Err(wrong("trace_ms", &"goes with a rate_bit_per_s of null")),
+        (Some(rate), None) if !(Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&rate) => {
+            return Err(wrong("rate_bit_per_s", &"not within 64 kbit/s and 1 Gbit/s"));
+        }
+        (Some(rate), None) => Rate::BitPerS(rate),
+        (None, Some(trace)) => {
+            Rate::Trace(Trace::from_millis(trace).map_err(|error| wrong("trace_ms", &error))?)
+        }
+        (None, None) => Rate::Unlimited,
+    };
+    let loss = Loss::new(asked.loss).map_err(|error| wrong("loss", &error))?;
+    Ok(DirectionConfig { delay, rate, queue_limit_bytes: asked.queue_bytes, loss, seed })
+}
+
+/// A link that holds nothing up.
+fn open_link() -> LinkConfig {
+    let way = DirectionConfig {
+        delay: 0,
+        rate: Rate::Unlimited,
+        queue_limit_bytes: None,
+        loss: Loss::NONE,
+        seed: 0,
+    };
+    LinkConfig { down: way.clone(), up: way, extra_delay: Vec::new() }
+}
+
+fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> {
+    let bodies = match &job.origins.bodies_file {
+        None => Bytes::new(),
+        Some(path) => Bytes::from(fs::read(path).map_err(|error| {
+            Failure::new(Fault::Input, format!("origins.bodies_file: {}: {error}", path.display()))
+        })?),
+    };
+    let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
+        let body = match resource.body_offset {
+            None => SizedBody::filler(resource.body_bytes),
+            Some(offset) => {
+                let end = offset.saturating_add(resource.body_bytes);
+                if end > bytes_len(&bodies) {
+                    let message = format!(
+                        "page.resources[{number}].body_offset: the bodies file ends before byte {end}"
+                    );
+                    return Err(Failure::new(Fault::Input, message));
+                }
+                SizedBody::recorded(bodies.slice(offset as usize..end as usize))
+            }
+        };
+        Ok(Served {
+            origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
+            method: resource.method.clone(),
+            target: resource.url.target().to_owned(),
+            status: resource.status,
+            mime: resource.mime.clone(),
+            location: resource.redirect_to.clone(),
+            header_bytes: resource.response_header_bytes as u32,
+            body,
+            think_ns: (resource.server_think_us as f64 * 1000.0 * job.origins.think_scale) as u64,
+        })
+    };
+    Ok(Site {
+        resources: job.page.resources.iter().enumerate().map(serve).collect::<Result<_, _>>()?,
+        ports: job.page.origins().iter().map(|origin| origin.port).collect(),
+        keep_alive: job.origins.keep_alive,
+        fastopen_queue: job.origins.tfo_queue.into(),
+    })
+}
+
+fn bytes_len(bytes: &Bytes) -> u64 {
+    bytes.len() as u64
+}
+
+/// A key for the origins' cookies that the seed decides, so that a run can be repeated to the bit.
+fn cookie_key(seed: u64) -> [u32; 4] {
+    let [high, low] = [(seed >> 32) as u32, seed as u32];
+    [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]
+}
+
+/// Says what to do where the kernel's word alone does not.
+fn explain(error: fastopen_netns::Error, job: &Job) -> Failure {
+    let algorithm = &job.tcp.congestion_control;
+    let unknown = error.source.raw_os_error() == Some(2) && error.doing.contains(algorithm.as_str());
+    if !unknown {
+        return error.into();
+    }
+    let available = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+    Failure {
+        fault: Fault::Machine,
+        message: format!("this kernel has no congestion control {algorithm} (it has {available})"),
+        remedy: format!("load it as root (modprobe tcp_{algorithm}) or choose another"),
+    }
+}
