@@ -6,8 +6,8 @@ from __future__ import annotations
 class InputError(Exception):
     """Something the user gave us cannot be used. The command line prints it and exits with 2.
 
-    `place` names the file and the entry in it (`my.har: log.entries[17].request.url`), `message` what is wrong
-    there, `remedy` what the user can do (empty where the message already says it).
+    `place` names the file and the entry in it (`my.har: log.entries[17].request.url`), `message` what is
+    wrong there, `remedy` what the user can do (empty where the message already says it).
     """
 
     def __init__(self, message: str, place: str = "", remedy: str = "") -> None:

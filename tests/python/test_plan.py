@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fastopen.contract import Job
+from fastopen.errors import InputError
 from fastopen.experiments import Experiment, Plan, derive_seed, make_plan
 from fastopen.experiments.plan import load_timeout_us
 from fastopen.pages import Page
@@ -105,3 +107,19 @@ def test_a_large_page_on_a_slow_link_may_take_longer() -> None:
         update={"resources": (PAGE.resources[0].model_copy(update={"body_bytes": 10**8}),)}
     )
     assert load_timeout_us(large, job.network) > 4 * 200_000_000
+
+
+def test_a_job_names_extra_rtts_of_the_hosts_of_its_page_alone() -> None:
+    asked = experiment()
+    extra = {"a.test": 5_000, "elsewhere.test": 7_000}
+    networks = [network.model_copy(update={"host_extra_rtt_us": extra}) for network in asked.networks]
+    jobs = make_plan(asked.model_copy(update={"networks": networks}), [PAGE]).jobs
+    assert {tuple(planned.job.network.host_extra_rtt_us.items()) for planned in jobs} == {
+        (("a.test", 5_000),)
+    }
+
+
+def test_a_page_that_cannot_be_sent_is_refused_by_name() -> None:
+    root = PAGE.resources[0].model_copy(update={"response_header_bytes": 300_000})
+    with pytest.raises(InputError, match=r"page small: .*resources\[0\]: a head is longer"):
+        plan(PAGE.model_copy(update={"resources": (root,)}))

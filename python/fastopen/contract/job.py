@@ -12,6 +12,8 @@ RATE_MIN_BIT_PER_S: Final = 64_000
 RATE_MAX_BIT_PER_S: Final = 1_000_000_000
 LOSS_MAX: Final = 0.5
 RTT_MAX_US: Final = 60_000_000
+HEAD_MAX_BYTES: Final = 262_144
+LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 
 Transport = Literal["tcp", "tfo"]
 Cookies = Literal["cold", "warm"] | None
@@ -82,8 +84,17 @@ class Client(_Part):
     def _fill_in_the_profile(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        given = {key: value for key, value in data.items() if value is not None}
-        return {**PROFILES.get(data.get("profile", "browser"), {}), **given}
+        profile = data.get("profile", "browser")
+        defaults = PROFILES.get(profile, {}) if isinstance(profile, str) else {}
+        # Null is the contract's other way of leaving this one out.
+        given = {k: v for k, v in data.items() if (k, v) != ("connections_total", None)}
+        return {**defaults, **given}
+
+    @model_validator(mode="after")
+    def _the_load_itself_is_loaded(self) -> Self:
+        if "load" not in self.phases:
+            raise ValueError("phases must hold load")
+        return self
 
 
 class Origins(_Part):
@@ -121,7 +132,7 @@ class LoadSpec(_Part):
 class Job(_Part):
     """One world and the loads in it, in the order in which they run."""
 
-    contract: Literal[1] = CONTRACT
+    contract: Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
     id: Annotated[str, Field(min_length=1)]
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     page: Page
@@ -131,4 +142,18 @@ class Job(_Part):
     origins: Origins = Field(default_factory=Origins)
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
     tolerance: Tolerance = Field(default_factory=Tolerance)
-    load_timeout_us: Annotated[int, Field(ge=1)] = 120_000_000
+    load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
+
+    @model_validator(mode="after")
+    def _heads_can_be_sent(self) -> Self:
+        for index, resource in enumerate(self.page.resources):
+            if max(resource.request_header_bytes, resource.response_header_bytes) > HEAD_MAX_BYTES:
+                raise ValueError(f"page.resources[{index}]: a head is longer than {HEAD_MAX_BYTES} bytes")
+        return self
+
+    @model_validator(mode="after")
+    def _extra_rtts_are_of_hosts_of_the_page(self) -> Self:
+        strangers = self.network.host_extra_rtt_us.keys() - set(self.page.hosts())
+        if strangers:
+            raise ValueError(f"network.host_extra_rtt_us: the page has no host {min(strangers)}")
+        return self

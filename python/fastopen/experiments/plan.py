@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from pydantic import ValidationError
+
 from fastopen import units
-from fastopen.contract import Job, Network
+from fastopen.contract import CONTRACT, Job, Network
+from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.experiments.model import ARMS, Arm, Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.pages import Page
+from fastopen.validation import input_error
 
 Engine = Literal["host", "virtual"]
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
@@ -63,7 +67,7 @@ def derive_seed(seed: int, *parts: str | int) -> int:
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], engine: Engine = "host") -> Plan:
-    """Cells in the order of tables, jobs in the order in which they run. `pages` have been loaded already."""
+    """Cells in the order of tables, jobs in the order in which they run. Raises InputError."""
     named = _with_unique_names(pages)
     arms = [ARMS[name] for name in experiment.arms]
     cells: list[Cell] = []
@@ -80,7 +84,10 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], engine: Engine = "h
             timeout_us = load_timeout_us(page, network)
             for repeat in range(experiment.repeats):
                 identity = f"{page.name}@{labels[number]}#{repeat}"
-                job = _job(experiment, page, network, identity, arms, timeout_us)
+                try:
+                    job = _job(experiment, page, network, identity, arms, timeout_us)
+                except ValidationError as error:
+                    raise input_error(error, f"page {page.name}") from None
                 jobs.append(PlannedJob(job, page.name, number, repeat, of_load))
     jobs.sort(key=lambda planned: (planned.repeat, derive_seed(experiment.seed, "job order", planned.job.id)))
     return Plan(experiment, named, tuple(cells), tuple(jobs))
@@ -90,14 +97,18 @@ def _job(
     experiment: Experiment, page: Page, network: Network, identity: str, arms: Sequence[Arm], timeout_us: int
 ) -> Job:
     seed = experiment.seed
+    # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
+    hosts = set(page.hosts())
+    extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     loads = sorted(
         (arm.load() for arm in arms), key=lambda load: derive_seed(seed, "arms", identity, load.id)
     )
     return Job(
+        contract=CONTRACT,
         id=identity,
         seed=derive_seed(seed, "world", identity),
         page=page,
-        network=network,
+        network=network.model_copy(update={"host_extra_rtt_us": extra}),
         tcp=experiment.tcp,
         client=experiment.client,
         origins=experiment.origins,
@@ -108,7 +119,7 @@ def _job(
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """How long one load may take: two minutes, and more where the page's bytes need more on this link."""
+    """How long one load may take: two minutes, more where the page's bytes need it, an hour at most."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0
@@ -118,7 +129,7 @@ def load_timeout_us(page: Page, network: Network) -> int:
             rate = mean_rate_bit_per_s(limit.trace_ms)
         if rate is not None:
             needed_s += size * 8 / rate
-    return LOAD_TIMEOUT_MIN_US + int(TRANSFER_SLACK * needed_s * 1e6)
+    return min(LOAD_TIMEOUT_MIN_US + int(TRANSFER_SLACK * needed_s * 1e6), LOAD_TIMEOUT_MAX_US)
 
 
 def _network_labels(networks: Sequence[Network]) -> list[str]:

@@ -1,0 +1,108 @@
+"""What the front may send, the world program takes: changed jobs are shown to the readers of both.
+
+The program checks all jobs that it is given before it begins the first. So each job is followed by one that
+nobody takes, and the program's complaint tells which of the two it found wrong.
+"""
+
+import copy
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fastopen.contract import Job
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "target" / "release" / "fastopen-world"
+GOLDEN = json.loads((ROOT / "tests" / "contract" / "job.json").read_text())
+
+pytestmark = pytest.mark.e2e
+
+Path_ = tuple[str | int, ...]
+
+
+def paths(value: Any, prefix: Path_ = ()) -> list[Path_]:
+    """The way to every value inside a JSON value."""
+    found = [prefix] if prefix else []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        found += paths(inner, (*prefix, key))
+    return found
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2),
+    st.sampled_from([2**31, 2**53, 2**63 - 1, 2**63, 2**64, 10**12, 64_000, 63_999, 10**9 + 1, 65_536]),
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-2, max_value=2),
+    st.sampled_from(["", "tcp", "tfo", "warm", "http://a.test/", "no url", "GET", "load", "\x00", "1.1"]),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.just({}),
+)
+
+
+@st.composite
+def broken_jobs(draw: st.DrawFn) -> Any:
+    """The golden job with one to three values replaced, removed or added."""
+    job = copy.deepcopy(GOLDEN)
+    for _ in range(draw(st.integers(1, 3))):
+        *way, last = draw(st.sampled_from(paths(job)))
+        place = job
+        for step in way:
+            place = place[step]
+        action = draw(st.sampled_from(["replace", "replace", "remove", "add"]))
+        if action == "remove":
+            del place[last]
+        elif action == "add" and isinstance(place, dict):
+            place["surprise"] = draw(VALUES)
+        else:
+            place[last] = draw(VALUES)
+    return job
+
+
+def ours_takes(job: Any) -> bool:
+    try:
+        Job.model_validate_json(json.dumps(job))
+    except ValidationError:
+        return False
+    return True
+
+
+def complaint_of_the_program(job: Any) -> str:
+    """What it says of the first job that it does not take: `job 1: ...` or `job 2: ...`."""
+    given_jobs = f"{json.dumps(job)}\n{{}}\n"
+    done = subprocess.run(
+        [PROGRAM], input=given_jobs, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = done.stdout.splitlines()
+    record = json.loads(line)
+    assert (record["type"], record["fault"]) == ("error", "input")
+    return str(record["message"])
+
+
+@given(broken_jobs())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_our_reader_takes_the_program_takes_and_other_jobs_never_break_it(job: Any) -> None:
+    said = complaint_of_the_program(job)
+    assert said.startswith("job 2") or not ours_takes(job), said
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=50, deadline=None)
+def test_any_bytes_are_refused_in_one_line(content: bytes) -> None:
+    done = subprocess.run([PROGRAM], input=content, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["fault"] == "input"
+    assert done.stdout.count(b"\n") == 1
+
+
+def test_the_golden_job_is_taken_by_both() -> None:
+    assert ours_takes(GOLDEN)
+    assert complaint_of_the_program(GOLDEN).startswith("job 2")
