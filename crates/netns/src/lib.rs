@@ -14,6 +14,7 @@ pub mod route;
 pub mod sysctl;
 pub mod tcp;
 pub mod tcp_metrics;
+pub mod udp;
 
 use std::io;
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use fastopen_link::{DirectionConfig, Rate, expected_train, expected_transit};
-use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::namespace::NetNs;
+use fastopen_netns::udp::StampedSocket;
 use fastopen_netns::{Error, tcp};
 
 use crate::contract::{BothEnds, Measured, MeasuredRate, MeasuredRtt, RouteRecord};
@@ -34,7 +34,9 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
     let asked = link.down.delay + link.up.delay;
     let transit = |way: &DirectionConfig| expected_transit(way, SYN_BYTES).unwrap_or(way.delay);
     let expected = transit(&link.down) + transit(&link.up);
-    let mut rtts = handshakes(topology, expected)?;
+    // Far enough apart that one handshake does not wait for another on the slowest link.
+    let gap = (4 * (expected - asked)).max(2_000_000);
+    let mut rtts = handshakes(topology, expected, gap)?;
     rtts.sort_unstable();
     let rtt_us = MeasuredRtt {
         asked: asked / 1000,
@@ -79,12 +81,11 @@ struct Host<'a> {
 }
 
 /// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left out.
-fn handshakes(topology: &Topology, expected_ns: u64) -> Result<Vec<u32>, Error> {
+fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
     // Dropped at the end: the backlog completes handshakes without anybody accepting.
     let _listener = topology.origins.run(|| in_words("listening for probes", TcpListener::bind(address)))?;
-    // Far enough apart that one does not wait for another on the slowest link.
-    let gap = Duration::from_nanos((expected_ns / 20).clamp(1_000_000, 20_000_000));
+    let gap = Duration::from_nanos(gap_ns);
     let patience = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
     topology.client.run(|| {
         let probes: Vec<_> = (0..HANDSHAKES as u32)
@@ -119,22 +120,23 @@ fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Measu
     if packets < 2 {
         return Ok(MeasuredRate { asked: Some(asked), median: None });
     }
-    let receiver = to.namespace.run(|| in_words("opening a probe", UdpSocket::bind((to.address, PORT))))?;
-    let sender = from.namespace.run(|| in_words("opening a probe", UdpSocket::bind((from.address, 0))))?;
+    let opening = "opening a probe";
+    let receiver = to.namespace.run(|| in_words(opening, UdpSocket::bind((to.address, PORT))))?;
+    let sender = from.namespace.run(|| in_words(opening, UdpSocket::bind((from.address, 0))))?;
     let patience = Duration::from_nanos(packet_ns * packets + way.delay) + Duration::from_secs(1);
-    in_words("opening a probe", receiver.set_read_timeout(Some(patience)))?;
+    in_words(opening, receiver.set_read_timeout(Some(patience)))?;
+    let receiver = in_words(opening, StampedSocket::new(receiver))?;
     let mut datagram = vec![0; mtu as usize - UDP_HEADERS];
     for number in 0..packets {
         datagram[..8].copy_from_slice(&number.to_be_bytes());
         in_words("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;
     }
-    exact_timers();
     let (mut first, mut last) = (None, None);
     while last.is_none_or(|(number, _)| number + 1 < packets) {
         // A lost last packet is waited for in vain; the others tell the rate as well.
-        let Ok(count) = receiver.recv(&mut datagram) else { break };
+        let Ok((count, stamp)) = receiver.receive(&mut datagram) else { break };
         let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
-        let arrived = (u64::from_be_bytes(*head), monotonic_ns());
+        let arrived = (u64::from_be_bytes(*head), stamp);
         first.get_or_insert(arrived);
         last = Some(arrived);
     }
@@ -143,7 +145,7 @@ fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Measu
             // As a share of what the model says, so that the model's own whole nanoseconds do not count as an error.
             let lossless = DirectionConfig { loss: fastopen_link::Loss::NONE, ..way.clone() };
             let train = expected_train(&lossless, (last - first + 1) as u32, mtu).unwrap_or(1);
-            Some((asked as f64 * train as f64 / (ended - began) as f64).round() as u64)
+            Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }
         _ => None,
     };

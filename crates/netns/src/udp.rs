@@ -1,0 +1,58 @@
+//! Datagrams with the time at which the kernel got them.
+
+use std::io::{self, IoSliceMut};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
+use nix::sys::time::TimeSpec;
+
+/// A datagram socket whose datagrams come with the kernel's time stamps.
+pub struct StampedSocket(UdpSocket);
+
+impl StampedSocket {
+    /// Asks the kernel for time stamps (`SO_TIMESTAMPNS`).
+    ///
+    /// # Errors
+    /// As `setsockopt`.
+    pub fn new(socket: UdpSocket) -> io::Result<Self> {
+        setsockopt(&socket, ReceiveTimestampns, &true)?;
+        Ok(Self(socket))
+    }
+
+    /// Receives one datagram. Returns its length and when the kernel got it, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// As `recvmsg`; a datagram without a stamp is an error as well.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, u64)> {
+        let mut control = nix::cmsg_space!(TimeSpec);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let message = recvmsg::<()>(self.0.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty())?;
+        let stamp = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(time) => {
+                Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+            }
+            _ => None,
+        });
+        Ok((message.bytes, stamp.ok_or_else(|| io::Error::other("the kernel gave no time stamp"))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::realtime_ns;
+
+    #[test]
+    fn a_datagram_comes_with_the_time_the_kernel_got_it() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        let address = receiver.local_addr().expect("it is bound");
+        let receiver = StampedSocket::new(receiver).expect("the kernel stamps");
+        let before = realtime_ns();
+        UdpSocket::bind("127.0.0.1:0").and_then(|sender| sender.send_to(b"four", address)).expect("it is sent");
+        let (bytes, stamp) = receiver.receive(&mut [0; 10]).expect("it arrives");
+        assert_eq!(bytes, 4);
+        assert!((before..=realtime_ns()).contains(&stamp));
+    }
+}
