@@ -144,7 +144,9 @@ def test_a_kept_run_prints_the_same_again(fake_world: FakeWorld, tmp_path: Path)
     assert f"kept in {kept}" in done.stderr
     assert json.loads(fastopen("show", kept, "--json").stdout)["status"] == "finished"
     assert fastopen("show", kept, "--svg", tmp_path / "table.svg").returncode == 0
-    assert "Worth" in (tmp_path / "table.svg").read_text()
+    picture = (tmp_path / "table.svg").read_text()
+    assert "Worth" in picture
+    assert "url(http" not in picture
     again = fastopen("run", "example", "--rtt", "20ms", "--repeats", "3", "-o", kept)
     assert (again.returncode, "not empty" in again.stderr) == (2, True)
 
@@ -153,7 +155,7 @@ def test_a_run_with_faults_prints_its_table_and_exits_with_1(fake_world: FakeWor
     fake_world({"example@20ms#0": "dies"})
     done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "4")
     assert done.returncode == 1
-    assert "loads invalid" in done.stdout
+    assert "RTT 20 ms: invalid loads: " in done.stdout
     assert "fault in example@20ms#0: the world program ended with exit code 70" in done.stderr
 
 

@@ -1,8 +1,9 @@
 """`fastopen show`: a kept run again, as a table, as JSON or as a picture."""
 
 import io
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -12,6 +13,9 @@ from fastopen.errors import InputError
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
+
+# Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
+FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def show(
@@ -43,6 +47,7 @@ def write_svg(results: Results, path: Path) -> None:
     )
     print_results(results, recorder)
     try:
-        path.write_text(recorder.export_svg(title=f"fastopen {results.experiment.name}"), encoding="utf-8")
+        svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
+        path.write_text(FONTS.sub("", svg), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

@@ -1,5 +1,6 @@
 """The tables of a run as Rich prints them: one a page, and one beside published figures."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -14,7 +15,6 @@ from fastopen.report.verdict import page_verdict
 from fastopen.statistics import CellResult, Results
 
 MISSING: Final = "-"
-ARM_WORDS: Final = {"off": "without TFO", "cold": "TFO, cold cookies", "warm": "TFO, warm cookies"}
 REASON_WIDTH: Final = 160
 # Fewer values than this lie on one side of their median too often (2 * 0.5^n > 5 %).
 PAIRS_FOR_AN_INTERVAL: Final = 6
@@ -78,20 +78,22 @@ def _table(title: Text) -> Table:
 
 
 def _problems(results: Results, page: str) -> Iterator[Text]:
-    """A line for each kind of reason in each cell that has invalid loads."""
-    for result in results.cells:
-        if result.cell.page != page:
-            continue
-        network = results.experiment.networks[result.cell.network]
-        where = f"{ARM_WORDS[result.cell.arm.name]}, RTT {units.format_duration_us(network.rtt_us)}"
-        for reason in result.reasons:
-            line = (
-                f"{reason.loads} of {result.loads} loads invalid ({where}): {reason.kind}: {reason.example}"
-            )
+    """A line for each reason and network with the arms whose loads it struck."""
+    for number, network in enumerate(results.experiment.networks):
+        cells = results.of(page, number)
+        struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for cell in cells:
+            for reason in cell.reasons:
+                struck[reason.kind, reason.example][cell.cell.arm.name] = reason.loads
+        where = f"RTT {_ms(network.rtt_us)} ms"
+        for (kind, example), arms in struck.items():
+            counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
+            line = f"{where}: invalid loads: {counts}: {kind}: {example}"
             yield Text(line if len(line) <= REASON_WIDTH else line[: REASON_WIDTH - 1] + "…", style="yellow")
-        if result.loads < results.experiment.repeats:
-            missing = results.experiment.repeats - result.loads
-            yield Text(f"{missing} of {results.experiment.repeats} loads not done ({where})", style="yellow")
+        missing = {cell.cell.arm.name: results.experiment.repeats - cell.loads for cell in cells}
+        counts = ", ".join(f"{loads} {arm}" for arm, loads in missing.items() if loads)
+        if counts:
+            yield Text(f"{where}: loads not done: {counts}", style="yellow")
 
 
 def _published_table(results: Results) -> Table:

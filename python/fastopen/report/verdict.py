@@ -18,6 +18,8 @@ def page_verdict(results: Results, page: str) -> str:
         ]
         for name in results.experiment.arms
     }
+    if all(result.improvement_ci95 is None for results_of_arm in arms.values() for result in results_of_arm):
+        return "Too few valid repeats to say what TFO does."
     said = [_worth(arms.get("warm", []))]
     if arms.get("warm"):
         said.append(_of_arm(results.experiment, arms["warm"], "With warm cookies TFO"))
