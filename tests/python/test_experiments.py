@@ -42,7 +42,7 @@ def test_a_small_experiment_gets_explicit_defaults(tmp_path: Path) -> None:
         4_000_000,
         256_000,
     )
-    assert (network.down.queue_bytes, network.up.queue_bytes) == (96_000, 96_000)
+    assert (network.down.queue_bytes, network.up.queue_bytes) == (256_000, 256_000)
     assert experiment.arms == ["off", "cold", "warm"]
     assert (experiment.repeats, experiment.client.profile, experiment.client.keep_alive) == (
         10,
@@ -52,9 +52,9 @@ def test_a_small_experiment_gets_explicit_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "queue"), [(None, None), (256_000, 96_000), (7_680_000, 96_000), (100_000_000, 1_250_000)]
+    ("rate", "queue"), [(None, None), (256_000, 256_000), (20_480_000, 256_000), (100_000_000, 1_250_000)]
 )
-def test_the_default_queue_is_64_packets_or_100_ms(rate: int | None, queue: int | None) -> None:
+def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | None) -> None:
     assert default_queue_bytes(rate) == queue
 
 
@@ -166,7 +166,7 @@ def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path
     assert read_trace(tmp_path / "link.trace") == [0, 1, 1, 10]
     text = SMALL.replace('down = "4mbit"', 'down_trace = "link.trace"')
     down = read_experiment(write(tmp_path, text)).networks[0].down
-    assert (down.rate_bit_per_s, down.trace_ms, down.queue_bytes) == (None, [0, 1, 1, 10], 96_000)
+    assert (down.rate_bit_per_s, down.trace_ms, down.queue_bytes) == (None, [0, 1, 1, 10], 256_000)
 
 
 @pytest.mark.parametrize(

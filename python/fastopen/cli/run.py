@@ -50,7 +50,7 @@ def run(
     queue: Annotated[
         str | None,
         typer.Option(
-            help="Of each direction: 96kB, or none. (default: 96 kB or 100 ms, the larger)",
+            help="Of each direction: 96kB, or none. (default: 256 kB or 100 ms, the larger)",
             rich_help_panel=NETWORK,
         ),
     ] = None,

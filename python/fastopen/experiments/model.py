@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from fastopen.contract import Client, LoadSpec, Network, Origins, Tcp, Tolerance
 from fastopen.contract.job import Cookies, Transport
 
-# 64 full-size packets at least, and what a faster link sends in 100 ms.
-QUEUE_MIN_BYTES: Final = 96_000
+# At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
+QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
