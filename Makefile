@@ -15,9 +15,10 @@ STAMPS := .venv/stamps
 WORLD := target/release/fastopen-world
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 CARGO_QUIET ?= --quiet
+SECONDS ?= 600
 say = @printf '== %s\n' "$(1)" >&2
 
-.PHONY: setup world test lint format reproduce bench wheel clean help rust-lint rust-test python-lint python-test
+.PHONY: setup world test picture fuzz lint format reproduce bench wheel clean help rust-lint rust-test python-lint python-test
 
 setup: $(STAMPS)/python $(WORLD) ## set everything up; leaves the command at .venv/bin/fastopen
 	$(call say,ready: $(BIN)/fastopen)
@@ -28,6 +29,16 @@ test: setup lint rust-test python-test ## set up, then run every formatter, lint
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table beside ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011
+
+picture: setup ## load one page over real networks and write the README's picture of the table
+	@run=$$(mktemp -d) && trap 'rm -rf "$$run"' EXIT && \
+	  $(BIN)/fastopen run wikipedia-tcp --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
+	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
+
+fuzz: setup ## break inputs at random for long: importers, experiments, jobs (SECONDS=600)
+	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
+	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/test_experiments.py \
+	  tests/python/test_units.py tests/python/test_job_reader.py
 
 lint: rust-lint python-lint ## formatters (checking only), linters and type checks
 

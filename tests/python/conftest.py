@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fastopen.contract import Job
 from fastopen.experiments import Experiment, Plan, make_plan
 from fastopen.pages import Page
+
+# `make fuzz` takes its time; the tests of every day do not.
+settings.register_profile("long", max_examples=20_000, deadline=None)
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "contract"

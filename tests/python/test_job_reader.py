@@ -88,14 +88,14 @@ def complaint_of_the_program(job: Any) -> str:
 
 
 @given(broken_jobs())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_our_reader_takes_the_program_takes_and_other_jobs_never_break_it(job: Any) -> None:
     said = complaint_of_the_program(job)
     assert said.startswith("job 2") or not ours_takes(job), said
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_any_bytes_are_refused_in_one_line(content: bytes) -> None:
     done = subprocess.run([PROGRAM], input=content, capture_output=True, check=False, timeout=60)
     assert done.returncode == 2

@@ -1,5 +1,6 @@
 """The tables of a run as Rich prints them: one a page, and one beside published figures."""
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -26,7 +27,8 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     """Everything that is printed of a run, in order, for a terminal of so many columns."""
     for page in results.pages:
         yield _page_table(results, page, narrow=width < WIDE)
-        yield Text(page_verdict(results, page))
+        # Rich breaks lines at no-break spaces too.
+        yield Text(textwrap.fill(page_verdict(results, page), width))
         yield from _problems(results, page)
         yield Text()
     if results.published:
