@@ -55,7 +55,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
 	$(call say,wheel)
-	@$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
 clean: ## remove everything that was built or installed here
