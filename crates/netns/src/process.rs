@@ -1,27 +1,27 @@
 //! Processes that end with their parent.
 
 use std::io;
+use std::os::fd::AsFd;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, getppid};
+use nix::unistd::{ForkResult, fork, getppid};
 
 use crate::{Doing, Result};
 
-/// Has the kernel kill this process when the thread that made it ends (`PR_SET_PDEATHSIG`). A parent that is gone already
-/// counts as ended.
+/// Has the kernel kill this process when the thread that made it ends (`PR_SET_PDEATHSIG`).
 ///
 /// # Errors
-/// Where the parent has already ended.
-pub fn die_with_parent(expected_parent: Option<i32>) -> Result<()> {
+/// Where the parent ended meanwhile.
+pub fn die_with_parent() -> Result<()> {
+    let parent = getppid();
     prctl::set_pdeathsig(Some(Signal::SIGKILL)).doing(|| "tying this process to its parent".into())?;
-    match expected_parent {
-        Some(pid) if getppid() != Pid::from_raw(pid) => {
-            Err(io::Error::other("the parent is gone")).doing(|| "tying this process to its parent".into())
-        }
-        _ => Ok(()),
+    if getppid() == parent {
+        return Ok(());
     }
+    Err(io::Error::other("the parent is gone")).doing(|| "tying this process to its parent".into())
 }
 
 /// Runs `child` in a forked process (the first process of the PID namespace if one was just made) that dies with this one,
@@ -35,13 +35,18 @@ pub fn die_with_parent(expected_parent: Option<i32>) -> Result<()> {
 pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     assert_eq!(threads, 1, "fork needs a single-threaded process");
+    // Nothing is written: it says by its end that the parent has ended.
+    let (parents_end, parent_lives) = io::pipe().doing(|| "making a pipe".into())?;
     // SAFETY: the process has one thread, so the child's copy of memory is consistent.
     match unsafe { fork() }.doing(|| "forking".into())? {
         ForkResult::Child => {
-            // The parent's PID is 0 as seen from a new PID namespace, or the real one without.
-            if prctl::set_pdeathsig(Some(Signal::SIGKILL)).is_err() {
+            drop(parent_lives);
+            let tied = prctl::set_pdeathsig(Some(Signal::SIGKILL)).is_ok();
+            // A parent that ended before that sent no signal, and its PID does not show in a new PID namespace.
+            if !tied || has_ended(&parents_end) {
                 std::process::exit(70);
             }
+            drop(parents_end);
             std::process::exit(child());
         }
         ForkResult::Parent { child } => loop {
@@ -53,6 +58,12 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
             }
         },
     }
+}
+
+/// Whether nobody holds the other end of a pipe any more.
+fn has_ended(pipe: &io::PipeReader) -> bool {
+    let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
+    poll(&mut polled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
 /// Has the scheduler prefer this process, and all that it starts, to the rest of the machine (nice -20). Only root may; elsewhere

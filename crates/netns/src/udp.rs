@@ -50,7 +50,9 @@ mod tests {
         let address = receiver.local_addr().expect("it is bound");
         let receiver = StampedSocket::new(receiver).expect("the kernel stamps");
         let before = realtime_ns();
-        UdpSocket::bind("127.0.0.1:0").and_then(|sender| sender.send_to(b"four", address)).expect("it is sent");
+        UdpSocket::bind("127.0.0.1:0")
+            .and_then(|sender| sender.send_to(b"four", address))
+            .expect("it is sent");
         let (bytes, stamp) = receiver.receive(&mut [0; 10]).expect("it arrives");
         assert_eq!(bytes, 4);
         assert!((before..=realtime_ns()).contains(&stamp));

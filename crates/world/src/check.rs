@@ -29,7 +29,7 @@ struct Checks {
 
 /// Makes a small world, writes what was found as one JSON document, and returns the exit code: 0 if worlds can be had, else 3.
 pub fn run() -> i32 {
-    let _ = process::die_with_parent(None);
+    let _ = process::die_with_parent();
     process::prefer_to_others();
     process::allow_many_files();
     if let Err(error) = namespace::enter_sandbox() {

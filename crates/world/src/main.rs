@@ -32,7 +32,9 @@ fn main() -> ExitCode {
 
 fn work() -> i32 {
     // When whoever started this is killed, so is this, and with it the first process of the namespaces and all in them.
-    let _ = process::die_with_parent(None);
+    if process::die_with_parent().is_err() {
+        return Fault::Internal.exit_code();
+    }
     let (job, failure) = match read_jobs() {
         Ok(jobs) => match in_sandbox(|| run_all(&jobs)) {
             Ok(code) => return code,
