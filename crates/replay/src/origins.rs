@@ -15,6 +15,7 @@ use fastopen_netns::tcp::set_fastopen_queue;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER};
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
@@ -23,7 +24,7 @@ use tokio::sync::oneshot;
 
 use crate::body::SizedBody;
 use crate::head::pad;
-use crate::stream::{Connections, ObservedStream};
+use crate::stream::{Connections, Ends, ObservedStream};
 
 /// The request header by which a client names the resource (by index) where several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -189,7 +190,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
-    let stream = ObservedStream::new(stream, client, shared.connections.clone());
+    let stream = ObservedStream::new(stream, Ends { client, origin }, shared.connections.clone());
     let answer = service_fn(|request| {
         let shared = shared.clone();
         async move { Ok::<_, Infallible>(shared.answer(origin, request).await) }
@@ -214,7 +215,7 @@ impl Shared {
         let _ = body.collect().await;
         let arrived = monotonic_ns();
         let Some(served) = found else { return not_found() };
-        let response = self.response(served, &head.method, head.version);
+        let response = self.response(served, &head);
         let _ = sleep_until(arrived + served.think_ns).await;
         response
     }
@@ -238,14 +239,15 @@ impl Shared {
         self.site.resources.get(number)
     }
 
-    fn response(&self, served: &Served, method: &Method, version: Version) -> Response<SizedBody> {
+    fn response(&self, served: &Served, request: &Parts) -> Response<SizedBody> {
         let status = StatusCode::from_u16(served.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = Response::new(SizedBody::default());
         *response.status_mut() = status;
-        *response.version_mut() = version;
+        *response.version_mut() = request.version;
         let headers = response.headers_mut();
         let mut set = |name, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
+            // Opaque bytes beyond ASCII may stand in a header (RFC 9110 section 5.5).
+            if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
                 headers.insert(name, value);
             }
         };
@@ -253,13 +255,17 @@ impl Shared {
         if let Some(location) = &served.location {
             set(LOCATION, location);
         }
-        let bodiless =
-            status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED || method == Method::HEAD;
+        let bodiless = status == StatusCode::NO_CONTENT
+            || status == StatusCode::NOT_MODIFIED
+            || request.method == Method::HEAD;
         if !bodiless {
             set(CONTENT_LENGTH, &served.body.len().to_string());
         }
         if !self.site.keep_alive {
             set(CONNECTION, "close");
+        } else if request.version == Version::HTTP_10 && asks_to_keep_alive(&request.headers) {
+            // HTTP/1.0 closes unless both ends say otherwise (RFC 9112 appendix C.2.2).
+            set(CONNECTION, "keep-alive");
         }
         set(SERVER, "fastopen");
         let reason = status.canonical_reason().unwrap_or("<none>");
@@ -269,6 +275,10 @@ impl Shared {
         }
         response
     }
+}
+
+fn asks_to_keep_alive(headers: &HeaderMap) -> bool {
+    headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
 /// The answer to what the page does not have.

@@ -27,7 +27,16 @@ pub struct Traffic {
     pub bytes_read: u64,
 }
 
-/// The connections of one end: those alive, and what the kernel said last of those that ended. Keyed by the client's address.
+/// The addresses of a connection. The client's alone does not tell: the kernel gives the same port for several destinations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ends {
+    /// The client's address.
+    pub client: SocketAddrV4,
+    /// The origin's address.
+    pub origin: SocketAddrV4,
+}
+
+/// The connections of one end: those alive, and what the kernel said last of those that ended.
 #[derive(Debug, Default)]
 pub struct Connections {
     inner: Mutex<Inner>,
@@ -36,8 +45,8 @@ pub struct Connections {
 
 #[derive(Debug, Default)]
 struct Inner {
-    alive: BTreeMap<SocketAddrV4, Weak<TcpStream>>,
-    ended: BTreeMap<SocketAddrV4, TcpInfo>,
+    alive: BTreeMap<Ends, Weak<TcpStream>>,
+    ended: BTreeMap<Ends, TcpInfo>,
 }
 
 impl Connections {
@@ -46,12 +55,12 @@ impl Connections {
     }
 
     /// What the kernel says of every connection since the last call of [`Connections::forget`].
-    pub fn evidence(&self) -> BTreeMap<SocketAddrV4, TcpInfo> {
+    pub fn evidence(&self) -> BTreeMap<Ends, TcpInfo> {
         let inner = self.lock();
         let mut evidence = inner.ended.clone();
-        for (client, stream) in &inner.alive {
+        for (ends, stream) in &inner.alive {
             if let Some(info) = stream.upgrade().and_then(|stream| tcp::info(&*stream).ok()) {
-                evidence.insert(*client, info);
+                evidence.insert(*ends, info);
             }
         }
         evidence
@@ -80,7 +89,7 @@ impl Connections {
 pub struct ObservedStream {
     stream: Arc<TcpStream>,
     traffic: Arc<Mutex<Traffic>>,
-    client: SocketAddrV4,
+    ends: Ends,
     connections: Arc<Connections>,
 }
 
@@ -105,11 +114,11 @@ fn lock(traffic: &Mutex<Traffic>) -> MutexGuard<'_, Traffic> {
 }
 
 impl ObservedStream {
-    /// Takes `stream` into `connections`, as the one of the client at `client`.
-    pub fn new(stream: TcpStream, client: SocketAddrV4, connections: Arc<Connections>) -> Self {
+    /// Takes `stream` into `connections`, as the one between `ends`.
+    pub fn new(stream: TcpStream, ends: Ends, connections: Arc<Connections>) -> Self {
         let stream = Arc::new(stream);
-        connections.lock().alive.insert(client, Arc::downgrade(&stream));
-        Self { stream, traffic: Arc::default(), client, connections }
+        connections.lock().alive.insert(ends, Arc::downgrade(&stream));
+        Self { stream, traffic: Arc::default(), ends, connections }
     }
 
     /// A look at its traffic that stays valid when hyper owns the stream.
@@ -201,9 +210,9 @@ impl Drop for ObservedStream {
     fn drop(&mut self) {
         let mut inner = self.connections.lock();
         if let Ok(info) = tcp::info(&*self.stream) {
-            inner.ended.insert(self.client, info);
+            inner.ended.insert(self.ends, info);
         }
-        inner.alive.remove(&self.client);
+        inner.alive.remove(&self.ends);
         self.connections.ended.notify_all();
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Page, Phase, Policy, Profile, Scheduler};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -36,6 +37,9 @@ pub struct Job {
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
+
+/// The longest path and query, which hyper allows no more.
+const TARGET_BYTES: usize = 65_534;
 
 fn default_load_timeout_us() -> u64 {
     120_000_000
@@ -72,6 +76,29 @@ pub struct LinkDirection {
     pub queue_bytes: Option<u64>,
     #[serde(default)]
     pub loss: f64,
+}
+
+impl LinkDirection {
+    /// What the link model is to be; `way` is its key in `network`.
+    ///
+    /// # Errors
+    /// What cannot be, with its place in `network`.
+    pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
+        let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
+        let rate = match (self.rate_bit_per_s, &self.trace_ms) {
+            (Some(_), Some(_)) => return Err(wrong("trace_ms", &"goes with a rate_bit_per_s of null")),
+            (Some(rate), None) if !(Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&rate) => {
+                return Err(wrong("rate_bit_per_s", &"not within 64 kbit/s and 1 Gbit/s"));
+            }
+            (Some(rate), None) => Rate::BitPerS(rate),
+            (None, Some(trace)) => {
+                Rate::Trace(Trace::from_millis(trace).map_err(|error| wrong("trace_ms", &error))?)
+            }
+            (None, None) => Rate::Unlimited,
+        };
+        let loss = Loss::new(self.loss).map_err(|error| wrong("loss", &error))?;
+        Ok(DirectionConfig { delay, rate, queue_limit_bytes: self.queue_bytes, loss, seed })
+    }
 }
 
 /// TCP at both ends.
@@ -224,8 +251,8 @@ impl Job {
     pub fn read(json: &RawValue) -> Result<Self, String> {
         let mut reader = serde_json::Deserializer::from_str(json.get());
         let job: Self = serde_path_to_error::deserialize(&mut reader)
-            .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
-        job.validate()?;
+            .map_err(|error| one_line(&format!("{}: {}", error.path(), error.inner())))?;
+        job.validate().map_err(|problem| one_line(&problem))?;
         Ok(job)
     }
 
@@ -235,6 +262,9 @@ impl Job {
         demand(i64::try_from(self.seed).is_ok(), "seed: not within 0 and 2^63 - 1")?;
         self.page.validate().map_err(|error| format!("page.{error}"))?;
         demand(self.network.rtt_us <= 60_000_000, "network.rtt_us: more than a minute")?;
+        for (way, direction) in [("down", &self.network.down), ("up", &self.network.up)] {
+            direction.model(way, 0, 0).map_err(|problem| format!("network.{problem}"))?;
+        }
         for (host, extra) in &self.network.host_extra_rtt_us {
             let place = format!("network.host_extra_rtt_us.{host}");
             demand(*extra <= 60_000_000, &format!("{place}: more than a minute"))?;
@@ -248,7 +278,16 @@ impl Job {
             let place =
                 format!("page.resources[{number}]: a head of {longest} bytes is longer than {HEAD_BYTES}");
             demand(longest <= HEAD_BYTES, &place)?;
+            let target = resource.url.target().len();
+            let place = format!(
+                "page.resources[{number}].url: path and query of {target} bytes are longer than {TARGET_BYTES}"
+            );
+            demand(target <= TARGET_BYTES, &place)?;
         }
+        demand(
+            is_algorithm(&self.tcp.congestion_control),
+            "tcp.congestion_control: not 1 to 15 letters, digits, - or _",
+        )?;
         demand(
             (1..=1000).contains(&self.tcp.initial_window_segments),
             "tcp.initial_window_segments: not within 1 and 1000",
@@ -269,6 +308,29 @@ impl Job {
             "load_timeout_us: not within 1 and an hour",
         )
     }
+}
+
+/// What was found in a job may be long and have line ends in it; what is said of it must not.
+fn one_line(problem: &str) -> String {
+    const SHOWN: usize = 400;
+    let mut line = String::new();
+    for letter in problem.chars().take(SHOWN) {
+        if letter.is_control() {
+            line.extend(letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    if problem.chars().nth(SHOWN).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// Whether the kernel could have a congestion control of this name (`TCP_CA_NAME_MAX` is 16 with the closing NUL).
+fn is_algorithm(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 /// A record, as it is written.

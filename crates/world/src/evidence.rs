@@ -1,6 +1,6 @@
 //! Whether a load's evidence fits its transport: pure rules over what the kernel said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use fastopen_page::Page;
@@ -194,11 +194,13 @@ impl Known<'_> {
 
     /// A connection that was used, lost nothing, and yet had no data in its SYN.
     fn went_bare(connection: &ConnectionRecord) -> bool {
-        let lost = |end: crate::contract::EndEvidence| end.retransmits > 0;
         connection.requests > 0
             && !connection.client.is_some_and(|end| end.syn_data_acked)
-            && !connection.client.is_some_and(lost)
-            && !connection.origin.is_some_and(lost)
+            && !Self::lost_something(connection)
+    }
+
+    fn lost_something(connection: &ConnectionRecord) -> bool {
+        [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
     }
 
     fn with_cold_cookies(&self, reasons: &mut Vec<Invalid>) {
@@ -207,31 +209,30 @@ impl Known<'_> {
                 format!("the client held {} cookies before its first connection", self.cookies_before.len());
             reasons.push(invalid("cookie_before_cold", detail));
         }
-        // The first connection to each host asks for the cookie that later ones use.
-        let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut by_opening: Vec<_> =
-            self.connections.iter().filter(|connection| connection.requests > 0).collect();
+        // The first connection to each host asks for the cookie that later ones use. It surely has come when a handshake that
+        // lost nothing is over: a SYN that is sent again asks for no cookie, and a SYN's answer that is sent again brings none.
+        let mut asked: BTreeSet<&str> = BTreeSet::new();
+        let mut cookie_at: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut by_opening: Vec<_> = self.connections.iter().collect();
         by_opening.sort_by_key(|connection| connection.opened_ns);
         for connection in by_opening {
-            let with_data = connection.client.is_some_and(|end| end.syn_data_acked);
-            match seen.get(connection.host.as_str()) {
-                None if with_data => reasons.push(invalid(
-                    "cookie_before_cold",
-                    format!("the first connection to {} carried data in its SYN", connection.host),
-                )),
-                Some(cookie_at) if connection.opened_ns > *cookie_at && Self::went_bare(connection) => {
-                    reasons.push(invalid(
-                        "no_syn_data",
-                        format!(
-                            "a connection to {} carried none although the cookie was there",
-                            connection.host
-                        ),
-                    ));
-                }
-                _ => {}
+            let host = connection.host.as_str();
+            if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(host) {
+                let detail = format!("the first connection to {host} carried data in its SYN");
+                reasons.push(invalid("cookie_before_cold", detail));
             }
-            if let Some(connected) = connection.connected_ns.filter(|_| connection.handshake_us.is_some()) {
-                let earliest = seen.entry(&connection.host).or_insert(connected);
+            let cookie_was_there = cookie_at.get(host).is_some_and(|at| connection.opened_ns > *at);
+            if cookie_was_there && Self::went_bare(connection) {
+                let detail = format!("a connection to {host} carried none although the cookie was there");
+                reasons.push(invalid("no_syn_data", detail));
+            }
+            let Some(connected) = connection.connected_ns.filter(|_| connection.handshake_us.is_some())
+            else {
+                continue;
+            };
+            asked.insert(host);
+            if !Self::lost_something(connection) {
+                let earliest = cookie_at.entry(host).or_insert(connected);
                 *earliest = (*earliest).min(connected);
             }
         }
@@ -254,3 +255,6 @@ impl Known<'_> {
 fn invalid(kind: &'static str, detail: String) -> Invalid {
     Invalid { kind, detail }
 }
+
+#[cfg(test)]
+mod tests;

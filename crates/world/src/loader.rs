@@ -14,7 +14,7 @@ use fastopen_page::{Action, ConnectionId, Event, Outcome, Page, Policy, PolicyEr
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::head::pad;
 use fastopen_replay::origins::RESOURCE_HEADER;
-use fastopen_replay::stream::{Connections, ObservedStream, Watch};
+use fastopen_replay::stream::{Connections, Ends, ObservedStream, Watch};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, USER_AGENT};
@@ -53,6 +53,8 @@ pub struct Loaded {
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening.
     pub connections: Vec<ConnectionRecord>,
+    /// The addresses of each, by which the origins know it; none for one that never came about.
+    pub ends: Vec<Option<Ends>>,
 }
 
 /// Loads the page. To be called on a thread inside the client's namespace.
@@ -78,6 +80,7 @@ pub fn load<T>(loading: &Loading, after: impl FnOnce(&Loaded) -> T) -> io::Resul
             commands: BTreeMap::new(),
             requests: vec![RequestRecord::default(); loading.page.resources.len()],
             connections: Vec::new(),
+            ends: Vec::new(),
             connection_error: None,
         };
         driver.run(reports).await
@@ -104,7 +107,7 @@ struct Opened {
     at_ns: u64,
     /// Whether the handshake was over; else the first write makes the SYN.
     established: bool,
-    client_port: u16,
+    ends: Ends,
 }
 
 /// What is known of one request and its answer; times of the monotonic clock.
@@ -128,6 +131,8 @@ struct Driver<'a> {
     commands: BTreeMap<ConnectionId, UnboundedSender<(usize, Request<SizedBody>)>>,
     requests: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
+    /// The addresses of each, once it has them.
+    ends: Vec<Option<Ends>>,
     connection_error: Option<String>,
 }
 
@@ -163,7 +168,8 @@ impl Driver<'_> {
             Report::Ready(connection, opened) => {
                 let at_ns = opened.at_ns.saturating_sub(self.start_ns);
                 let record = &mut self.connections[connection.0];
-                record.client_port = Some(opened.client_port);
+                record.client_port = Some(opened.ends.client.port());
+                self.ends[connection.0] = Some(opened.ends);
                 record.connected_ns = Some(at_ns);
                 record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
                 Event::ConnectionReady { connection }
@@ -227,6 +233,7 @@ impl Driver<'_> {
             client: None,
             origin: None,
         });
+        self.ends.push(None);
         let (command, commands) = unbounded_channel();
         self.commands.insert(id, command);
         let task = Connection {
@@ -269,7 +276,7 @@ impl Driver<'_> {
     }
 
     fn finish(self) -> Loaded {
-        let Self { scheduler, mut requests, mut connections, sockets, connection_error, .. } = self;
+        let Self { scheduler, mut requests, mut connections, ends, sockets, connection_error, .. } = self;
         for (resource, request) in requests.iter_mut().enumerate() {
             request.resource = resource;
             request.queued_ns = scheduler.queued_at(resource);
@@ -282,13 +289,11 @@ impl Driver<'_> {
             };
         }
         requests.retain(|request| scheduler.outcome(request.resource) != Outcome::NotWanted);
-        let evidence: BTreeMap<u16, _> =
-            sockets.evidence().into_iter().map(|(address, info)| (address.port(), info)).collect();
-        for connection in &mut connections {
-            let info = connection.client_port.and_then(|port| evidence.get(&port));
-            connection.client = info.copied().map(Into::into);
+        let evidence = sockets.evidence();
+        for (connection, ends) in connections.iter_mut().zip(&ends) {
+            connection.client = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
         }
-        Loaded { plt_ns: scheduler.plt(), finished: scheduler.is_finished(), requests, connections }
+        Loaded { plt_ns: scheduler.plt(), finished: scheduler.is_finished(), requests, connections, ends }
     }
 }
 
@@ -394,10 +399,11 @@ impl Connection {
         let at_ns = monotonic_ns();
         // State 1 is ESTABLISHED. With a cookie at hand the socket waits for its first write in SYN_SENT.
         let established = tcp::info(&stream)?.state == 1;
-        let SocketAddr::V4(local) = stream.local_addr()? else {
+        let SocketAddr::V4(client) = stream.local_addr()? else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let stream = ObservedStream::new(stream, local, self.sockets.clone());
+        let ends = Ends { client, origin: self.address };
+        let stream = ObservedStream::new(stream, ends, self.sockets.clone());
         let watch = stream.watch();
         let (sender, connection) = Builder::new()
             .max_headers(1000)
@@ -405,7 +411,7 @@ impl Connection {
             .await
             .map_err(io::Error::other)?;
         let connection = tokio::spawn(connection);
-        self.tell(Report::Ready(self.id, Opened { at_ns, established, client_port: local.port() }));
+        self.tell(Report::Ready(self.id, Opened { at_ns, established, ends }));
         Ok((sender, watch, connection))
     }
 

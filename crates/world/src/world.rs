@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fastopen_link::{DirectionConfig, Loss, Rate, Trace};
+use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::{exact_timers, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{namespace, process, sysctl, tcp, tcp_metrics};
@@ -17,8 +17,8 @@ use fastopen_replay::origins::{Origins, Served, Site};
 use hyper::Version;
 
 use crate::contract::{
-    BothEnds, Cookies, Fault, Http, Job, LinkDirection, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
-    Transport, VERSION, WorldRecord,
+    BothEnds, Cookies, Fault, Http, Job, LinkRecord, LoadPlan, LoadRecord, Measured, Record, Transport,
+    VERSION, WorldRecord,
 };
 use crate::evidence::{Known, judge};
 use crate::loader::{Loading, load};
@@ -27,7 +27,7 @@ use crate::topology::{TcpSettings, Topology, client_address, origin_address, rec
 use crate::wire::{LinkConfig, Wire};
 
 /// How long before a packet is due the wire stops sleeping: what a sleeping virtual machine needs to wake up in most cases.
-const SPIN_NS: u64 = 200_000;
+pub const SPIN_NS: u64 = 200_000;
 /// How long the last packets of a load may take on a link that holds nothing up.
 const SETTLING: Duration = Duration::from_secs(5);
 /// More hosts than this would reach the addresses of probes.
@@ -121,8 +121,9 @@ impl<'a> World<'a> {
     fn measure(&self, begun: Instant) -> Result<WorldRecord, Failure> {
         let setup_us = begun.elapsed().as_micros() as u64;
         let routes = measure::tcp_settings(&self.topology)?;
-        self.configure(self.link.clone())?;
-        let measured = measure::network(&self.topology, &self.link, self.job.network.mtu_bytes)?;
+        let link = measurable(&self.link);
+        self.configure(link.clone())?;
+        let measured = measure::network(&self.topology, &link, self.job.network.mtu_bytes)?;
         self.check(&measured)?;
         let settings = || -> fastopen_netns::Result<BTreeMap<String, String>> {
             recorded_sysctls().map(|name| Ok((name.to_owned(), sysctl::get(name)?))).collect()
@@ -216,9 +217,8 @@ impl<'a> World<'a> {
             Ok((loaded, said))
         })?;
         let after = after?;
-        for connection in &mut loaded.connections {
-            let client = connection.client_port.map(|port| SocketAddrV4::new(address, port));
-            connection.origin = client.and_then(|client| evidence.get(&client)).copied().map(Into::into);
+        for (connection, ends) in loaded.connections.iter_mut().zip(&loaded.ends) {
+            connection.origin = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
         }
         let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
             after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -306,7 +306,11 @@ impl Names {
 
     /// Puts the names up and looks each up, as any client would.
     fn put_up(hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Self, Failure> {
-        let mut file = String::from("127.0.0.1 localhost\n");
+        let mut file = String::new();
+        // A page may be served as localhost.
+        if !hosts.contains_key("localhost") {
+            file.push_str("127.0.0.1 localhost\n");
+        }
         for (host, address) in hosts {
             let _ = writeln!(file, "{address} {host}");
         }
@@ -354,8 +358,9 @@ fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
 fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConfig, Failure> {
     let rtt = job.network.rtt_us * 1000;
     // Both directions draw from the job's seed, each in its own way.
-    let down = direction("down", &job.network.down, rtt - rtt / 2, job.seed)?;
-    let up = direction("up", &job.network.up, rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15)?;
+    let wrong = |problem: String| Failure::new(Fault::Input, format!("network.{problem}"));
+    let down = job.network.down.model("down", rtt - rtt / 2, job.seed).map_err(wrong)?;
+    let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
     let mut extra_delay = vec![0; hosts.len()];
     for (host, extra_us) in &job.network.host_extra_rtt_us {
         let number = hosts.get(host).and_then(|address| crate::topology::origin_number(address.octets()));
@@ -366,23 +371,17 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
     Ok(LinkConfig { down, up, extra_delay })
 }
 
-fn direction(way: &str, asked: &LinkDirection, delay: u64, seed: u64) -> Result<DirectionConfig, Failure> {
-    let wrong = |key: &str, error: &dyn std::fmt::Display| {
-        Failure::new(Fault::Input, format!("network.{way}.{key}: {error}"))
+/// The link as far as a few probes can tell it: nothing is lost at random, and where packets leave at the times of a trace,
+/// which a probe meets at any point, only the delay is there.
+fn measurable(link: &LinkConfig) -> LinkConfig {
+    let way = |way: &DirectionConfig| {
+        let rate = match &way.rate {
+            Rate::Trace(_) => Rate::Unlimited,
+            rate => rate.clone(),
+        };
+        DirectionConfig { rate, loss: Loss::NONE, ..way.clone() }
     };
-    let rate = match (asked.rate_bit_per_s, &asked.trace_ms) {
-        (Some(_), Some(_)) => return Err(wrong("trace_ms", &"goes with a rate_bit_per_s of null")),
-        (Some(rate), None) if !(Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&rate) => {
-            return Err(wrong("rate_bit_per_s", &"not within 64 kbit/s and 1 Gbit/s"));
-        }
-        (Some(rate), None) => Rate::BitPerS(rate),
-        (None, Some(trace)) => {
-            Rate::Trace(Trace::from_millis(trace).map_err(|error| wrong("trace_ms", &error))?)
-        }
-        (None, None) => Rate::Unlimited,
-    };
-    let loss = Loss::new(asked.loss).map_err(|error| wrong("loss", &error))?;
-    Ok(DirectionConfig { delay, rate, queue_limit_bytes: asked.queue_bytes, loss, seed })
+    LinkConfig { down: way(&link.down), up: way(&link.up), extra_delay: link.extra_delay.clone() }
 }
 
 /// A link that holds nothing up.
@@ -451,11 +450,10 @@ fn cookie_key(seed: u64) -> [u32; 4] {
 /// Says what to do where the kernel's word alone does not.
 fn explain(error: fastopen_netns::Error, job: &Job) -> Failure {
     let algorithm = &job.tcp.congestion_control;
-    let unknown = error.source.raw_os_error() == Some(2) && error.doing.contains(algorithm.as_str());
-    if !unknown {
+    let available = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+    if !error.doing.contains("congestion control") || available.split(' ').any(|name| name == algorithm) {
         return error.into();
     }
-    let available = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
     Failure {
         fault: Fault::Machine,
         message: format!("this kernel has no congestion control {algorithm} (it has {available})"),

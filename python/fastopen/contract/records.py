@@ -77,6 +77,7 @@ class WorldRecord(_Part):
     hosts: dict[str, str]
     sysctls: Sysctls
     routes: Routes
+    nice: int
     measured: Measured
     setup_us: int
 
@@ -154,6 +155,7 @@ class LinkUse(_Part):
     bytes: int
     dropped_queue: int
     dropped_loss: int
+    overruns: int
     queue_bytes_max: int
     late_us_p50: int
     late_us_p99: int

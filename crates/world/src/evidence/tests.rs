@@ -1,0 +1,331 @@
+//! Each kind of reason: a load that gives it, and one like it that does not.
+
+use super::*;
+use crate::contract::{EndEvidence, LinkDirectionRecord};
+
+/// A load of a page with the root document on a.test and an image on b.test, to be changed by each test.
+struct Load {
+    plan: LoadPlan,
+    page: Page,
+    requests: Vec<RequestRecord>,
+    connections: Vec<ConnectionRecord>,
+    client: BTreeMap<String, i64>,
+    origins: BTreeMap<String, i64>,
+    link: LinkRecord,
+    cookies_before: Vec<Ipv4Addr>,
+    finished: bool,
+}
+
+const A: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
+const LATE_US: u64 = 5000;
+
+const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://a.test/", "source": "made up",
+    "initiators": "declared", "resources": [
+    {"url": "http://a.test/", "type": "document", "body_bytes": 5000, "initiator": null},
+    {"url": "http://b.test/", "type": "image", "body_bytes": 300, "initiator": 0}]}"#;
+
+fn end(syn_data_acked: bool) -> EndEvidence {
+    EndEvidence {
+        syn_data_acked,
+        options: if syn_data_acked { 39 } else { 7 },
+        fastopen_client_fail: 0,
+        rtt_us: 0,
+        min_rtt_us: 0,
+        bytes_sent: 0,
+        bytes_received: 0,
+        segments_out: 0,
+        segments_in: 0,
+        retransmits: 0,
+    }
+}
+
+/// A connection opened at a millisecond; one without data in its SYN was established 10 ms later.
+fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
+    let opened_ns = at_ms * 1_000_000;
+    ConnectionRecord {
+        id: 0,
+        host: host.into(),
+        port: 80,
+        client_port: Some(40_000),
+        opened_ns,
+        connected_ns: Some(opened_ns + if syn_data { 1000 } else { 10_000_000 }),
+        handshake_us: (!syn_data).then_some(10_000),
+        requests: 1,
+        client: Some(end(syn_data)),
+        origin: Some(end(syn_data)),
+    }
+}
+
+fn request(resource: usize, body_bytes: u64) -> RequestRecord {
+    let (end_ns, status) = (Some(1), Some(200));
+    RequestRecord { resource, end_ns, status, body_bytes, ..RequestRecord::default() }
+}
+
+fn way() -> LinkDirectionRecord {
+    LinkDirectionRecord {
+        packets: 10,
+        bytes: 1000,
+        dropped_queue: 0,
+        dropped_loss: 0,
+        overruns: 0,
+        queue_bytes_max: 0,
+        late_us_p50: 0,
+        late_us_p99: 0,
+        late_us_max: LATE_US,
+    }
+}
+
+impl Load {
+    fn new(transport: Transport, cookies: Option<Cookies>, connections: Vec<ConnectionRecord>) -> Self {
+        let mut load = Self {
+            plan: LoadPlan { id: "load".into(), transport, cookies },
+            page: serde_json::from_str(PAGE).expect("it is a page"),
+            requests: vec![request(0, 5000), request(1, 300)],
+            connections,
+            client: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            link: LinkRecord { down: way(), up: way() },
+            cookies_before: Vec::new(),
+            finished: true,
+        };
+        load.count();
+        load
+    }
+
+    fn tcp() -> Self {
+        Self::new(Transport::Tcp, None, vec![connection("a.test", 0, false), connection("b.test", 20, false)])
+    }
+
+    fn warm() -> Self {
+        let connections = vec![connection("a.test", 0, true), connection("b.test", 20, true)];
+        let mut load = Self::new(Transport::Tfo, Some(Cookies::Warm), connections);
+        load.cookies_before = vec![A, B];
+        load
+    }
+
+    fn cold(connections: Vec<ConnectionRecord>) -> Self {
+        Self::new(Transport::Tfo, Some(Cookies::Cold), connections)
+    }
+
+    /// Has the counters say what the sockets say.
+    fn count(&mut self) {
+        let with_data = |end: fn(&ConnectionRecord) -> Option<EndEvidence>| {
+            self.connections.iter().filter(|one| end(one).is_some_and(|end| end.syn_data_acked)).count()
+                as i64
+        };
+        let (client, origins) = (with_data(|one| one.client), with_data(|one| one.origin));
+        self.client.insert("TCPFastOpenActive".into(), client);
+        self.origins.insert("TCPFastOpenPassive".into(), origins);
+    }
+
+    fn reasons(&self) -> Vec<Invalid> {
+        judge(&Known {
+            plan: &self.plan,
+            page: &self.page,
+            requests: &self.requests,
+            connections: &self.connections,
+            client: &self.client,
+            origins: &self.origins,
+            link: &self.link,
+            hosts: &[("a.test".to_owned(), A), ("b.test".to_owned(), B)].into(),
+            cookies_before: &self.cookies_before,
+            finished: self.finished,
+            late_us: LATE_US,
+        })
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.reasons().into_iter().map(|reason| reason.kind).collect()
+    }
+
+    fn client_counts(mut self, counter: &str, growth: i64) -> Self {
+        self.client.insert(counter.into(), growth);
+        self
+    }
+
+    fn origins_count(mut self, counter: &str, growth: i64) -> Self {
+        self.origins.insert(counter.into(), growth);
+        self
+    }
+
+    /// The load after a change.
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+fn retransmitted(mut connection: ConnectionRecord) -> ConnectionRecord {
+    connection.client.as_mut().expect("there is evidence").retransmits = 1;
+    connection
+}
+
+#[test]
+fn a_load_whose_evidence_fits_its_transport_is_valid() {
+    assert_eq!(Load::tcp().kinds(), [""; 0]);
+    assert_eq!(Load::warm().kinds(), [""; 0]);
+    let known = vec![connection("a.test", 0, false), connection("a.test", 11, true)];
+    assert_eq!(Load::cold(known).kinds(), [""; 0]);
+}
+
+#[test]
+fn a_request_that_failed_makes_a_load_incomplete() {
+    let load = Load::tcp().with(|load| load.requests[1].error = Some("no answer".into()));
+    assert_eq!(load.kinds(), ["incomplete"]);
+    assert_eq!(load.reasons()[0].detail, "http://b.test/: no answer");
+    let both = load.with(|load| load.requests[0].error = Some("reset".into()));
+    assert_eq!(both.reasons()[0].detail, "http://a.test/: reset (and 1 more)");
+}
+
+#[test]
+fn a_load_that_did_not_finish_is_incomplete() {
+    assert_eq!(Load::tcp().with(|load| load.finished = false).kinds(), ["incomplete"]);
+}
+
+#[test]
+fn bytes_other_than_the_pages_are_wrong() {
+    assert_eq!(Load::tcp().with(|load| load.requests[1].body_bytes = 299).kinds(), ["wrong_bytes"]);
+    assert_eq!(Load::tcp().with(|load| load.requests[1].status = Some(404)).kinds(), ["wrong_bytes"]);
+    let missing = Load::tcp().with(|load| {
+        load.page.resources[1].status = 404;
+        load.requests[1].status = Some(404);
+    });
+    assert_eq!(missing.kinds(), [""; 0]);
+}
+
+#[test]
+fn answers_that_must_not_have_a_body_are_right_without() {
+    for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304)] {
+        let load = Load::tcp().with(|load| {
+            load.page.resources[1].method = method.into();
+            load.page.resources[1].status = status;
+            (load.requests[1].status, load.requests[1].body_bytes) = (Some(status), 0);
+        });
+        assert_eq!(load.kinds(), [""; 0], "{method} {status}");
+    }
+}
+
+#[test]
+fn data_in_a_syn_without_fast_open_shows_by_sockets_and_by_counters() {
+    let sockets = Load::tcp().with(|load| load.connections[0].client = Some(end(true)));
+    assert!(sockets.kinds().contains(&"syn_data_without_tfo"));
+    for counter in FASTOPEN_COUNTERS {
+        let client = Load::tcp().client_counts(counter, 1);
+        assert!(client.kinds().contains(&"syn_data_without_tfo"), "{counter}");
+        let origins = Load::tcp().origins_count(counter, 1);
+        assert!(origins.kinds().contains(&"syn_data_without_tfo"), "{counter}");
+    }
+}
+
+#[test]
+fn a_warm_connection_without_data_in_its_syn_is_named_unless_it_lost_something_or_carried_nothing() {
+    let bare = || connection("b.test", 20, false);
+    let load = |connection| {
+        Load::warm().with(|load| {
+            load.connections[1] = connection;
+            load.count();
+        })
+    };
+    assert_eq!(load(bare()).kinds(), ["no_syn_data"]);
+    assert!(load(bare()).reasons()[0].detail.contains("1 of 2 connections"));
+    assert_eq!(load(retransmitted(bare())).kinds(), [""; 0]);
+    assert_eq!(load(ConnectionRecord { requests: 0, ..bare() }).kinds(), [""; 0]);
+}
+
+#[test]
+fn a_warm_load_needs_a_cookie_of_every_host() {
+    let load = Load::warm().with(|load| load.cookies_before = vec![A]);
+    assert_eq!(load.kinds(), ["no_cookie_when_warm"]);
+    assert_eq!(load.reasons()[0].detail, "no cookie of b.test (1 of 2 hosts)");
+}
+
+#[test]
+fn a_cold_load_must_begin_without_cookies() {
+    let cold = || Load::cold(vec![connection("a.test", 0, false)]);
+    assert_eq!(cold().kinds(), [""; 0]);
+    assert_eq!(cold().with(|load| load.cookies_before = vec![A]).kinds(), ["cookie_before_cold"]);
+    assert_eq!(Load::cold(vec![connection("a.test", 0, true)]).kinds(), ["cookie_before_cold"]);
+}
+
+#[test]
+fn cold_connections_before_the_cookie_has_come_may_go_without_and_those_after_may_not() {
+    let six: Vec<_> = (0..6).map(|at| connection("a.test", at, false)).collect();
+    assert_eq!(Load::cold(six.clone()).kinds(), [""; 0]);
+    // The first was established at 10 ms.
+    let at = |at_ms| [six.clone(), vec![connection("a.test", at_ms, false)]].concat();
+    assert_eq!(Load::cold(at(10)).kinds(), [""; 0]);
+    assert_eq!(Load::cold(at(11)).kinds(), ["no_syn_data"]);
+    let elsewhere = vec![connection("a.test", 0, false), connection("b.test", 50, false)];
+    assert_eq!(Load::cold(elsewhere).kinds(), [""; 0]);
+}
+
+#[test]
+fn the_cookie_of_a_host_serves_all_its_ports() {
+    let other_port = |syn_data| ConnectionRecord { port: 8080, ..connection("a.test", 20, syn_data) };
+    assert_eq!(Load::cold(vec![connection("a.test", 0, false), other_port(true)]).kinds(), [""; 0]);
+    assert_eq!(Load::cold(vec![connection("a.test", 0, false), other_port(false)]).kinds(), ["no_syn_data"]);
+}
+
+#[test]
+fn a_connection_that_carried_nothing_brings_a_cookie_all_the_same() {
+    let unused = ConnectionRecord { requests: 0, ..connection("a.test", 0, false) };
+    assert_eq!(Load::cold(vec![unused, connection("a.test", 20, true)]).kinds(), [""; 0]);
+}
+
+#[test]
+fn a_cold_connection_that_lost_its_syn_brings_no_cookie() {
+    let first = || retransmitted(connection("a.test", 0, false));
+    assert_eq!(Load::cold(vec![first(), connection("a.test", 20, false)]).kinds(), [""; 0]);
+    // It may still have brought one, where what it lost was not its SYN.
+    assert_eq!(Load::cold(vec![first(), connection("a.test", 20, true)]).kinds(), [""; 0]);
+}
+
+#[test]
+fn a_full_queue_a_black_hole_and_refused_data_are_found_by_their_counters() {
+    for (counter, kind) in [
+        ("TCPFastOpenListenOverflow", "listen_overflow"),
+        ("TCPFastOpenBlackhole", "blackhole"),
+        ("TCPFastOpenPassiveFail", "fastopen_failed"),
+    ] {
+        assert_eq!(Load::warm().origins_count(counter, 2).kinds(), [kind]);
+        assert_eq!(Load::warm().client_counts(counter, 2).kinds(), [kind]);
+        assert_eq!(Load::warm().client_counts(counter, 0).kinds(), [""; 0]);
+    }
+}
+
+#[test]
+fn data_in_a_syn_may_be_lost_where_packets_are_and_nowhere_else() {
+    let failed = || Load::warm().client_counts("TCPFastOpenActiveFail", 1);
+    assert_eq!(failed().kinds(), ["fastopen_failed"]);
+    assert_eq!(failed().with(|load| load.link.up.dropped_loss = 1).kinds(), [""; 0]);
+    assert_eq!(failed().with(|load| load.link.down.dropped_queue = 1).kinds(), [""; 0]);
+}
+
+#[test]
+fn counters_and_sockets_must_tell_the_same_story() {
+    let active = Load::warm().client_counts("TCPFastOpenActive", 1);
+    assert_eq!(active.kinds(), ["counters_disagree"]);
+    let passive = Load::warm().origins_count("TCPFastOpenPassive", 3);
+    assert_eq!(passive.kinds(), ["counters_disagree"]);
+}
+
+#[test]
+fn the_ends_may_disagree_only_where_packets_are_lost() {
+    // The origin took the data, but its answer was lost: the client sent it again.
+    let ends = || {
+        Load::warm().with(|load| {
+            load.connections[1] = retransmitted(connection("b.test", 20, false));
+            load.connections[1].origin = Some(end(true));
+            load.count();
+        })
+    };
+    assert_eq!(ends().kinds(), ["counters_disagree"]);
+    assert_eq!(ends().with(|load| load.link.down.dropped_loss = 1).kinds(), [""; 0]);
+}
+
+#[test]
+fn a_packet_later_than_allowed_or_lost_before_the_link_is_told() {
+    assert_eq!(Load::tcp().with(|load| load.link.up.late_us_max = LATE_US + 1).kinds(), ["link_late"]);
+    assert_eq!(Load::tcp().with(|load| load.link.down.overruns = 1).kinds(), ["link_late"]);
+}

@@ -1,0 +1,125 @@
+//! What the kernel says of connections without Fast Open, with it, and with it for the first time.
+
+use serde_json::json;
+
+use crate::support::{arms, grown, image, job, list, network, number, page, root, run, with, with_syn_data};
+
+/// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h.
+const OPT_SYN_DATA: u64 = 32;
+
+#[test]
+fn without_fast_open_no_connection_and_no_counter_knows_of_it() {
+    let page = page(&[root(5000), image("http://b.test/1", 100), image("http://b.test/2", 100)]);
+    let run = run(&job(&page, &network(10_000), &["tcp"]));
+    let load = run.valid("tcp");
+    assert_eq!(load["cookies_before"], 0);
+    for connection in list(&load["connections"]) {
+        for end in ["client", "origin"] {
+            assert_eq!(connection[end]["syn_data_acked"], false);
+            assert_eq!(number(&connection[end]["options"]) & OPT_SYN_DATA, 0);
+        }
+        assert!(number(&connection["handshake_us"]) >= 10_000);
+    }
+    for end in ["client", "origins"] {
+        let counters = load["counters"][end].as_object().expect("counters by name");
+        assert!(!counters.keys().any(|name| name.contains("FastOpen")), "{counters:?}");
+    }
+}
+
+#[test]
+fn with_warm_cookies_every_connection_carries_data_in_its_syn_by_both_ends_and_the_counters() {
+    let page = page(&[root(5000), image("http://b.test/1", 100), image("http://b.test/2", 100)]);
+    let run = run(&job(&page, &network(10_000), &["warm"]));
+    let load = run.valid("warm");
+    let connections = list(&load["connections"]);
+    assert_eq!((connections.len(), &load["cookies_before"]), (3, &json!(2)));
+    for connection in connections {
+        for end in ["client", "origin"] {
+            assert_ne!(number(&connection[end]["options"]) & OPT_SYN_DATA, 0, "{end} of {connection:#}");
+        }
+        assert_eq!(connection["client"]["fastopen_client_fail"], 0);
+        // It was usable before its handshake, which therefore nobody waited for.
+        assert_eq!(connection["handshake_us"], json!(null));
+        assert!(number(&connection["connected_ns"]) - number(&connection["opened_ns"]) < 10_000_000);
+    }
+    assert_eq!(grown(load, "client", "TCPFastOpenActive"), 3);
+    assert_eq!(grown(load, "origins", "TCPFastOpenPassive"), 3);
+    assert_eq!(grown(load, "origins", "TCPFastOpenCookieReqd"), 0);
+}
+
+#[test]
+fn with_cold_cookies_a_hosts_first_connections_ask_for_the_cookie_and_later_ones_use_it() {
+    // Without keep-alive the image's connection is opened after the root document's has brought the cookie.
+    let page = page(&[root(100), image("http://a.test/later", 100), image("http://b.test/other", 100)]);
+    let job = with(job(&page, &network(10_000), &["cold"]), json!({"client": {"keep_alive": false}}));
+    let run = run(&job);
+    let load = run.valid("cold");
+    assert_eq!(load["cookies_before"], 0);
+    let [first, later, other] = list(&load["connections"]) else { panic!("three connections: {load:#}") };
+    assert_eq!(first["client"]["syn_data_acked"], false);
+    assert!(number(&first["handshake_us"]) >= 10_000);
+    assert_eq!((&later["host"], &later["client"]["syn_data_acked"]), (&json!("a.test"), &json!(true)));
+    assert_eq!((&other["host"], &other["client"]["syn_data_acked"]), (&json!("b.test"), &json!(false)));
+    assert_eq!(grown(load, "origins", "TCPFastOpenCookieReqd"), 2);
+    assert_eq!(grown(load, "client", "TCPFastOpenActive"), 1);
+}
+
+#[test]
+fn six_connections_to_a_host_that_is_new_all_ask_for_the_cookie() {
+    let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
+    let run = run(&job(&page(&[&[root(100)][..], &images].concat()), &network(10_000), &["cold"]));
+    let load = run.valid("cold");
+    assert_eq!(list(&load["connections"]).len(), 7);
+    assert_eq!(with_syn_data(load, "client"), 0);
+    assert_eq!(grown(load, "origins", "TCPFastOpenCookieReqd"), 7);
+}
+
+#[test]
+fn a_cookie_belongs_to_a_host_whatever_the_port() {
+    let page = page(&[root(100), image("http://a.test:8080/", 100)]);
+    let run = run(&job(&page, &network(10_000), &["cold", "warm"]));
+    let cold = run.valid("cold");
+    assert_eq!(list(&cold["connections"])[1]["client"]["syn_data_acked"], true);
+    let warm = run.valid("warm");
+    assert_eq!((&warm["cookies_before"], with_syn_data(warm, "origin")), (&json!(1), 2));
+}
+
+#[test]
+fn cookies_do_not_pass_from_load_to_load() {
+    let page = page(&[root(100), image("http://b.test/", 100)]);
+    let loads = ["warm", "cold", "tcp", "warm", "cold"];
+    let plans = arms(&loads);
+    let numbered =
+        list(&plans).iter().enumerate().map(|(at, plan)| with(plan.clone(), json!({"id": at.to_string()})));
+    let numbered: Vec<_> = numbered.collect();
+    let run = run(&with(job(&page, &network(5000), &[]), json!({"loads": numbered})));
+    let wanted = [(2, 2), (0, 0), (0, 0), (2, 2), (0, 0)];
+    for (at, wanted) in wanted.into_iter().enumerate() {
+        let load = run.valid(&at.to_string());
+        assert_eq!((number(&load["cookies_before"]), with_syn_data(load, "client")), wanted, "load {at}");
+    }
+    let addresses: std::collections::BTreeSet<_> =
+        run.of_type("load").iter().map(|load| load["client_address"].to_string()).collect();
+    assert_eq!(addresses.len(), loads.len());
+}
+
+#[test]
+fn a_request_longer_than_a_syn_holds_begins_in_it() {
+    let root = with(root(100), json!({"method": "POST", "request_body_bytes": 20_000}));
+    let run = run(&job(&page(&[root]), &network(5000), &["warm"]));
+    let load = run.valid("warm");
+    assert_eq!(with_syn_data(load, "origin"), 1);
+    assert_eq!(list(&load["connections"])[0]["client"]["bytes_sent"], 20_400);
+}
+
+#[test]
+fn a_fast_open_queue_that_is_too_short_makes_the_load_invalid() {
+    let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
+    let page = page(&[&[root(100)][..], &images].concat());
+    let job = with(job(&page, &network(50_000), &["warm"]), json!({"origins": {"tfo_queue": 1}}));
+    let run = run(&job);
+    let load = run.load("warm");
+    let kinds: Vec<_> = list(&load["invalid"]).iter().map(|reason| &reason["kind"]).collect();
+    assert!(kinds.contains(&&json!("listen_overflow")), "{kinds:?}");
+    assert!(grown(load, "origins", "TCPFastOpenListenOverflow") > 0);
+}

@@ -1,0 +1,41 @@
+//! What the machine cannot do, and worlds that come out other than asked.
+
+use serde_json::json;
+
+use crate::support::{job, network, page, root, run, run_text, with};
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_the_machines_fault_with_a_remedy() {
+    let settings = json!({"tcp": {"congestion_control": "nonesuch"}});
+    let run = run(&with(job(&page(&[root(10)]), &network(1000), &["tcp"]), settings));
+    let error = run.only("error");
+    assert_eq!((run.records.len(), &error["fault"], run.code), (1, &json!("machine"), Some(3)));
+    assert!(
+        error["message"].as_str().is_some_and(|text| text.contains("no congestion control nonesuch")),
+        "{error}"
+    );
+    assert!(error["remedy"].as_str().is_some_and(|text| text.contains("modprobe tcp_nonesuch")), "{error}");
+}
+
+#[test]
+fn a_world_off_by_more_than_the_tolerance_is_an_error_and_not_a_result() {
+    let mut job = job(&page(&[root(10)]), &network(1000), &["tcp"]);
+    job["tolerance"]["rtt_us"] = json!(0);
+    let run = run(&job);
+    let error = run.only("error");
+    assert_eq!((run.records.len(), &error["fault"], run.code), (1, &json!("world"), Some(4)));
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("instead of 1000 us")), "{error}");
+    assert_eq!(error["job"], "job");
+}
+
+#[test]
+fn a_job_that_fails_does_not_keep_the_next_from_being_done() {
+    let mut off = with(job(&page(&[root(10)]), &network(1000), &["tcp"]), json!({"id": "off"}));
+    off["tolerance"]["rtt_us"] = json!(0);
+    let good = with(job(&page(&[root(10)]), &network(1000), &["tcp"]), json!({"id": "good"}));
+    let run = run_text(&format!("{off}{good}"));
+    let said: Vec<_> =
+        run.records.iter().map(|record| format!("{} {}", record["job"], record["type"])).collect();
+    assert_eq!(said, ["\"off\" \"error\"", "\"good\" \"world\"", "\"good\" \"load\"", "\"good\" \"end\""]);
+    assert_eq!(run.code, Some(4));
+}

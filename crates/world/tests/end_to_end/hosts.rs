@@ -1,0 +1,89 @@
+//! Hosts with odd names, odd ports, and many of them.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::support::{image, job, list, network, page, root, run, with, with_syn_data};
+
+#[test]
+fn hosts_with_odd_names_and_ports_are_reached() {
+    let urls = [
+        "http://a_b.test/",
+        "http://-x-.test/",
+        "http://b.test:8080/",
+        "http://b.test:65535/",
+        "https://c.test/",
+        "https://c.test:444/",
+        "http://203.0.113.9/",
+        "http://203.0.113.9:81/",
+        "http://[2001:db8::1]/",
+        "http://localhost/",
+        "http://single/",
+        "http://xn--tda.test/",
+        "http://1.test/",
+        "http://trailing.test./",
+        "http://a,b;c=d'e(f)!*$&+~.test/",
+    ];
+    let images: Vec<_> = urls.iter().map(|url| image(url, 100)).collect();
+    let run =
+        run(&job(&page(&[&[root(10)][..], &images].concat()), &network(2000), &["tcp", "cold", "warm"]));
+    for id in ["tcp", "cold", "warm"] {
+        run.valid(id);
+    }
+    assert_eq!(with_syn_data(run.load("warm"), "origin"), urls.len() + 1);
+    assert_eq!(list(&run.load("warm")["connections"])[5]["port"], 443);
+}
+
+#[test]
+fn a_host_name_may_be_as_long_as_dns_allows() {
+    let label = "x".repeat(63);
+    let name = format!("{label}.{label}.{label}.{}", "x".repeat(61));
+    let run = run(&job(&page(&[root(10), image(&format!("http://{name}/"), 10)]), &network(1000), &["tcp"]));
+    run.valid("tcp");
+}
+
+#[test]
+fn a_hundred_hosts_have_an_address_and_a_cookie_each() {
+    let images: Vec<_> = (0..99).map(|number| image(&format!("http://h{number}.test/"), 500)).collect();
+    let page = page(&[&[root(10)][..], &images].concat());
+    let run = run(&job(&page, &network(5000), &["tcp", "cold", "warm"]));
+    let world = run.only("world");
+    let addresses: BTreeSet<_> =
+        world["hosts"].as_object().expect("by name").values().map(ToString::to_string).collect();
+    assert_eq!(addresses.len(), 100);
+    run.valid("tcp");
+    run.valid("cold");
+    let warm = run.valid("warm");
+    assert_eq!((&warm["cookies_before"], with_syn_data(warm, "client")), (&json!(100), 100));
+}
+
+#[test]
+fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
+    // The kernel gives ports anew for each destination: with so many connections some share theirs.
+    let images: Vec<_> =
+        (0..1200).map(|number| image(&format!("http://h{}.test/{number}", number / 2), number)).collect();
+    let page = page(&[&[root(10)][..], &images].concat());
+    let client = json!({"client": {"connections_total": 2000}});
+    let run = run(&with(job(&page, &network(1000), &["tcp", "warm"]), client));
+    let mut shared = 0;
+    for id in ["tcp", "warm"] {
+        let load = run.valid(id);
+        let used: Vec<_> =
+            list(&load["connections"]).iter().filter(|connection| connection["requests"] != 0).collect();
+        let ports: BTreeSet<_> =
+            used.iter().map(|connection| connection["client_port"].to_string()).collect();
+        shared += used.len() - ports.len();
+        for connection in used {
+            assert_eq!(
+                connection["client"]["bytes_received"], connection["origin"]["bytes_sent"],
+                "{connection:#}"
+            );
+            assert_eq!(
+                connection["client"]["segments_out"], connection["origin"]["segments_in"],
+                "{connection:#}"
+            );
+        }
+    }
+    assert!(shared > 0, "no port was shared, so this proved nothing");
+}

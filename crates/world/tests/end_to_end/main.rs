@@ -1,0 +1,17 @@
+//! The program as it is used: jobs on its standard input, worlds on this machine's kernel, records on its standard output.
+
+mod support;
+
+mod bodies;
+mod fastopen;
+mod faults;
+mod hosts;
+mod http;
+mod input;
+mod links;
+mod loads;
+mod nothing_left;
+mod ordinary_user;
+mod profiles;
+mod tcp;
+mod timing;

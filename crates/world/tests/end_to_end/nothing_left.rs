@@ -1,0 +1,186 @@
+//! However the program ends, nothing of its worlds outlives it: no process, namespace, mount or file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, PROGRAM, job, network, page, root, start, with};
+
+/// A load that would take a minute.
+fn endless() -> Value {
+    let root = with(root(10), json!({"server_think_us": 60_000_000}));
+    job(&page(&[root]), &network(1000), &["tcp"])
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A process and all that it started.
+fn family(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    found.extend(children(pid).into_iter().flat_map(family));
+    found
+}
+
+/// The network namespaces that threads of these processes are in.
+fn namespaces(pids: impl IntoIterator<Item = u32>) -> BTreeSet<PathBuf> {
+    let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    pids.into_iter()
+        .flat_map(threads)
+        .filter_map(|thread| fs::read_link(thread.path().join("ns/net")).ok())
+        .collect()
+}
+
+fn everybody() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn is_alive(pid: u32) -> bool {
+    // A zombie has ended; it waits for its new parent.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// Mounts that a world makes for itself, as this process sees them, and the files that it puts there.
+fn traces_in_files() -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc is mounted");
+    let ours = ["/etc/hosts", "/etc/nsswitch.conf"];
+    let mounted = mounts.lines().filter(|line| line.split(' ').nth(1).is_some_and(|at| ours.contains(&at)));
+    let staged = ["/tmp/0", "/tmp/1"].into_iter().filter(|path| fs::exists(path).unwrap_or(true));
+    mounted.chain(staged).map(str::to_owned).collect()
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+}
+
+/// A program at work, with what it has that must not stay.
+struct Working {
+    child: Child,
+    family: Vec<u32>,
+    namespaces: BTreeSet<PathBuf>,
+    files: Vec<String>,
+}
+
+impl Working {
+    /// Starts the command and waits until it has said that its world stands.
+    fn begin(command: &mut Command) -> Self {
+        let files = traces_in_files();
+        let mut child = start(command);
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(endless().to_string().as_bytes()).expect("it reads");
+        drop(stdin);
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        output.read_line(&mut line).expect("it writes");
+        assert!(line.contains(r#""type":"world""#), "{line}");
+        let family = family(child.id());
+        let own = namespaces([std::process::id()]);
+        let namespaces: BTreeSet<_> = namespaces(family.clone()).difference(&own).cloned().collect();
+        assert!(
+            namespaces.len() >= 2,
+            "the sandbox and the origins are in namespaces of their own: {namespaces:?}"
+        );
+        Self { child, family, namespaces, files }
+    }
+
+    /// Waits until nothing of it is left.
+    fn expect_nothing_left(mut self) {
+        wait_until("the process itself ends", || !is_alive(self.child.id()));
+        self.child.wait().expect("it can be waited for");
+        wait_until("every process ends", || !self.family.iter().any(|pid| is_alive(*pid)));
+        wait_until("every namespace ends", || namespaces(everybody()).is_disjoint(&self.namespaces));
+        assert_eq!(traces_in_files(), self.files);
+    }
+}
+
+#[test]
+fn nothing_is_left_when_it_is_killed() {
+    let working = Working::begin(&mut Command::new(PROGRAM));
+    signal("KILL", working.child.id());
+    working.expect_nothing_left();
+}
+
+#[test]
+fn nothing_is_left_when_the_first_process_of_its_namespaces_is_killed() {
+    let working = Working::begin(&mut Command::new(PROGRAM));
+    let [_, first] = working.family[..] else { panic!("two processes: {:?}", working.family) };
+    signal("KILL", first);
+    working.expect_nothing_left();
+}
+
+#[test]
+fn nothing_is_left_when_its_parent_is_killed() {
+    let script = format!("'{PROGRAM}'; true");
+    let working = Working::begin(Command::new("sh").args(["-c", &script]));
+    assert_eq!(working.family.len(), 3, "a shell, and the program's two processes");
+    signal("KILL", working.child.id());
+    working.expect_nothing_left();
+}
+
+#[test]
+fn nothing_is_left_when_it_is_asked_to_end() {
+    for name in ["TERM", "INT", "HUP"] {
+        let working = Working::begin(&mut Command::new(PROGRAM));
+        signal(name, working.child.id());
+        working.expect_nothing_left();
+    }
+}
+
+#[test]
+fn nothing_is_left_when_it_is_killed_while_it_builds() {
+    // Ever later: right after the start, when its second process is there, when that has its threads.
+    for stage in 0..3 {
+        let mut child = start(&mut Command::new(PROGRAM));
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(endless().to_string().as_bytes()).expect("it reads");
+        drop(stdin);
+        let pid = child.id();
+        if stage > 0 {
+            wait_until("its second process starts", || !children(pid).is_empty());
+        }
+        if stage > 1 {
+            let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+            wait_until("its link starts", || children(pid).iter().any(|first| threads(*first) > 1));
+        }
+        let family = family(pid);
+        child.kill().expect("it runs");
+        child.wait().expect("it can be waited for");
+        wait_until("every process ends", || !family.iter().any(|pid| is_alive(*pid)));
+    }
+}
+
+#[test]
+fn it_ends_when_nobody_reads_what_it_writes() {
+    let mut child = Command::new(PROGRAM)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(endless().to_string().as_bytes()).expect("it reads");
+    drop(stdin);
+    let family = family(child.id());
+    let status = child.wait().expect("it can be waited for");
+    assert_eq!(status.code(), Some(70));
+    wait_until("every process ends", || !family.iter().any(|pid| is_alive(*pid)));
+}

@@ -1,0 +1,183 @@
+//! Jobs made of few words, and the program's answers to them.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fastopen-world");
+
+/// Nothing here takes longer unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
+
+/// `base` with the keys of `changes` put in or replaced.
+pub(crate) fn with(mut base: Value, changes: Value) -> Value {
+    let Value::Object(changes) = changes else { panic!("changes are an object") };
+    base.as_object_mut().expect("what is changed is an object").extend(changes);
+    base
+}
+
+/// The root document at `http://a.test/`.
+pub(crate) fn root(body_bytes: u64) -> Value {
+    json!({"url": "http://a.test/", "type": "document", "body_bytes": body_bytes, "initiator": null})
+}
+
+/// An image that the root document asks for.
+pub(crate) fn image(url: &str, body_bytes: u64) -> Value {
+    json!({"url": url, "type": "image", "body_bytes": body_bytes, "initiator": 0})
+}
+
+/// A page of these resources.
+pub(crate) fn page(resources: &[Value]) -> Value {
+    json!({"format": "fastopen-page/1", "name": "test", "url": resources[0]["url"], "source": "made up",
+        "initiators": "declared", "resources": resources})
+}
+
+/// A link without limits but for its round-trip time.
+pub(crate) fn network(rtt_us: u64) -> Value {
+    let way = json!({"rate_bit_per_s": null, "queue_bytes": null});
+    json!({"rtt_us": rtt_us, "down": way, "up": way})
+}
+
+/// One direction of a fixed rate.
+pub(crate) fn rate(bit_per_s: u64) -> Value {
+    json!({"rate_bit_per_s": bit_per_s, "queue_bytes": 1_000_000})
+}
+
+/// The three arms, named `tcp`, `cold` and `warm`.
+pub(crate) fn arms(names: &[&str]) -> Value {
+    let plan = |name: &&str| match *name {
+        "tcp" => json!({"id": "tcp", "transport": "tcp"}),
+        cookies => json!({"id": cookies, "transport": "tfo", "cookies": cookies}),
+    };
+    names.iter().map(plan).collect()
+}
+
+/// A job that forgives a busy machine everything that time can show.
+pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
+    json!({"contract": 1, "id": "job", "seed": 7, "page": page, "network": network, "loads": arms(names),
+        "load_timeout_us": 60_000_000,
+        "tolerance": {"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000}})
+}
+
+/// What the program said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) records: Vec<Value>,
+}
+
+impl Run {
+    /// Its records of a type.
+    pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
+        self.records.iter().filter(|record| record["type"] == kind).collect()
+    }
+
+    /// The only record of a type.
+    pub(crate) fn only(&self, kind: &str) -> &Value {
+        let [record] = self.of_type(kind)[..] else { panic!("not one {kind} record: {self}") };
+        record
+    }
+
+    /// The load of that name, which must be there.
+    pub(crate) fn load(&self, id: &str) -> &Value {
+        let found = self.of_type("load").into_iter().find(|load| load["id"] == id);
+        found.unwrap_or_else(|| panic!("no load {id}: {self}"))
+    }
+
+    /// The load of that name, which must be valid.
+    pub(crate) fn valid(&self, id: &str) -> &Value {
+        let load = self.load(id);
+        assert_eq!(load["valid"], true, "{id}: {:#}", load["invalid"]);
+        load
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "exit code {:?}", self.code)?;
+        self.records.iter().try_for_each(|record| write!(formatter, "\n{record:.1000}"))
+    }
+}
+
+/// Gives the program one job.
+pub(crate) fn run(job: &Value) -> Run {
+    run_text(&job.to_string())
+}
+
+/// Gives the program this on its standard input.
+pub(crate) fn run_text(input: &str) -> Run {
+    run_command(&mut Command::new(PROGRAM), input.as_bytes())
+}
+
+/// Runs the command with `input`, and reads its records.
+pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
+    let mut child = start(command);
+    let input = input.to_vec();
+    let mut stdin = child.stdin.take().expect("it is piped");
+    // A program that ends before it has read all closes the pipe; its answer says why.
+    let writer = thread::spawn(move || drop(stdin.write_all(&input)));
+    let (code, output) = finish(child);
+    writer.join().expect("writing does not panic");
+    let record = |line: &str| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in this line: {line}"))
+    };
+    Run { code, records: output.lines().map(record).collect() }
+}
+
+/// Starts the command with pipes for its input and output.
+pub(crate) fn start(command: &mut Command) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
+}
+
+/// Reads what a child writes until it ends; kills it when it hangs. Returns its exit code and output.
+pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
+    let mut stdout = child.stdout.take().expect("it is piped");
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = String::new();
+        let _ = sender.send(stdout.read_to_string(&mut output).map(|_| output));
+    });
+    let output = receiver.recv_timeout(PATIENCE);
+    if output.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().expect("it can be waited for");
+    (status.code(), output.expect("it does not hang").expect("it writes UTF-8"))
+}
+
+/// The elements of an array.
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
+}
+
+/// A number that is there.
+pub(crate) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a natural number: {value}"))
+}
+
+/// How much a counter of an end (`client` or `origins`) grew in a load.
+pub(crate) fn grown(load: &Value, end: &str, counter: &str) -> u64 {
+    load["counters"][end][counter].as_u64().unwrap_or(0)
+}
+
+/// How many connections of a load had data in their SYN, by the sockets of an end (`client` or `origin`).
+pub(crate) fn with_syn_data(load: &Value, end: &str) -> usize {
+    list(&load["connections"]).iter().filter(|connection| connection[end]["syn_data_acked"] == true).count()
+}
+
+/// The request for a resource.
+pub(crate) fn request(load: &Value, resource: u64) -> &Value {
+    let found = list(&load["requests"]).iter().find(|request| request["resource"] == resource);
+    found.unwrap_or_else(|| panic!("no request for {resource}: {load:#}"))
+}
+
+/// Page load time in milliseconds.
+pub(crate) fn plt_ms(load: &Value) -> f64 {
+    number(&load["plt_ns"]) as f64 / 1e6
+}

@@ -1,0 +1,57 @@
+//! TCP as the job sets it: congestion control, initial window, packet size.
+
+use serde_json::{Value, json};
+
+use crate::support::{job, list, network, number, page, plt_ms, root, run, with};
+
+fn route(algorithm: &str, window: u64) -> Value {
+    json!({"congestion_control": algorithm, "initial_window_segments": window})
+}
+
+#[test]
+fn both_ends_use_the_congestion_control_and_initial_window_that_were_asked_for() {
+    for (algorithm, window) in [("cubic", 10), ("reno", 3)] {
+        let settings = json!({"tcp": route(algorithm, window)});
+        let run = run(&with(job(&page(&[root(100)]), &network(1000), &["tcp"]), settings));
+        let routes = &run.only("world")["routes"];
+        assert_eq!(routes, &json!({"client": route(algorithm, window), "origins": route(algorithm, window)}));
+    }
+}
+
+#[test]
+fn a_larger_initial_window_saves_round_trips() {
+    // 30 segments: three windows of slow start from 10 (10, 20), one from 40.
+    let took = |window: u64| {
+        let settings = json!({"tcp": {"initial_window_segments": window}});
+        let run = run(&with(job(&page(&[root(29 * 1448)]), &network(100_000), &["tcp"]), settings));
+        plt_ms(run.valid("tcp"))
+    };
+    let (ten, forty) = (took(10), took(40));
+    assert!((300.0..390.0).contains(&ten) && (200.0..290.0).contains(&forty), "{ten} and {forty} ms");
+}
+
+#[test]
+fn packets_are_no_larger_than_the_mtu() {
+    let link = with(network(1000), json!({"mtu_bytes": 576}));
+    let run = run(&job(&page(&[root(52_400)]), &link, &["tcp", "warm"]));
+    for id in ["tcp", "warm"] {
+        let load = run.valid(id);
+        // 576 bytes hold 524 of data beside IP, TCP and time stamps.
+        let [connection] = list(&load["connections"]) else { panic!("one connection") };
+        assert!(number(&connection["origin"]["segments_out"]) >= 100);
+        let down = &load["link"]["down"];
+        assert!(number(&down["bytes"]) <= 576 * number(&down["packets"]));
+    }
+}
+
+#[test]
+fn settings_are_the_worlds_own_and_recorded_as_read_back() {
+    let run = run(&job(&page(&[root(100)]), &network(1000), &["tcp"]));
+    let world = run.only("world");
+    for end in ["client", "origins"] {
+        let sysctls = &world["sysctls"][end];
+        assert_eq!(sysctls["net.ipv4.tcp_no_metrics_save"], "1");
+        assert_eq!(sysctls["net.ipv4.tcp_fastopen_blackhole_timeout_sec"], "0");
+        assert_eq!(sysctls["net.ipv4.tcp_syncookies"], "0");
+    }
+}
