@@ -78,6 +78,10 @@ def test_a_connection_carried_syn_data_when_either_end_says_so() -> None:
         ("network.up.rate_bit_per_s", 4_000_000),  # it has a trace already
         ("network.up.loss", 0.51),
         ("network.up.trace_ms", []),
+        ("network.up.trace_ms", [0]),
+        ("network.up.trace_ms", [5, 3]),
+        ("network.mtu_bytes", 1501),
+        ("page.resources.1.url", f"http://b.test/{'x' * 65_534}"),
         ("loads", []),
         ("loads.0.cookies", "warm"),
         ("loads.1.cookies", None),

@@ -37,7 +37,7 @@ fn make_mounts_private() -> Result<()> {
         .doing(|| "making mounts private".into())
 }
 
-/// Puts a file with `content` over each of `targets` that exists, inside this mount namespace only.
+/// Puts a file with `content` over each of `targets` that exists, inside this mount namespace only. None may be in /tmp.
 ///
 /// The files live on a tmpfs that no path leads to once they are bound, so nothing is left on disk.
 ///

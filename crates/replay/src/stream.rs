@@ -85,7 +85,7 @@ impl Connections {
     }
 }
 
-/// The stream itself. Cheap to read by [`ObservedStream::traffic`] while hyper owns the other half.
+/// The stream itself. Its [`Watch`] tells what crossed it while hyper owns it.
 pub struct ObservedStream {
     stream: Arc<TcpStream>,
     traffic: Arc<Mutex<Traffic>>,

@@ -13,6 +13,8 @@ RATE_MAX_BIT_PER_S: Final = 1_000_000_000
 LOSS_MAX: Final = 0.5
 RTT_MAX_US: Final = 60_000_000
 HEAD_MAX_BYTES: Final = 262_144
+TARGET_MAX_BYTES: Final = 65_534
+TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 
 Transport = Literal["tcp", "tfo"]
@@ -44,6 +46,13 @@ class RateLimit(_Part):
             raise ValueError("a trace goes with a null rate")
         return self
 
+    @model_validator(mode="after")
+    def _a_trace_goes_on(self) -> Self:
+        trace = self.trace_ms
+        if trace is not None and (sorted(trace) != trace or not 0 < trace[-1] <= TRACE_MAX_MS):
+            raise ValueError("a trace does not decrease, and ends after 0 ms and within a day")
+        return self
+
 
 class Network(_Part):
     """The access link, both directions, and what single hosts lie further away."""
@@ -52,7 +61,7 @@ class Network(_Part):
     down: RateLimit
     up: RateLimit
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
-    mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
+    mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
 
 
 class Tcp(_Part):
@@ -149,6 +158,8 @@ class Job(_Part):
         for index, resource in enumerate(self.page.resources):
             if max(resource.request_header_bytes, resource.response_header_bytes) > HEAD_MAX_BYTES:
                 raise ValueError(f"page.resources[{index}]: a head is longer than {HEAD_MAX_BYTES} bytes")
+            if len(resource.url) > TARGET_MAX_BYTES:
+                raise ValueError(f"page.resources[{index}].url: is longer than {TARGET_MAX_BYTES} bytes")
         return self
 
     @model_validator(mode="after")

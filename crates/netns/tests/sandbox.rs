@@ -1,0 +1,311 @@
+//! What the kernel does in namespaces of one's own: links, routes, packets, cookies, settings and files.
+//!
+//! Each test runs itself again as a process of its own, since only a process with one thread can make a user namespace.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::Duration;
+
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::counters::Counters;
+use fastopen_netns::namespace::{self, NetNs};
+use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
+use fastopen_netns::poll::{Waker, wait_readable};
+use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, interface_index};
+use fastopen_netns::{process, sysctl, tcp, tcp_metrics};
+
+/// Set in the process that is to run a test's inside.
+const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const NEAR: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+
+/// Runs `inside` in a process of its own, in a sandbox.
+fn in_sandbox(name: &str, inside: fn()) {
+    if std::env::var(INSIDE).is_ok_and(|wanted| wanted == name) {
+        inside();
+        return;
+    }
+    let program = std::env::current_exe().expect("this is a program");
+    let done = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "--net"])
+        .arg(program)
+        .args(["--exact", "--nocapture", name])
+        .env(INSIDE, name)
+        .output()
+        .expect("unshare (util-linux) is installed");
+    let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Two namespaces with a veth pair between their `eth0`s, each with the network of its end as its own.
+fn two_hosts() -> (NetNs, NetNs) {
+    let (near, far) = (NetNs::create().expect("near"), NetNs::create().expect("far"));
+    let end = |namespace| VethEnd { name: "eth0", mac: MAC, namespace };
+    RouteSocket::open()
+        .and_then(|mut routes| routes.add_veth(&end(&near), &end(&far), 1400))
+        .expect("a veth pair");
+    for (namespace, own, other) in [(&near, NEAR, FAR), (&far, FAR, NEAR)] {
+        namespace
+            .run(|| {
+                disable_offloads("eth0")?;
+                let mut routes = RouteSocket::open()?;
+                routes.bring_up("lo")?;
+                routes.bring_up("eth0")?;
+                routes.own_network((network(own), 16))?;
+                routes.replace_route(&route(other, own, None))
+            })
+            .expect("an end is set up");
+    }
+    (near, far)
+}
+
+fn network(address: Ipv4Addr) -> Ipv4Addr {
+    let [a, b, ..] = address.octets();
+    Ipv4Addr::new(a, b, 0, 0)
+}
+
+fn route(to: Ipv4Addr, source: Ipv4Addr, congestion_control: Option<&str>) -> Route<'_> {
+    Route {
+        destination: (network(to), 16),
+        interface: "eth0",
+        source: Some(source),
+        congestion_control,
+        initial_window: Some(7),
+    }
+}
+
+/// A connection from near to far, and its far end.
+fn connect(near: &NetNs, far: &NetNs) -> (TcpStream, TcpStream) {
+    let address = SocketAddr::from((FAR, 80));
+    let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
+    let stream = near.run(|| Ok(TcpStream::connect(address).expect("it listens"))).expect("near");
+    (stream, listener.accept().expect("it connected").0)
+}
+
+#[test]
+fn every_address_of_an_owned_network_can_be_reached_over_a_veth_pair() {
+    in_sandbox("every_address_of_an_owned_network_can_be_reached_over_a_veth_pair", || {
+        let (near, far) = two_hosts();
+        let address = SocketAddr::from((Ipv4Addr::new(10, 2, 77, 78), 80));
+        let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
+        near.run(|| Ok(TcpStream::connect(address).expect("it listens"))).expect("near");
+        assert_eq!(listener.accept().expect("it connected").1.ip(), NEAR);
+    });
+}
+
+#[test]
+fn a_route_sets_congestion_control_initial_window_and_source() {
+    in_sandbox("a_route_sets_congestion_control_initial_window_and_source", || {
+        let (near, far) = two_hosts();
+        let source = Ipv4Addr::new(10, 1, 5, 6);
+        let reno = route(FAR, source, Some("reno"));
+        near.run(|| RouteSocket::open()?.replace_route(&reno)).expect("every kernel has reno");
+        let (stream, accepted) = connect(&near, &far);
+        assert_eq!(tcp::congestion_control(&stream).expect("it is TCP"), "reno");
+        assert_eq!(tcp::info(&stream).expect("it is TCP").congestion_window, 7);
+        assert_eq!(accepted.peer_addr().expect("it is connected").ip(), source);
+        let nonesuch = route(FAR, NEAR, Some("nonesuch"));
+        let error = near.run(|| RouteSocket::open()?.replace_route(&nonesuch)).expect_err("no kernel has it");
+        assert!(error.to_string().contains("congestion control nonesuch"), "{error}");
+    });
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    in_sandbox("an_interface_that_is_not_there_is_named", || {
+        let mut routes = RouteSocket::open().expect("every kernel routes");
+        for error in [
+            routes.bring_up("eth9").expect_err("no such interface"),
+            routes.delete("eth9").expect_err("no such interface"),
+            interface_index("eth9").map(drop).expect_err("no such interface"),
+            disable_offloads("eth9").expect_err("no such interface"),
+            PacketPort::open("eth9", 32).map(drop).expect_err("no such interface"),
+        ] {
+            assert!(error.to_string().contains("eth9"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_veth_pair_is_gone_when_one_end_is_deleted() {
+    in_sandbox("a_veth_pair_is_gone_when_one_end_is_deleted", || {
+        let (near, far) = two_hosts();
+        near.run(|| RouteSocket::open()?.delete("eth0")).expect("it is there");
+        far.run(|| interface_index("eth0")).expect_err("it went with the other");
+    });
+}
+
+#[test]
+fn namespaces_have_settings_and_counters_of_their_own() {
+    in_sandbox("namespaces_have_settings_and_counters_of_their_own", || {
+        const NAME: &str = "net.ipv4.tcp_fastopen";
+        let (one, other) = (NetNs::create().expect("one"), NetNs::create().expect("other"));
+        one.run(|| sysctl::set(NAME, "3")).expect("it may be set");
+        other.run(|| sysctl::set(NAME, "0")).expect("it may be set");
+        assert_eq!(one.run(|| sysctl::get(NAME)).expect("it is there"), "3");
+        assert_eq!(other.run(|| sysctl::get(NAME)).expect("it is there"), "0");
+        let error = one.run(|| sysctl::set("net.ipv4.nonesuch", "1")).expect_err("no kernel has it");
+        assert!(error.to_string().contains("setting net.ipv4.nonesuch to 1"), "{error}");
+        let range = one.run(|| {
+            sysctl::set("net.ipv4.ip_local_port_range", "20000 30000")?;
+            sysctl::get("net.ipv4.ip_local_port_range")
+        });
+        assert_eq!(range.expect("it may be set"), "20000 30000");
+
+        let (near, far) = two_hosts();
+        let before = far.run(Counters::read).expect("/proc is mounted");
+        drop(connect(&near, &far));
+        let after = far.run(Counters::read).expect("/proc is mounted");
+        assert_eq!(after.since(&before).get("PassiveOpens"), 1);
+        assert_eq!(one.run(Counters::read).expect("/proc is mounted").get("PassiveOpens"), 0);
+    });
+}
+
+#[test]
+fn cookies_are_listed_with_their_addresses_and_belong_to_the_namespace() {
+    in_sandbox("cookies_are_listed_with_their_addresses_and_belong_to_the_namespace", || {
+        let (near, far) = two_hosts();
+        near.run(|| sysctl::set("net.ipv4.tcp_fastopen", "1")).expect("it may be set");
+        far.run(|| sysctl::set("net.ipv4.tcp_fastopen", "2")).expect("it may be set");
+        assert_eq!(near.run(tcp_metrics::cookies).expect("the family is there"), []);
+        let address = SocketAddr::from((FAR, 80));
+        let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
+        tcp::set_fastopen_queue(&listener, 16).expect("it listens");
+        let with_data = || {
+            let mut stream = near
+                .run(|| {
+                    let socket = fastopen_socket();
+                    socket.connect(&address.into()).expect("it listens");
+                    Ok(TcpStream::from(socket))
+                })
+                .expect("near");
+            stream.write_all(b"data").expect("it is connected, or about to be");
+            let (mut accepted, _) = listener.accept().expect("it connected");
+            accepted.read_exact(&mut [0; 4]).expect("the data comes");
+            accepted.write_all(b"answer").expect("it is connected");
+            stream.read_exact(&mut [0; 6]).expect("the answer comes");
+            let ends = [&stream, &accepted].map(|end| tcp::info(end).expect("it is TCP").syn_data_acked());
+            assert_eq!(ends[0], ends[1]);
+            ends[0]
+        };
+        assert!(!with_data(), "the first connection asks for the cookie");
+        let cookies = near.run(tcp_metrics::cookies).expect("the family is there");
+        let [cookie] = &cookies[..] else { panic!("one cookie: {cookies:?}") };
+        assert_eq!((cookie.client, cookie.server, cookie.cookie.len()), (NEAR, FAR, 8));
+        assert!(with_data(), "the second one uses it");
+        assert_eq!(far.run(tcp_metrics::cookies).expect("the family is there"), []);
+    });
+}
+
+/// A TCP socket that is to use Fast Open.
+fn fastopen_socket() -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    tcp::set_fastopen_connect(&socket).expect("the namespace allows it");
+    socket
+}
+
+#[test]
+fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
+    in_sandbox("a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given", || {
+        let (near, far) = two_hosts();
+        let mut port = far.run(|| PacketPort::open("eth0", 32)).expect("packet sockets are allowed");
+        assert!(!port.is_readable());
+        let begun = monotonic_ns();
+        let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
+        for number in 0..3 {
+            sender.send_to(&[number; 100], (FAR, 9)).expect("it is sent");
+        }
+        let mut frames = VecDeque::new();
+        while frames.len() < 3 {
+            wait_readable(&[port.as_fd()], Some(10_000_000_000)).expect("it can be waited for");
+            assert!(port.is_readable(), "the frames come");
+            port.receive(2, |at, frame| {
+                assert!((begun..=monotonic_ns()).contains(&at), "stamped {at}, begun {begun}");
+                assert_eq!(frame.len(), ETHERNET_HEADER + 20 + 8 + 100);
+                frames.push_back(frame.to_vec());
+            });
+        }
+        assert_eq!(
+            frames.iter().map(|frame| *frame.last().expect("not empty")).collect::<Vec<_>>(),
+            [0, 1, 2]
+        );
+        assert_eq!(port.take_overruns().expect("it counts"), 0);
+
+        // Back to where they came from: addresses exchanged, checksums stay right.
+        let receiver = sender;
+        for frame in &mut frames {
+            let addresses = ETHERNET_HEADER + 12;
+            let [from, to] = [addresses, addresses + 4].map(|at| frame[at..at + 4].to_vec());
+            frame[addresses..addresses + 8].copy_from_slice(&[to, from].concat());
+        }
+        let mut sent = 0;
+        port.send(&mut frames, |_| sent += 1).expect("there is room");
+        assert_eq!((sent, frames.len()), (3, 0));
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("it can have one");
+        for number in 0..3 {
+            let mut datagram = [0; 200];
+            assert_eq!(receiver.recv(&mut datagram).expect("it arrives"), 100);
+            assert_eq!(datagram[0], number);
+        }
+    });
+}
+
+#[test]
+fn frames_that_find_no_room_in_the_ring_are_counted() {
+    in_sandbox("frames_that_find_no_room_in_the_ring_are_counted", || {
+        let (near, far) = two_hosts();
+        let mut port = far.run(|| PacketPort::open("eth0", 32)).expect("packet sockets are allowed");
+        let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
+        for _ in 0..40 {
+            sender.send_to(&[0; 10], (FAR, 9)).expect("it is sent");
+        }
+        let (mut received, mut lost) = (0, 0);
+        while received + lost < 40 {
+            received += port.receive(usize::MAX, |_, _| ());
+            lost += port.take_overruns().expect("it counts") as usize;
+        }
+        assert_eq!((received, lost), (32, 8));
+    });
+}
+
+#[test]
+fn files_are_overlaid_for_this_mount_namespace_only_and_come_back() {
+    in_sandbox("files_are_overlaid_for_this_mount_namespace_only_and_come_back", || {
+        let path = "/etc/passwd";
+        let seen = || fs::read_to_string(path).expect("it is there");
+        let before = seen();
+        namespace::overlay_files(&[(path, "over"), ("/nowhere/file", "skipped")])
+            .expect("mounts are allowed");
+        assert_eq!(seen(), "over");
+        namespace::overlay_files(&[(path, "twice")]).expect("mounts are allowed");
+        assert_eq!(seen(), "twice");
+        namespace::remove_overlay(path).expect("it is mounted");
+        assert_eq!(seen(), "over");
+        namespace::remove_overlay(path).expect("it is mounted");
+        assert_eq!(seen(), before);
+        namespace::remove_overlay(path).expect_err("nothing is mounted there");
+    });
+}
+
+#[test]
+fn a_waker_ends_a_wait_until_it_is_cleared() {
+    let waker = Waker::new().expect("there are descriptors");
+    waker.wake();
+    waker.wake();
+    wait_readable(&[waker.as_fd()], None).expect("it is readable at once");
+    waker.clear();
+    let begun = monotonic_ns();
+    wait_readable(&[waker.as_fd()], Some(5_000_000)).expect("it can be waited for");
+    assert!(monotonic_ns() - begun >= 5_000_000);
+}
+
+#[test]
+fn a_process_with_other_threads_does_not_fork() {
+    let refused = std::panic::catch_unwind(|| process::run_in_child(|| 0));
+    assert!(refused.is_err(), "a test runs on a thread beside the main one");
+}
