@@ -48,10 +48,10 @@ format: $(STAMPS)/python ## format all code
 	@$(BIN)/ruff format --quiet python tests tools
 
 bench: setup ## run every benchmark; they print tables with the machine's facts
-	@set -- benches/*.sh benches/*.py; for bench; do \
-	  [ -e "$$bench" ] || continue; \
-	  case "$$bench" in *.py) $(BIN)/python "$$bench";; *) sh "$$bench";; esac; \
-	done
+	@printf '%s, %s cores, Linux %s\n\n' "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
+	@cargo bench $(CARGO_QUIET) --locked --package fastopen-world --bench world
+	@$(BIN)/python benches/parallel.py
+	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
 	$(call say,wheel)

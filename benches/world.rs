@@ -1,2 +1,396 @@
-//! What the world costs and how true it is. Measured by `make bench`; see docs/benchmarks.md.
-fn main() {}
+//! How true the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds what it printed.
+
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, io, thread};
+
+use fastopen_link::{DirectionConfig, Loss, Rate};
+use fastopen_netns::clock::exact_timers;
+use fastopen_netns::namespace::{self, NetNs};
+use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
+use fastopen_netns::{process, sysctl, tcp};
+use fastopen_page::{Page, Policy};
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_world::loader::{Loading, load};
+use fastopen_world::topology::{
+    CLIENT_NETWORK, ORIGIN_NETWORK, TcpSettings, Topology, client_address, origin_address,
+};
+use fastopen_world::wire::{LinkConfig, Wire};
+use fastopen_world::world::SPIN_NS;
+use hyper::Version;
+
+const MS: u64 = 1_000_000;
+
+fn main() {
+    // `cargo test` runs benches too, to see that they build; there it passes no --bench.
+    if !env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    process::prefer_to_others();
+    namespace::enter_sandbox().expect("namespaces are allowed");
+    std::process::exit(
+        process::run_in_child(|| {
+            run();
+            0
+        })
+        .expect("a child can be made"),
+    );
+}
+
+fn run() {
+    println!("| what | measured | to reach |\n|---|---|---|");
+    let chosen: Vec<_> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let parts: [(&str, fn()); 6] = [
+        ("round-trips", round_trips),
+        ("goodput", goodput),
+        ("saving", one_packet_saving),
+        ("capacity", capacity),
+        ("cost", cost_of_the_world),
+        ("set-up", set_up),
+    ];
+    for (name, measure) in parts {
+        if chosen.is_empty() || chosen.iter().any(|choice| choice == name) {
+            measure();
+        }
+    }
+}
+
+fn row(what: &str, measured: &str, target: &str) {
+    println!("| {what} | {measured} | {target} |");
+}
+
+fn way(delay: u64, rate: Rate) -> DirectionConfig {
+    DirectionConfig { delay, rate, queue_limit_bytes: None, loss: Loss::NONE, seed: 1 }
+}
+
+fn link(rtt_ns: u64, rate: &Rate) -> LinkConfig {
+    LinkConfig {
+        down: way(rtt_ns / 2, rate.clone()),
+        up: way(rtt_ns / 2, rate.clone()),
+        extra_delay: Vec::new(),
+    }
+}
+
+fn settings() -> TcpSettings {
+    TcpSettings {
+        congestion_control: "cubic".into(),
+        initial_window_segments: 10,
+        mtu_bytes: 1500,
+        fastopen_key: [1, 2, 3, 4],
+    }
+}
+
+/// A world without a page.
+struct Bare {
+    wire: Wire,
+    topology: Topology,
+}
+
+impl Bare {
+    fn build(config: LinkConfig) -> Self {
+        let topology = Topology::build(settings()).expect("a topology can be made");
+        let (client, origins) = topology.ports().expect("packet sockets can be had");
+        Self { wire: Wire::start(client, origins, config, SPIN_NS).expect("a wire can be started"), topology }
+    }
+
+    fn listen(&self) -> TcpListener {
+        self.topology
+            .origins
+            .run(|| Ok(TcpListener::bind(address()).expect("the port is free")))
+            .expect("the namespace stands")
+    }
+
+    fn connect(&self) -> TcpStream {
+        self.topology
+            .client
+            .run(|| Ok(TcpStream::connect(address()).expect("somebody listens")))
+            .expect("the namespace stands")
+    }
+}
+
+fn address() -> SocketAddr {
+    SocketAddr::from((origin_address(3), 8000))
+}
+
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * share).round() as usize]
+}
+
+fn round_trips() {
+    let bare = Bare::build(link(0, &Rate::Unlimited));
+    let listener = bare.listen();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    for (rtt_ms, count) in [(20, 500), (100, 150), (200, 100)] {
+        bare.wire.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
+        let mut off: Vec<f64> = (0..count)
+            .map(|_| {
+                let rtt_us = tcp::info(bare.connect()).expect("it is a TCP socket").rtt_us;
+                f64::from(rtt_us) / 1000.0 - rtt_ms as f64
+            })
+            .collect();
+        off.sort_by(f64::total_cmp);
+        row(
+            &format!("handshake RTT, {rtt_ms} ms asked ({count} handshakes, kernel's measure)"),
+            &format!(
+                "{:+.3} ms at the median, {:+.3} ms at the 99th percentile",
+                quantile(&off, 0.5),
+                quantile(&off, 0.99)
+            ),
+            "within 0.1 and 0.5 ms",
+        );
+    }
+}
+
+/// Bulk transfer from origin to client over one connection; the share of payload in a full packet is what the rate allows.
+fn goodput() {
+    const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
+    for (name, rate, bytes) in [
+        ("256 kbit/s", 256_000, 200_000),
+        ("4 Mbit/s", 4_000_000, 2_500_000),
+        ("100 Mbit/s", 100_000_000, 60_000_000),
+    ] {
+        let bare = Bare::build(link(20 * MS, &Rate::BitPerS(rate)));
+        let listener = bare.listen();
+        let sender = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client comes");
+            io::copy(&mut io::Read::take(io::repeat(b'.'), bytes), &mut stream).expect("it takes it all");
+        });
+        let mut stream = bare.connect();
+        // From the first byte on, in steady state: after the first tenth.
+        let mut buffer = vec![0; 1 << 16];
+        let (mut received, mut mark) = (0_u64, None);
+        while let Ok(count @ 1..) = io::Read::read(&mut stream, &mut buffer) {
+            received += count as u64;
+            if mark.is_none() && received > bytes / 10 {
+                mark = Some((received, Instant::now()));
+            }
+        }
+        let (at, since) = mark.expect("more than a tenth came");
+        let measured = (received - at) as f64 * 8.0 / since.elapsed().as_secs_f64();
+        let allowed = rate as f64 * PAYLOAD_SHARE;
+        row(
+            &format!("goodput at {name} of {:.4} Mbit/s possible", allowed / 1e6),
+            &format!("{:.4} Mbit/s ({:+.2} %)", measured / 1e6, (measured / allowed - 1.0) * 100.0),
+            "within 0.5 %",
+        );
+        sender.join().expect("the sender does not panic");
+    }
+}
+
+fn page(resources: usize, hosts: usize, body_bytes: u64) -> Page {
+    let resource = |number: usize| {
+        let host = number % hosts;
+        let initiator = if number == 0 { "null" } else { "0" };
+        format!(
+            r#"{{"url":"http://h{host}.test/{number}","type":"{}","body_bytes":{body_bytes},"initiator":{initiator}}}"#,
+            if number == 0 { "document" } else { "image" },
+        )
+    };
+    let resources: Vec<_> = (0..resources).map(resource).collect();
+    let json = format!(
+        r#"{{"format":"fastopen-page/1","name":"bench","url":"http://h0.test/0","source":"made here","initiators":"declared",
+        "resources":[{}]}}"#,
+        resources.join(",")
+    );
+    serde_json::from_str(&json).expect("it is a page")
+}
+
+fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
+    let origins = page.origins();
+    let address = |host: &str| {
+        let number = origins.iter().position(|origin| origin.host == host).expect("it is the page's own");
+        SocketAddrV4::new(origin_address(number as u16), 80)
+    };
+    let site = Site {
+        resources: page
+            .resources
+            .iter()
+            .map(|resource| Served {
+                origin: address(resource.url.host()),
+                method: resource.method.clone(),
+                target: resource.url.target().to_owned(),
+                status: 200,
+                mime: resource.mime.clone(),
+                location: None,
+                header_bytes: 300,
+                body: SizedBody::filler(resource.body_bytes),
+                think_ns: 0,
+            })
+            .collect(),
+        ports: [80].into(),
+        keep_alive: true,
+        fastopen_queue: 4096,
+    };
+    let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
+    (Origins::start(namespace, site).expect("the origins start"), addresses)
+}
+
+/// Page load time in nanoseconds.
+fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) -> u64 {
+    let policy = Policy::browser();
+    let loading = Loading {
+        page,
+        policy: &policy,
+        addresses,
+        fastopen,
+        version: Version::HTTP_11,
+        timeout_ns: 60_000 * MS,
+    };
+    client
+        .run(|| {
+            exact_timers();
+            Ok(load(&loading, |_| ()).expect("the loader runs").0.plt_ns.expect("the page loads"))
+        })
+        .expect("the namespace stands")
+}
+
+fn one_packet_saving() {
+    let page = page(1, 1, 1000);
+    for rtt_ms in [20, 100, 200] {
+        let bare = Bare::build(link(0, &Rate::Unlimited));
+        let (origins, addresses) = serve(&page, &bare.topology.origins);
+        // The first connection with Fast Open fetches the cookie.
+        bare.topology.set_fastopen(true).expect("sysctls can be set");
+        plt(&page, &bare.topology.client, &addresses, true);
+        bare.wire.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
+        let mut saved: Vec<f64> = (0..21)
+            .map(|_| {
+                let [with, without] =
+                    [true, false].map(|on| plt(&page, &bare.topology.client, &addresses, on) as f64);
+                (without - with) / (rtt_ms * MS) as f64
+            })
+            .collect();
+        saved.sort_by(f64::total_cmp);
+        drop(origins);
+        row(
+            &format!("saving for one packet each way, {rtt_ms} ms RTT (median of 21 pairs)"),
+            &format!("{:.4} RTT ({:.4} to {:.4})", quantile(&saved, 0.5), saved[0], saved[saved.len() - 1]),
+            "1.00 ± 1 %",
+        );
+    }
+}
+
+fn capacity() {
+    let what = "forwarding capacity, iperf3, 1 ms each way (best of 3 runs of 5 s)";
+    let bare = Bare::build(link(2 * MS, &Rate::Unlimited));
+    let mut best = None::<f64>;
+    for _ in 0..3 {
+        let Ok(gbit_per_s) = iperf(&bare.topology) else { continue };
+        best = Some(best.map_or(gbit_per_s, |best| best.max(gbit_per_s)));
+    }
+    let measured = best.map_or("iperf3 is not installed".to_owned(), |best| format!("{best:.2} Gbit/s"));
+    row(what, &measured, "2 Gbit/s and more");
+}
+
+fn iperf(topology: &Topology) -> io::Result<f64> {
+    let mut server = topology
+        .origins
+        .run(|| Ok(Command::new("iperf3").args(["-s", "-1", "--forceflush"]).stdout(Stdio::piped()).spawn()))
+        .map_err(io::Error::other)??;
+    let mut ready = [0; 1];
+    // It says that it listens.
+    io::Read::read(server.stdout.as_mut().expect("it is piped"), &mut ready)?;
+    let host = origin_address(0).to_string();
+    let client = ["-c", &host, "-t", "5", "-O", "1", "-R", "-J"];
+    let output = topology
+        .client
+        .run(|| Ok(Command::new("iperf3").args(client).output()))
+        .map_err(io::Error::other)??;
+    // It ends after one client; if none came, it would wait for ever.
+    let _ = server.kill();
+    server.wait()?;
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let bits = said["end"]["sum_received"]["bits_per_second"].as_f64();
+    bits.map(|bits| bits / 1e9).ok_or_else(|| io::Error::other("iperf3 failed"))
+}
+
+/// The same page with client and origins joined by a veth pair, and by the world's link at no delay.
+fn cost_of_the_world() {
+    let page = page(100, 5, 10_000);
+    let bare = Bare::build(link(0, &Rate::Unlimited));
+    let (origins, addresses) = serve(&page, &bare.topology.origins);
+    let (client, direct_origins) = direct();
+    let (direct_serving, _) = serve(&page, &direct_origins);
+    let mut ratios = Vec::new();
+    let (mut through_link, mut directly) = (Vec::new(), Vec::new());
+    for _ in 0..41 {
+        let linked = plt(&page, &bare.topology.client, &addresses, false) as f64;
+        let direct = plt(&page, &client, &addresses, false) as f64;
+        ratios.push(linked / direct - 1.0);
+        through_link.push(linked / MS as f64);
+        directly.push(direct / MS as f64);
+    }
+    drop((origins, direct_serving));
+    for values in [&mut ratios, &mut through_link, &mut directly] {
+        values.sort_by(f64::total_cmp);
+    }
+    row(
+        "cost of the link: 100 requests of 10 kB over 5 hosts, no delay (median of 41 pairs)",
+        &format!(
+            "{:+.1} % ({:.2} ms, {:.2} ms over plain veth)",
+            quantile(&ratios, 0.5) * 100.0,
+            quantile(&through_link, 0.5),
+            quantile(&directly, 0.5)
+        ),
+        "under 10 %",
+    );
+}
+
+/// A client and an origins namespace joined by one veth pair.
+fn direct() -> (NetNs, NetNs) {
+    let made = || NetNs::create().expect("a namespace can be made");
+    let (client, origins) = (made(), made());
+    let join = || -> fastopen_netns::Result<()> {
+        let mac = [2, 0, 0, 0, 0, 1];
+        let mut routes = RouteSocket::open()?;
+        let end = |namespace| VethEnd { name: "eth0", mac, namespace };
+        routes.add_veth(&end(&client), &end(&origins), 1500)
+    };
+    client.run(join).expect("a veth pair can be made");
+    for (namespace, own, other, source) in [
+        (&client, CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)),
+        (&origins, ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0)),
+    ] {
+        let set_up = || -> fastopen_netns::Result<()> {
+            sysctl::set("net.ipv4.conf.all.rp_filter", "0")?;
+            disable_offloads("eth0")?;
+            let mut routes = RouteSocket::open()?;
+            routes.bring_up("lo")?;
+            routes.bring_up("eth0")?;
+            routes.own_network(own)?;
+            routes.replace_route(&Route {
+                destination: other,
+                interface: "eth0",
+                source: Some(source),
+                congestion_control: Some("cubic"),
+                initial_window: Some(10),
+            })
+        };
+        namespace.run(set_up).expect("the namespace can be set up");
+    }
+    (client, origins)
+}
+
+fn set_up() {
+    let mut built = Vec::new();
+    let mut taken_down = Vec::new();
+    for _ in 0..21 {
+        let begun = Instant::now();
+        let bare = Bare::build(link(20 * MS, &Rate::Unlimited));
+        built.push(begun.elapsed().as_secs_f64() * 1e3);
+        let ending = Instant::now();
+        drop(bare);
+        taken_down.push(ending.elapsed().as_secs_f64() * 1e3);
+        thread::sleep(Duration::from_millis(50));
+    }
+    built.sort_by(f64::total_cmp);
+    taken_down.sort_by(f64::total_cmp);
+    let (up, down) = (quantile(&built, 0.5), quantile(&taken_down, 0.5));
+    row(
+        "set-up and tear-down of a world (medians of 21)",
+        &format!("{up:.0} + {down:.0} ms"),
+        "under 100 ms together",
+    );
+}

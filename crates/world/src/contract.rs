@@ -234,12 +234,19 @@ pub struct LoadPlan {
 pub struct Tolerance {
     pub rtt_us: u64,
     pub rate_fraction: f64,
-    pub late_us: u64,
+    pub late_us: Option<u64>,
+}
+
+impl Tolerance {
+    /// How late the link may release a packet at this RTT: where not given, a tenth of it, and 5 ms at least.
+    pub fn late_us_at(&self, rtt_us: u64) -> u64 {
+        self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))
+    }
 }
 
 impl Default for Tolerance {
     fn default() -> Self {
-        Self { rtt_us: 1000, rate_fraction: 0.02, late_us: 5000 }
+        Self { rtt_us: 1000, rate_fraction: 0.02, late_us: None }
     }
 }
 

@@ -239,7 +239,7 @@ impl<'a> World<'a> {
             hosts: &self.hosts,
             cookies_before: &cookies,
             finished: loaded.finished,
-            late_us: self.job.tolerance.late_us,
+            late_us: self.job.tolerance.late_us_at(self.job.network.rtt_us),
         });
         Ok(LoadRecord {
             job: self.job.id.clone(),

@@ -121,7 +121,7 @@ class Tolerance(_Part):
 
     rtt_us: Annotated[int, Field(ge=0)] = 1000
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
-    late_us: Annotated[int, Field(ge=0)] = 5000
+    late_us: Annotated[int, Field(ge=0)] | None = None  # null: a tenth of the RTT, and 5,000 at least
 
 
 class LoadSpec(_Part):

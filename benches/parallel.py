@@ -1,0 +1,56 @@
+"""How many worlds may run at once: wall time and moved medians against one at a time. Part of `make bench`."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+FASTOPEN = Path(sys.executable).with_name("fastopen")
+PAGES = ("wikipedia-tcp", "example")
+REPEATS = 5
+
+
+def measure(jobs: int) -> tuple[float, dict[str, Any]]:
+    """Runs the pages over three RTTs with `jobs` worlds at once: wall time in seconds, and the JSON document."""
+    begun = time.monotonic()
+    command = [FASTOPEN, "run", *PAGES, "--repeats", str(REPEATS), "--jobs", str(jobs), "--seed", "1", "--json", "--quiet"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    return time.monotonic() - begun, json.loads(done.stdout)
+
+
+def medians(document: dict[str, Any]) -> dict[tuple[str, ...], float]:
+    """Median PLT in milliseconds of each cell."""
+    keys = ("page", "rtt_ms", "transport", "cookies")
+    return {tuple(str(cell[key]) for key in keys): cell["plt_ms_median"] for cell in document["cells"]}
+
+
+def main() -> None:
+    """Prints one row for each number of worlds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("worlds", nargs="*", type=int, default=[2, 4, 8, 12, 16, 24])
+    chosen = parser.parse_args().worlds
+    alone_s, document = measure(1)
+    alone = medians(document)
+    print(f"\n{os.cpu_count()} cores; {len(alone)} cells of {', '.join(PAGES)}, {REPEATS} repeats\n")
+    print("| worlds at once | wall time | of the sum of PLTs | medians moved by at most | by (median) | invalid loads |")
+    print("|---|---|---|---|---|---|")
+    for worlds in [1, *chosen]:
+        wall_s, document = (alone_s, document) if worlds == 1 else measure(worlds)
+        cells = document["cells"]
+        plts_s = sum(cell["plt_ms_median"] * cell["loads"] for cell in cells) / 1000
+        moved = sorted(abs(plt / alone[cell] - 1) * 100 for cell, plt in medians(document).items())
+        invalid = sum(cell["invalid"] for cell in cells)
+        loads = sum(cell["loads"] + cell["invalid"] for cell in cells)
+        print(
+            f"| {worlds} | {wall_s:.1f} s | {wall_s / plts_s:.2f} | {moved[-1]:.2f} % | {moved[len(moved) // 2]:.2f} % "
+            f"| {invalid} of {loads} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
