@@ -1,4 +1,4 @@
-"""How many worlds may run at once: wall time and moved medians against one at a time. Part of `make bench`."""
+"""How many worlds may run at once: wall time and moved medians against one at a time."""
 
 import argparse
 import json
@@ -15,9 +15,21 @@ REPEATS = 5
 
 
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
-    """Runs the pages over three RTTs with `jobs` worlds at once: wall time in seconds, and the JSON document."""
+    """Runs the pages over three RTTs, `jobs` worlds at once: wall time in seconds, and the document."""
     begun = time.monotonic()
-    command = [FASTOPEN, "run", *PAGES, "--repeats", str(REPEATS), "--jobs", str(jobs), "--seed", "1", "--json", "--quiet"]
+    command = [
+        FASTOPEN,
+        "run",
+        *PAGES,
+        "--repeats",
+        str(REPEATS),
+        "--jobs",
+        str(jobs),
+        "--seed",
+        "1",
+        "--json",
+        "--quiet",
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     return time.monotonic() - begun, json.loads(done.stdout)
 
@@ -36,7 +48,10 @@ def main() -> None:
     alone_s, document = measure(1)
     alone = medians(document)
     print(f"\n{os.cpu_count()} cores; {len(alone)} cells of {', '.join(PAGES)}, {REPEATS} repeats\n")
-    print("| worlds at once | wall time | of the sum of PLTs | medians moved by at most | by (median) | invalid loads |")
+    print(
+        "| worlds at once | wall time | of the sum of PLTs | medians moved by at most | by (median)"
+        " | invalid loads |"
+    )
     print("|---|---|---|---|---|---|")
     for worlds in [1, *chosen]:
         wall_s, document = (alone_s, document) if worlds == 1 else measure(worlds)
@@ -46,8 +61,8 @@ def main() -> None:
         invalid = sum(cell["invalid"] for cell in cells)
         loads = sum(cell["loads"] + cell["invalid"] for cell in cells)
         print(
-            f"| {worlds} | {wall_s:.1f} s | {wall_s / plts_s:.2f} | {moved[-1]:.2f} % | {moved[len(moved) // 2]:.2f} % "
-            f"| {invalid} of {loads} |",
+            f"| {worlds} | {wall_s:.1f} s | {wall_s / plts_s:.2f} | {moved[-1]:.2f} % "
+            f"| {moved[len(moved) // 2]:.2f} % | {invalid} of {loads} |",
             flush=True,
         )
 

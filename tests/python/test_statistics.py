@@ -18,7 +18,7 @@ OFF, COLD, WARM = range(3)
 def load(cell: int, repeat: int, plt_ms: float | None, *, invalid: str = "", syn: int = 0) -> LoadRow:
     reasons = ((invalid, f"{invalid} in {repeat}"),) if invalid else ()
     plt_ns = None if plt_ms is None else int(plt_ms * 1e6)
-    return LoadRow(f"p#{repeat}", cell, repeat, not invalid, plt_ns, 4, syn, reasons)
+    return LoadRow(f"p#{repeat}", cell, repeat, not invalid, plt_ns, 4, syn, 1_000_000, 0, reasons)
 
 
 def results(loads: list[LoadRow]) -> list[CellResult]:

@@ -94,7 +94,7 @@ class Request(_Part):
 
     resource: int
     connection: int | None
-    queued_ns: int
+    queued_ns: int | None
     connect_start_ns: int | None
     connected_ns: int | None
     sent_ns: int | None
@@ -127,7 +127,7 @@ class Connection(_Part):
     id: int
     host: str
     port: int
-    client_port: int
+    client_port: int | None
     opened_ns: int
     connected_ns: int | None
     handshake_us: int | None
@@ -192,6 +192,12 @@ class LoadRecord(_Part):
     def syn_data_connections(self) -> int:
         """How many connections carried data in their SYN."""
         return sum(connection.carried_syn_data for connection in self.connections)
+
+    @property
+    def retransmitted(self) -> int:
+        """Segments that either end sent again."""
+        ends = [end for connection in self.connections for end in (connection.client, connection.origin)]
+        return sum(end.retransmits for end in ends if end is not None)
 
 
 class EndRecord(_Part):

@@ -65,6 +65,10 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "invalid_reasons": [vars(reason) for reason in result.reasons],
         "connections": result.connections,
         "syn_data_connections": result.syn_data_connections,
+        "saved_ms_median": result.saved_ms,
+        "handshakes_in_a_row_ms": result.handshakes_ms,
+        "beats_bound": result.beats_bound,
+        "retransmitted_segments_median": result.retransmitted,
         "published": _published(results.published.get(key)),
     }
 

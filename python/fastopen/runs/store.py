@@ -17,6 +17,7 @@ from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import ARMS, Cell, Experiment, Plan, PlannedJob
 from fastopen.pages import Page
+from fastopen.runs.chain import handshakes_in_a_row_ns
 
 FILE: Final = "run.sqlite"
 APPLICATION_ID: Final = 0x66_6F_70_6E  # "fopn"
@@ -43,7 +44,8 @@ CREATE TABLE worlds (
 CREATE TABLE loads (
     job TEXT NOT NULL REFERENCES jobs, id TEXT NOT NULL, cell INTEGER NOT NULL REFERENCES cells,
     repeat INTEGER NOT NULL, valid INTEGER NOT NULL, plt_ns INTEGER, connections INTEGER NOT NULL,
-    syn_data_connections INTEGER NOT NULL, invalid TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (job, id)
+    syn_data_connections INTEGER NOT NULL, handshakes_ns INTEGER NOT NULL, retransmitted INTEGER NOT NULL,
+    invalid TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (job, id)
 ) STRICT;
 """
 
@@ -59,6 +61,10 @@ class LoadRow:
     plt_ns: int | None
     connections: int
     syn_data_connections: int
+    handshakes_ns: int
+    """The longest sum of handshake times in a row."""
+    retransmitted: int
+    """Segments, by both ends."""
     invalid: tuple[tuple[str, str], ...]
 
 
@@ -137,10 +143,11 @@ class RunStore:
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
         row = (
             *(record.job, record.id, planned.cells[record.id], planned.repeat, record.valid, record.plt_ns),
-            *(len(record.connections), record.syn_data_connections, reasons, raw),
+            *(len(record.connections), record.syn_data_connections),
+            *(handshakes_in_a_row_ns(planned.job.page, record), record.retransmitted, reasons, raw),
         )
         with self._writing() as database:
-            database.execute("INSERT INTO loads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            database.execute("INSERT INTO loads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def end_job(self, job: str, fault: str | None) -> None:
         """Notes that nothing more comes of a job, and what went wrong with it."""
@@ -180,12 +187,13 @@ class RunStore:
     def loads(self) -> list[LoadRow]:
         """Every load, without its record, in the order in which they were written."""
         rows = self._database.execute(
-            "SELECT job, cell, repeat, valid, plt_ns, connections, syn_data_connections, invalid"
+            "SELECT job, cell, repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,"
+            " retransmitted, invalid"
             " FROM loads ORDER BY rowid"
         )
         return [
-            LoadRow(job, cell, repeat, bool(valid), plt, total, syn, tuple(map(tuple, json.loads(invalid))))
-            for job, cell, repeat, valid, plt, total, syn, invalid in rows
+            LoadRow(job, cell, repeat, bool(valid), plt, total, syn, handshakes, again, _reasons(invalid))
+            for job, cell, repeat, valid, plt, total, syn, handshakes, again, invalid in rows
         ]
 
     def worlds(self) -> list[WorldRow]:
@@ -250,6 +258,10 @@ class RunStore:
         except sqlite3.OperationalError as error:
             message = f"{self._place}: the run cannot be written: {error}"
             raise MachineError(message, "make room there, or name another folder") from None
+
+
+def _reasons(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((kind, detail) for kind, detail in json.loads(text))
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:

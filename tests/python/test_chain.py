@@ -1,0 +1,68 @@
+"""The most that TCP Fast Open can save a load: its handshakes in a row."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fastopen.contract import LoadRecord
+from fastopen.pages import Page
+from fastopen.runs.chain import handshakes_in_a_row_ns
+
+GOLDEN = Path(__file__).parents[1] / "contract" / "load.json"
+MS = 1_000_000
+
+
+def _page(initiators: list[int | None]) -> Page:
+    resources = [
+        {"url": f"http://h{number}.test/", "type": "other", "body_bytes": 1, "initiator": initiator}
+        for number, initiator in enumerate(initiators)
+    ]
+    page = {"format": "fastopen-page/1", "name": "p", "url": "http://h0.test/", "source": "made up"}
+    return Page.model_validate_json(json.dumps({**page, "initiators": "declared", "resources": resources}))
+
+
+def _record(requests: list[tuple[int, int, int, int | None, int]], handshakes_us: list[int]) -> LoadRecord:
+    """Requests as (resource, connection, queued, connect start or None, end), times in ms."""
+    golden: dict[str, Any] = json.loads(GOLDEN.read_text())
+    request, connection = golden["requests"][0], golden["connections"][0]
+    golden["requests"] = [
+        {
+            **request,
+            "resource": resource,
+            "connection": used,
+            "queued_ns": queued * MS,
+            "connect_start_ns": None if begun is None else begun * MS,
+            "sent_ns": (queued if begun is None else begun) * MS + 1,
+            "end_ns": end * MS,
+        }
+        for resource, used, queued, begun, end in requests
+    ]
+    golden["connections"] = [
+        {**connection, "id": number, "handshake_us": took} for number, took in enumerate(handshakes_us)
+    ]
+    return LoadRecord.model_validate_json(json.dumps(golden))
+
+
+def test_handshakes_of_initiator_and_initiated_add_up() -> None:
+    record = _record([(0, 0, 0, 0, 10), (1, 1, 10, 10, 20)], [3000, 4000])
+    assert handshakes_in_a_row_ns(_page([None, 0]), record) == 7 * MS
+
+
+def test_handshakes_side_by_side_do_not_add_up() -> None:
+    record = _record([(0, 0, 0, 0, 10), (1, 1, 10, 10, 20), (2, 2, 10, 10, 20)], [3000, 4000, 5000])
+    assert handshakes_in_a_row_ns(_page([None, 0, 0]), record) == 8 * MS
+
+
+def test_a_request_on_a_connection_that_stands_adds_nothing() -> None:
+    record = _record([(0, 0, 0, 0, 10), (1, 0, 10, None, 20)], [3000])
+    assert handshakes_in_a_row_ns(_page([None, 0]), record) == 3 * MS
+
+
+def test_a_request_that_waited_for_room_stands_behind_what_made_it() -> None:
+    # Without keep-alive: resource 2 is queued at 10 and gets a connection when resource 1 ends at 20.
+    record = _record([(0, 0, 0, 0, 10), (1, 1, 10, 10, 20), (2, 2, 10, 20, 30)], [3000, 4000, 5000])
+    assert handshakes_in_a_row_ns(_page([None, 0, 0]), record) == 12 * MS
+
+
+def test_a_load_without_requests_has_none() -> None:
+    assert handshakes_in_a_row_ns(_page([None]), _record([], [])) == 0
