@@ -4,8 +4,9 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+import typer
 from pydantic import ValidationError
 
 from fastopen import units
@@ -16,6 +17,11 @@ from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.validation import input_error
 
 T = TypeVar("T")
+
+
+LenientOption = Annotated[
+    bool, typer.Option("--lenient", help="Leave broken entries of a HAR out instead of refusing the file.")
+]
 
 
 @dataclass(frozen=True)

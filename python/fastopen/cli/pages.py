@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fastopen import units
+from fastopen.cli.options import LenientOption
 from fastopen.cli.output import console, print_json
 from fastopen.pages import describe, load_pages, packaged_pages
 
@@ -17,11 +18,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @app.command("show")
 def show(
     file: Annotated[str, typer.Argument(help="A HAR, page file, list of URLs, or packaged page by name.")],
+    lenient: LenientOption = False,
     json: JsonOption = False,
     tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
 ) -> None:
     """Say what the pages in a file are made of."""
-    pages = [imported.page for imported in load_pages([file])]
+    pages = [imported.page for imported in load_pages([file], lenient=lenient)]
     if json:
         print_json({"pages": [describe.summary(page).as_json() for page in pages]})
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
-from fastopen.cli.options import NetworkOptions, experiment_of
+from fastopen.cli.options import LenientOption, NetworkOptions, experiment_of
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.show import print_results
@@ -98,6 +98,7 @@ def run(
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
+    lenient: LenientOption = False,
     jobs: JobsOption = None,
     json: JsonOption = False,
     output: KeepOption = None,
@@ -114,7 +115,8 @@ def run(
     tcp = {"congestion_control": congestion_control, "initial_window_segments": initial_window}
     asked = {"repeats": repeats, "arms": transports, "seed": seed}
     experiment = experiment_of("run", inputs, network.networks(), client, tcp, asked)
-    carry_out(experiment, load_pages(inputs, library or []), jobs, output, json=json, quiet=quiet)
+    pages = load_pages(inputs, library or [], lenient=lenient)
+    carry_out(experiment, pages, jobs, output, json=json, quiet=quiet)
 
 
 def reproduce(

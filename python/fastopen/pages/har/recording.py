@@ -113,7 +113,7 @@ def _read(page: Recorded, raws: Sequence[object], place: str, lenient: bool) -> 
             )
         except InputError as error:
             if not lenient:
-                more = "or read it leniently, to leave such entries out"
+                more = "or leave such entries out with --lenient"
                 raise InputError(error.message, error.place, more) from None
             notes.add("broken")
             continue
