@@ -223,7 +223,9 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
     fake_world()
     bug = tmp_path / "sitecustomize.py"
     bug.write_text(
-        "import fastopen.cli.run as run\ndef broken(*_, **__): raise RuntimeError('oh')\nrun.load_pages = broken\n"
+        "import fastopen.cli.run as run\n"
+        "def broken(*_, **__): raise RuntimeError('oh')\n"
+        "run.load_pages = broken\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = fastopen("run", "example")
