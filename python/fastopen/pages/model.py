@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
+from fastopen.validation import input_error
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
@@ -254,24 +255,7 @@ def _as_input_error(error: ValidationError, place: str) -> InputError:
     """The first problem that pydantic found, in our words, with the place in the file."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    if first["type"] == "resource":
-        where, message = first["ctx"]["place"], first["ctx"]["problem"]
-    else:
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(
-            "."
-        )
-        message = _plain_message(first)
+    if first["type"] != "resource":
+        return input_error(error, place)
     more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
-    return InputError(message, f"{place}: {where}" if where else place, more)
-
-
-def _plain_message(problem: Mapping[str, Any]) -> str:
-    kind, value = problem["type"], problem.get("input")
-    if kind == "missing":
-        return "missing"
-    if kind == "extra_forbidden":
-        return "unknown key"
-    said = str(problem["msg"])
-    said = said[0].lower() + said[1:]
-    shown = repr(value) if not isinstance(value, (dict, list, tuple)) else f"a {type(value).__name__}"
-    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {said}"
+    return InputError(first["ctx"]["problem"], f"{place}: {first['ctx']['place']}", more)
