@@ -181,13 +181,15 @@ impl<'a> World<'a> {
     fn load(&self, number: usize, plan: &LoadPlan) -> Result<LoadRecord, Failure> {
         let address = client_address(number as u16 + 1);
         let fastopen = plan.transport == Transport::Tfo;
+        // Before the link is made anew: that drops packets, and the resets of the last load must arrive.
+        self.settle()?;
+        self.configure(open_link())?;
         self.topology.set_fastopen(fastopen)?;
         self.topology.set_client_address(address)?;
-        self.configure(open_link())?;
         if plan.cookies == Some(Cookies::Warm) {
             self.topology.client.run(|| self.fetch_cookies())?;
         }
-        self.settle();
+        self.settle()?;
         self.origins.begin_load();
         self.configure(self.link.clone())?;
         let cookies = self.topology.client.run(|| self.cookies(address))?;
@@ -260,9 +262,12 @@ impl<'a> World<'a> {
     }
 
     /// Waits until nothing is left of earlier connections, and forgets them.
-    fn settle(&self) {
-        self.origins.connections().wait_until_ended(SETTLING);
+    fn settle(&self) -> Result<(), Failure> {
+        if !self.origins.connections().wait_until_ended(SETTLING) {
+            return Err(Failure::new(Fault::World, "connections of an earlier load did not end"));
+        }
         self.origins.connections().forget();
+        Ok(())
     }
 
     /// Gets a cookie from each host by a connection that asks for one and is then reset. Over an open link: what the cookie
