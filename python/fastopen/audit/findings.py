@@ -1,0 +1,55 @@
+"""What an audit finds: a cell of a table, the kind of fault, and the reason with its figures."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fastopen.audit.table import PrintedCell
+
+Kind = Literal[
+    "improvement",
+    "rounding",
+    "sign",
+    "swapped_columns",
+    "units",
+    "monotony",
+    "growth",
+    "bound",
+    "below_rtt",
+    "below_rate",
+    "duplicate",
+]
+
+# What each kind means, in words for a person; docs/audit.md has the reasons.
+MEANING: Final[dict[Kind, str]] = {
+    "improvement": "the printed improvement contradicts the cell's own two times",
+    "rounding": "the printed improvement is not the nearest one to the cell's own two times",
+    "sign": "a slowdown is printed as a gain, or a gain as a slowdown",
+    "swapped_columns": "the improvement is right if the two times change places",
+    "units": "the times are in another unit than the one that is printed",
+    "monotony": "the page loads sooner over a longer RTT",
+    "growth": "the time grows so much faster than the RTT that round trips cannot be the cause",
+    "bound": "more is saved than handshakes can have taken",
+    "below_rtt": "the page loads sooner than its first bytes can arrive",
+    "below_rate": "the page loads sooner than its bytes can arrive at this rate",
+    "duplicate": "the same cell stands twice in the table, with different figures",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of one cell."""
+
+    cell: PrintedCell
+    kind: Kind
+    detail: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys that docs/cli.md lists."""
+        rtt = self.cell.rtt_ms
+        return {
+            "experiment": self.cell.experiment,
+            "page": self.cell.page,
+            "rtt_ms": int(rtt) if rtt == int(rtt) else float(rtt),
+            "kind": self.kind,
+            "detail": self.detail,
+        }

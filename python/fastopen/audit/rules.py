@@ -1,0 +1,36 @@
+"""All rules together, over all tables of a file: the rows of one experiment are one table."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+from fastopen.audit.findings import Finding
+from fastopen.audit.improvement import improvement_findings
+from fastopen.audit.physics import MeasuredCell, physics_findings
+from fastopen.audit.series import series_findings
+from fastopen.audit.table import PrintedCell
+from fastopen.audit.units import true_units
+
+
+def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
+    """What is wrong, in the order of the rows. Raises nothing: every cell that can be read can be judged."""
+    tables: dict[str, list[PrintedCell]] = defaultdict(list)
+    for cell in cells:
+        tables[cell.experiment].append(cell)
+    found = [finding for table in tables.values() for finding in _audit_table(table)]
+    order = {name: number for number, name in enumerate(tables)}
+    return sorted(found, key=lambda finding: (order[finding.cell.experiment], finding.cell.line))
+
+
+def _audit_table(table: Sequence[PrintedCell]) -> list[Finding]:
+    found = improvement_findings(table)
+    units = true_units(table)
+    found += units.findings
+    series: dict[tuple[str, Decimal | None, Decimal | None], list[MeasuredCell]] = defaultdict(list)
+    for cell in table:
+        measured = MeasuredCell.of(cell, units.seconds[cell.line])
+        series[cell.page, cell.down_mbit, cell.up_mbit].append(measured)
+    for cells in series.values():
+        found += series_findings(cells)
+        found += physics_findings(cells)
+    return found
