@@ -1,0 +1,82 @@
+"""The critical path of a load: from the load event back through whatever each step waited for last.
+
+From the last byte before the load event the walk goes back over the response's transfer and the wait for its
+first byte to the moment the request was sent, and from there to what came last of what sending needed: the
+handshake of its connection, the request that held its connection (or the place of its connection) until
+then, or the response that made the client know of it. So a request that waited in a queue is explained by
+what stood before it; `ready_ns` says for how long that was so.
+
+If all handshakes on the path took no time and nothing else changed, the same chain of waits would still be
+there: the load could be sooner by their sum, and by no more. The argument needs that the requests keep their
+connections; a client that binds late (Chromium, the loader) may choose others once connections stand sooner.
+"""
+
+from fastopen.attribution.segments import CriticalPath, Kind, Segment
+from fastopen.attribution.waits import Sent, Waits
+from fastopen.contract import Client, LoadRecord
+from fastopen.pages import Page
+
+
+def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
+    """The path of one load; None where the load has no page load time. Integers, hence exact."""
+    if record.plt_ns is None:
+        return None
+    waits = Waits(page, record, client)
+    walk = _Walk(record.plt_ns)
+    step = waits.last()
+    if step is not None:
+        walk.back_to(Kind.PROCESSING, step.end_ns, step.resource)
+    seen: set[int] = set()
+    while step is not None and step.resource not in seen:
+        seen.add(step.resource)
+        step = _before(walk, waits, step)
+    walk.back_to(Kind.PROCESSING, 0, 0)
+    return CriticalPath(record.plt_ns, tuple(reversed(walk.segments)), _union_ns(walk.ready))
+
+
+class _Walk:
+    """Where the walk back has come to, and the pieces that it has cut so far, the latest first."""
+
+    def __init__(self, plt_ns: int) -> None:
+        self.cursor_ns = plt_ns
+        self.segments: list[Segment] = []
+        self.ready: list[tuple[int, int]] = []
+
+    def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
+        """Cuts a piece from `start_ns` to the cursor, nothing where that is not before it."""
+        start_ns = max(start_ns, 0)
+        if start_ns < self.cursor_ns:
+            self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))
+            self.cursor_ns = start_ns
+
+
+def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
+    """Goes back over one request; the request that it had waited for last."""
+    walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
+    walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
+    if sent.opened_ns is not None:
+        begun_ns = max(sent.opened_ns, sent.queued_ns)
+        walk.back_to(Kind.QUEUEING, max(sent.connected_ns or 0, begun_ns), sent.resource)
+        making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
+        walk.back_to(making, begun_ns, sent.resource)
+    walk.ready.append((sent.queued_ns, walk.cursor_ns))
+    holder = waits.holder(sent)
+    if holder is not None:
+        walk.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
+        return holder
+    walk.back_to(Kind.QUEUEING, sent.queued_ns, sent.resource)
+    initiator = waits.initiator(sent)
+    if initiator is not None:
+        walk.back_to(Kind.PROCESSING, waits.known_ns(sent, initiator), sent.resource)
+    return initiator
+
+
+def _union_ns(spans: list[tuple[int, int]]) -> int:
+    """How much time the spans cover together."""
+    covered_ns, until_ns = 0, 0
+    for start_ns, end_ns in sorted(spans):
+        start_ns = max(start_ns, until_ns)
+        if end_ns > start_ns:
+            covered_ns += end_ns - start_ns
+            until_ns = end_ns
+    return covered_ns

@@ -1,0 +1,117 @@
+"""What each request of a load waited for: what made it known, and what gave it a connection."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastopen.contract import Client, LoadRecord
+from fastopen.contract.records import Request
+from fastopen.pages import Page
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request that was answered in full; times in nanoseconds since the navigation start."""
+
+    resource: int
+    connection: int
+    queued_ns: int
+    sent_ns: int
+    first_byte_ns: int
+    end_ns: int
+    opened_ns: int | None
+    """When its connection was opened, where it was the first on it."""
+    connected_ns: int | None
+    waited_for_handshake: bool
+
+
+class Waits:
+    """A load as a graph: who waited for whom."""
+
+    def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
+        self._page = page
+        self._client = client
+        waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
+        self._of_resource = {sent.resource: sent for sent in _answered(record.requests, waited)}
+        self._before: dict[int, Sent] = {}
+        ordered = sorted(self._of_resource.values(), key=lambda sent: (sent.sent_ns, sent.resource))
+        last_on: dict[int, Sent] = {}
+        for sent in ordered:
+            if sent.connection in last_on:
+                self._before[sent.resource] = last_on[sent.connection]
+            last_on[sent.connection] = sent
+        # Only a connection that carried nothing afterwards can have made room for another.
+        self._ended = sorted(last_on.values(), key=lambda sent: sent.end_ns)
+        self._ends = [sent.end_ns for sent in self._ended]
+        self._last_document = self._end_of_redirects()
+
+    def last(self) -> Sent | None:
+        """The request whose end the load event waited for."""
+        counted = [
+            sent for sent in self._of_resource.values() if self._page.resources[sent.resource].phase == "load"
+        ]
+        return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
+
+    def holder(self, sent: Sent) -> Sent | None:
+        """The request that had what this one waited for: its connection, or the place of its connection.
+
+        None where it waited for neither: it was sent, or its connection was opened, once it was known.
+        """
+        if sent.opened_ns is None:
+            before = self._before.get(sent.resource)
+            return before if before is not None and before.end_ns > sent.queued_ns else None
+        at = bisect_right(self._ends, sent.opened_ns) - 1
+        made_room = self._ended[at] if at >= 0 else None
+        if made_room is None or made_room.end_ns <= sent.queued_ns or made_room.resource == sent.resource:
+            return None
+        return made_room
+
+    def initiator(self, sent: Sent) -> Sent | None:
+        """The request whose response made the client know of this one."""
+        index = self._page.resources[sent.resource].initiator
+        if index is not None and self._client.profile == "mget":
+            # It parses the last document alone, and follows redirects one after another.
+            index = self._last_document if sent.resource > self._last_document else index
+        return None if index is None else self._of_resource.get(index)
+
+    def known_ns(self, sent: Sent, initiator: Sent) -> int:
+        """When the initiator's response had arrived so far that the client knew of the request."""
+        resource = self._page.resources[sent.resource]
+        redirects = self._page.resources[initiator.resource].redirect_to is not None
+        if self._client.profile == "mget" or resource.initiator_at_bytes is None or redirects:
+            return initiator.end_ns
+        processing_ns = round(resource.processing_us * self._client.processing_scale) * 1000
+        return min(initiator.end_ns, max(initiator.first_byte_ns, sent.queued_ns - processing_ns))
+
+    def _end_of_redirects(self) -> int:
+        last = 0
+        for index, resource in enumerate(self._page.resources):
+            redirected = self._page.resources[last].redirect_to is not None
+            if resource.initiator == last and redirected and index in self._of_resource:
+                last = index
+        return last
+
+
+def _answered(requests: Iterable[Request], waited: set[int]) -> Iterable[Sent]:
+    """The requests that got everything; of several for one resource the last to be sent."""
+    found: defaultdict[int, list[Sent]] = defaultdict(list)
+    for request in requests:
+        times = (request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns)
+        if request.connection is None or request.error is not None or None in times:
+            continue
+        queued_ns, sent_ns, first_byte_ns, end_ns = (time or 0 for time in times)
+        found[request.resource].append(
+            Sent(
+                resource=request.resource,
+                connection=request.connection,
+                queued_ns=queued_ns,
+                sent_ns=sent_ns,
+                first_byte_ns=first_byte_ns,
+                end_ns=end_ns,
+                opened_ns=request.connect_start_ns,
+                connected_ns=request.connected_ns,
+                waited_for_handshake=request.connection in waited,
+            )
+        )
+    return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]

@@ -1,0 +1,257 @@
+"""The critical path of a load: traces by hand, and properties that hold for whatever a load may look like."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastopen.attribution import Kind, critical_path
+from fastopen.contract import Client, LoadRecord
+from fastopen.pages import Page
+from fastopen.runs.chain import handshakes_in_a_row_ns
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "contract" / "load.json").read_text())
+MS = 1_000_000
+BROWSER = Client.model_validate({})
+MGET = Client.model_validate({"profile": "mget"})
+
+
+def page_of(resources: list[dict[str, Any]], load_event_processing_us: int = 0) -> Page:
+    """A page of resources that say what is special about them."""
+    usual = {"type": "other", "body_bytes": 1000}
+    data = {
+        "format": "fastopen-page/1",
+        "name": "p",
+        "url": "http://h0.test/",
+        "source": "made up",
+        "initiators": "declared",
+        "load_event_processing_us": load_event_processing_us,
+        "resources": [
+            {"url": f"http://h{number}.test/", **usual, **resource}
+            for number, resource in enumerate(resources)
+        ],
+    }
+    return Page.model_validate_json(json.dumps(data))
+
+
+def request(resource: int, connection: int, times_ms: tuple[float, ...], **others: Any) -> dict[str, Any]:
+    """`times_ms`: queued, sent, first byte, end."""
+    names = ("queued_ns", "sent_ns", "first_byte_ns", "end_ns")
+    times = {name: round(ms * MS) for name, ms in zip(names, times_ms, strict=True)}
+    quiet = {"connect_start_ns": None, "connected_ns": None, "error": None}
+    usual = {**GOLDEN["requests"][0], "resource": resource, "connection": connection}
+    return {**usual, **quiet, **times, **others}
+
+
+def opened(start_ms: float, end_ms: float) -> dict[str, int]:
+    """What a request says that was the first on its connection."""
+    return {"connect_start_ns": round(start_ms * MS), "connected_ns": round(end_ms * MS)}
+
+
+def record_of(plt_ms: float | None, requests: list[dict[str, Any]], handshakes_us: list[int | None]) -> Any:
+    """A load with these requests, on connections that waited so long for their handshakes."""
+    usual = GOLDEN["connections"][0]
+    connections = [{**usual, "id": n, "handshake_us": took} for n, took in enumerate(handshakes_us)]
+    plt_ns = None if plt_ms is None else round(plt_ms * MS)
+    data = {**GOLDEN, "plt_ns": plt_ns, "requests": requests, "connections": connections}
+    return LoadRecord.model_validate_json(json.dumps(data))
+
+
+def pieces(page: Page, record: LoadRecord, client: Client = BROWSER) -> list[tuple[Kind, float, int]]:
+    """The path as (kind, milliseconds, resource)."""
+    path = critical_path(page, record, client)
+    assert path is not None
+    return [(piece.kind, piece.length_ns / MS, piece.resource) for piece in path.segments]
+
+
+def test_a_single_request_is_handshake_wait_transfer_and_processing() -> None:
+    record = record_of(95, [request(0, 0, (0, 20, 50, 80), **opened(0, 20))], [20_000])
+    assert pieces(page_of([{"initiator": None}], 15_000), record) == [
+        (Kind.HANDSHAKE, 20, 0),
+        (Kind.WAIT, 30, 0),
+        (Kind.TRANSFER, 30, 0),
+        (Kind.PROCESSING, 15, 0),
+    ]
+
+
+def test_a_connection_that_sends_in_its_syn_has_no_handshake() -> None:
+    record = record_of(50, [request(0, 0, (0, 0.1, 30, 50), **opened(0, 0.1))], [None])
+    kinds = [kind for kind, _, _ in pieces(page_of([{"initiator": None}]), record)]
+    assert kinds == [Kind.QUEUEING, Kind.WAIT, Kind.TRANSFER]
+
+
+def test_the_path_goes_through_the_initiator_at_the_byte_that_gave_the_resource_away() -> None:
+    page = page_of(
+        [
+            {"initiator": None, "body_bytes": 5000},
+            {"initiator": 0, "initiator_at_bytes": 2000, "processing_us": 5000},
+        ]
+    )
+    root = request(0, 0, (0, 10, 20, 100), **opened(0, 10))
+    child = request(1, 1, (45, 55, 70, 200), **opened(45, 55))
+    assert pieces(page, record_of(200, [root, child], [10_000, 10_000])) == [
+        (Kind.HANDSHAKE, 10, 0),
+        (Kind.WAIT, 10, 0),
+        (Kind.TRANSFER, 20, 0),
+        (Kind.PROCESSING, 5, 1),
+        (Kind.HANDSHAKE, 10, 1),
+        (Kind.WAIT, 15, 1),
+        (Kind.TRANSFER, 130, 1),
+    ]
+
+
+def test_a_request_that_waited_for_its_connection_stands_behind_the_one_before_it() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 0}])
+    root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
+    first = request(1, 0, (30, 30, 50, 60))
+    second = request(2, 0, (30, 61, 80, 90))
+    record = record_of(90, [root, first, second], [10_000])
+    assert pieces(page, record)[-5:] == [
+        (Kind.WAIT, 20, 1),
+        (Kind.TRANSFER, 10, 1),
+        (Kind.QUEUEING, 1, 2),
+        (Kind.WAIT, 19, 2),
+        (Kind.TRANSFER, 10, 2),
+    ]
+    path = critical_path(page, record, BROWSER)
+    assert path is not None
+    assert path.ready_ns == 31 * MS
+
+
+def test_without_keep_alive_the_path_stands_behind_the_request_that_made_room() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 0}])
+    root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
+    first = request(1, 1, (30, 40, 50, 60), **opened(30, 40))
+    second = request(2, 2, (30, 70, 80, 90), **opened(60, 70))
+    path = critical_path(page, record_of(90, [root, first, second], [10_000] * 3), BROWSER)
+    assert path is not None
+    assert path.total_ns(Kind.HANDSHAKE) == 30 * MS
+    assert path.count(Kind.HANDSHAKE) == 3
+    assert path.total_ns(Kind.QUEUEING) == 0
+
+
+def test_of_a_handshake_begun_before_the_request_only_the_rest_counts() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}])
+    root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
+    late = request(1, 1, (30, 33, 50, 60), **opened(13, 33))
+    assert (Kind.HANDSHAKE, 3, 1) in pieces(page, record_of(60, [root, late], [10_000, 20_000]))
+
+
+def test_mget_asks_for_everything_after_the_last_document() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 1, "processing_us": 7000}])
+    root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
+    one = request(1, 1, (30, 40, 50, 55), **opened(30, 40))
+    two = request(2, 2, (30, 40, 50, 60), **opened(30, 40))
+    of_one = pieces(page, record_of(60, [root, one, two], [10_000] * 3), MGET)
+    assert {resource for _, _, resource in of_one} == {0, 2}
+    assert Kind.PROCESSING not in {kind for kind, _, _ in of_one}
+
+
+def test_a_load_that_did_not_finish_has_no_path() -> None:
+    assert critical_path(page_of([{"initiator": None}]), record_of(None, [], []), BROWSER) is None
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> tuple[Page, LoadRecord]:
+    """Any load at all, also ones that no client could make: times in any order, requests without an end."""
+    count = draw(st.integers(1, 8))
+    resources: list[dict[str, Any]] = [{"initiator": None}]
+    for number in range(1, count):
+        part = draw(st.none() | st.integers(0, 1000))
+        processing = draw(st.integers(0, 50_000))
+        phase = draw(st.sampled_from(["load", "async"]))
+        initiator = draw(st.integers(0, number - 1))
+        resources.append(
+            {
+                "initiator": initiator,
+                "initiator_at_bytes": part,
+                "processing_us": processing,
+                "phase": phase,
+            }
+        )
+    time = st.none() | st.integers(0, 300 * MS)
+    names = ("queued_ns", "connect_start_ns", "connected_ns", "sent_ns", "first_byte_ns", "end_ns")
+    requests = [
+        {
+            **request(number, draw(st.integers(0, 3)), (0, 0, 0, 0)),
+            **{name: draw(time) for name in names},
+        }
+        for number in range(count)
+    ]
+    handshakes = draw(st.lists(st.none() | st.integers(0, 100_000), min_size=4, max_size=4))
+    return page_of(resources), record_of(draw(st.integers(0, 400)), requests, handshakes)
+
+
+@given(loads(), st.sampled_from([BROWSER, MGET]))
+def test_the_pieces_of_any_load_follow_one_another_and_add_up_exactly(
+    load: tuple[Page, LoadRecord], client: Client
+) -> None:
+    page, record = load
+    path = critical_path(page, record, client)
+    assert path is not None
+    assert sum(piece.length_ns for piece in path.segments) == path.plt_ns == record.plt_ns
+    edges = [(piece.start_ns, piece.end_ns) for piece in path.segments]
+    assert all(start < end for start, end in edges)
+    assert all(before[1] == after[0] for before, after in pairwise(edges))
+    assert sum(path.total_ns(kind) for kind in Kind) == path.plt_ns
+    assert path.total_ns(Kind.LOOK_UP) == 0
+    assert path.ready_ns >= 0
+
+
+@st.composite
+def real_loads(draw: st.DrawFn) -> tuple[Page, LoadRecord]:
+    """Loads that obey cause and effect: one connection a resource or, drawn, the initiator's again."""
+    count = draw(st.integers(1, 8))
+    resources: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
+    handshakes: list[int | None] = []
+    free_ns: list[int] = []
+    for number in range(count):
+        initiator = None if number == 0 else draw(st.integers(0, number - 1))
+        resources.append({"initiator": initiator})
+        queued = 0 if initiator is None else requests[initiator]["end_ns"]
+        again = draw(st.integers(-1, len(free_ns) - 1))
+        if again < 0:
+            took = draw(st.integers(0, 100_000))
+            handshakes.append(took)
+            free_ns.append(0)
+            connection, sent = len(free_ns) - 1, queued + took * 1000
+            begun = {"connect_start_ns": queued, "connected_ns": sent}
+        else:
+            connection, sent, begun = again, max(queued, free_ns[again]), {}
+        first = sent + draw(st.integers(1, 100)) * MS
+        end = first + draw(st.integers(1, 100)) * MS
+        free_ns[connection] = end
+        times = tuple(ns / MS for ns in (queued, sent, first, end))
+        requests.append(request(number, connection, times, **begun))
+    plt_ms = max(one["end_ns"] for one in requests) / MS
+    return page_of(resources), record_of(plt_ms, requests, handshakes)
+
+
+@given(real_loads())
+def test_the_handshakes_on_the_path_are_never_more_than_the_longest_in_a_row(
+    load: tuple[Page, LoadRecord],
+) -> None:
+    page, record = load
+    path = critical_path(page, record, BROWSER)
+    assert path is not None
+    assert path.total_ns(Kind.HANDSHAKE) <= handshakes_in_a_row_ns(page, record)
+
+
+@given(real_loads())
+def test_a_real_load_is_explained_whole(load: tuple[Page, LoadRecord]) -> None:
+    """Nothing is left over for queueing or processing, since these loads have none."""
+    page, record = load
+    path = critical_path(page, record, BROWSER)
+    assert path is not None
+    kinds = {piece.kind for piece in path.segments}
+    assert kinds <= {Kind.HANDSHAKE, Kind.WAIT, Kind.TRANSFER}
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_kinds_are_words_that_a_legend_can_show(kind: Kind) -> None:
+    assert kind.value.replace(" ", "").replace("-", "").isalpha()
