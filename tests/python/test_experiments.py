@@ -44,11 +44,8 @@ def test_a_small_experiment_gets_explicit_defaults(tmp_path: Path) -> None:
     )
     assert (network.down.queue_bytes, network.up.queue_bytes) == (256_000, 256_000)
     assert experiment.arms == ["off", "cold", "warm"]
-    assert (experiment.repeats, experiment.client.profile, experiment.client.keep_alive) == (
-        10,
-        "browser",
-        True,
-    )
+    (setup,) = experiment.setups
+    assert (experiment.repeats, setup.client.profile, setup.client.keep_alive) == (10, "browser", True)
 
 
 @pytest.mark.parametrize(

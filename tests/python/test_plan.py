@@ -42,7 +42,7 @@ def test_each_page_network_and_arm_is_a_cell_in_the_order_of_the_table() -> None
         (4, 1, "cold"),
         (5, 1, "warm"),
     ]
-    assert {(cell.page, cell.client, cell.engine) for cell in cells} == {("small", "loader", "host")}
+    assert {(cell.page, cell.setup, cell.engine) for cell in cells} == {("small", 0, "host")}
 
 
 def test_each_job_is_one_world_with_every_arm_once() -> None:
@@ -51,7 +51,7 @@ def test_each_job_is_one_world_with_every_arm_once() -> None:
     assert len({planned.job.id for planned in jobs}) == len(jobs)
     for planned in jobs:
         assert sorted(load.id for load in planned.job.loads) == ["tcp", "tfo-cold", "tfo-warm"]
-        assert planned.job.network.rtt_us == [20_000, 100_000][planned.network]
+        assert planned.job.network.rtt_us == [20_000, 100_000][planned.comparison.network]
 
 
 @given(st.integers(0, 2**63 - 1))

@@ -11,7 +11,7 @@ from fastopen.experiments import ARMS, Cell
 from fastopen.runs import LoadRow
 from fastopen.statistics import CellResult, median_interval, summarise
 
-CELLS = [Cell(index, "p", 0, arm, "loader", "host") for index, arm in enumerate(ARMS.values())]
+CELLS = [Cell(index, "p", 0, 0, arm, "host") for index, arm in enumerate(ARMS.values())]
 OFF, COLD, WARM = range(3)
 
 

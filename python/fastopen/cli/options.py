@@ -4,19 +4,31 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from fastopen import units
-from fastopen.contract import Client, Network, Origins, RateLimit, Tcp
+from fastopen.contract import Client, Network, Origins, Tcp
+from fastopen.contract.job import PROFILES, RttUs
 from fastopen.errors import InputError
-from fastopen.experiments import Experiment, default_queue_bytes, read_trace
-from fastopen.experiments.trace import mean_rate_bit_per_s
+from fastopen.experiments import (
+    ARMS,
+    AskedNetworks,
+    Combine,
+    Experiment,
+    Setup,
+    multiplied,
+    networks_of,
+    read_trace,
+    setups_of,
+)
+from fastopen.experiments.spec import BitPerS, LossFraction
 from fastopen.validation import input_error
 
 T = TypeVar("T")
+N = TypeVar("N", bound=str)
 
 
 LenientOption = Annotated[
@@ -26,7 +38,7 @@ LenientOption = Annotated[
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """The texts of the options that make the networks."""
+    """The texts of the options that make the networks; several values are lists with commas."""
 
     rtt: str
     down: str
@@ -36,51 +48,111 @@ class NetworkOptions:
     extra_rtt: Sequence[str]
     down_trace: Path | None
     up_trace: Path | None
+    combine: Combine = "cross"
 
     def networks(self) -> list[Network]:
-        """One for each RTT. Raises InputError naming the option."""
-        rtts = _list(self.rtt, "--rtt", units.parse_duration_us)
-        down = self._direction(self.down, self.down_trace, "--down")
-        up = self._direction(self.up, self.up_trace, "--up")
-        extra = _extra_rtts(self.extra_rtt)
-        return [
-            _checked("--rtt", Network, rtt_us=rtt, down=down, up=up, host_extra_rtt_us=extra) for rtt in rtts
-        ]
+        """Each value with each other, or first with first. Raises InputError naming the option."""
+        traces = (self._trace("down"), self._trace("up"))
+        asked = AskedNetworks(
+            rtt=_list(self.rtt, "--rtt", units.parse_duration_us, RttUs),
+            down=[None] if traces[0] else _list(self.down, "--down", units.parse_rate_bit_per_s, BitPerS),
+            up=[None] if traces[1] else _list(self.up, "--up", units.parse_rate_bit_per_s, BitPerS),
+            queue=["default"] if self.queue is None else _list(self.queue, "--queue", _queue),
+            loss=_list(self.loss, "--loss", units.parse_fraction, LossFraction),
+        )
+        try:
+            return networks_of(asked, self.combine, _extra_rtts(self.extra_rtt), traces)
+        except ValidationError as error:
+            raise input_error(error, "the network's options") from None
+        except ValueError as error:
+            raise InputError(str(error), "--combine zip") from None
 
-    def _direction(self, text: str, trace: Path | None, option: str) -> RateLimit:
-        times = None if trace is None else read_trace(trace)
-        rate = None if times is not None else _parsed(text, option, units.parse_rate_bit_per_s)
-        queue = default_queue_bytes(rate if times is None else mean_rate_bit_per_s(times))
-        if self.queue is not None:
-            queue = _parsed(self.queue, "--queue", units.parse_size_bytes)
-        loss = _parsed(self.loss, "--loss", units.parse_fraction)
-        return _checked(option, RateLimit, rate_bit_per_s=rate, trace_ms=times, queue_bytes=queue, loss=loss)
+    def _trace(self, way: str) -> list[int] | None:
+        path: Path | None = getattr(self, f"{way}_trace")
+        if path is not None and "," in getattr(self, way):
+            raise InputError("a trace stands for the rate", f"--{way}", f"leave it or --{way}-trace out")
+        return None if path is None else read_trace(path)
+
+
+@dataclass(frozen=True)
+class SetupOptions:
+    """The texts of the options of client and TCP, each a value or a list with commas; None: not given."""
+
+    profile: str
+    keep_alive: str | None
+    connections_per_host: str | None
+    processing_scale: str
+    initial_window: str
+    congestion_control: str
+
+    def setups(self) -> list[Setup]:
+        """Each value with each other. Raises InputError naming the option."""
+        asked = {
+            "profile": _list(self.profile, "--profile", _one_of(*PROFILES)),
+            "processing_scale": _list(self.processing_scale, "--processing-scale", _number(float)),
+        }
+        if self.keep_alive is not None:
+            asked["keep_alive"] = _list(self.keep_alive, "--keep-alive", _on_or_off)
+        if self.connections_per_host is not None:
+            asked["connections_per_host"] = _list(
+                self.connections_per_host, "--connections-per-host", _number(int)
+            )
+        tcp = {
+            "initial_window_segments": _list(self.initial_window, "--initial-window", _number(int)),
+            "congestion_control": _list(self.congestion_control, "--congestion-control", str.strip),
+        }
+        try:
+            clients, tcps = multiplied(Client, asked), multiplied(Tcp, tcp)
+        except ValidationError as error:
+            raise _of_option(error) from None
+        for client in clients:
+            _check_connections(client)
+        return setups_of(clients, [Origins()], tcps)
+
+
+# Where an option's name is not the setting's.
+_OPTION_OF: Final = {"initial_window_segments": "initial_window", "arms": "transports"}
+
+
+def _of_option(error: ValidationError) -> InputError:
+    """What pydantic found, with the option of the setting as its place."""
+    name = str(error.errors()[0]["loc"][0])
+    option = "--" + _OPTION_OF.get(name, name).replace("_", "-")
+    return InputError(input_error(error, "").message, option)
+
+
+def _check_connections(client: Client) -> None:
+    """More for a host than in all would be a column of the table that changes nothing."""
+    if client.connections_per_host > client.connections_total:
+        asked, total = client.connections_per_host, client.connections_total
+        raise InputError(
+            f"{asked} a host, but {client.profile} opens {total} in all",
+            "--connections-per-host",
+            f"ask for {total} at most, or for --profile browser alone",
+        )
 
 
 def experiment_of(
-    name: str,
-    pages: Sequence[str],
-    networks: list[Network],
-    client: Mapping[str, Any],
-    tcp: Mapping[str, Any],
-    asked: Mapping[str, Any],
+    name: str, pages: Sequence[str], networks: list[Network], setups: list[Setup], asked: Mapping[str, Any]
 ) -> Experiment:
-    """The experiment of a `run`. `asked` are `repeats`, `arms`, and `seed` (None: drawn now and recorded)."""
+    """The experiment of a `run`.
+
+    `asked` are `repeats`, `arms` and `engines` (lists with commas), and `seed` (None: drawn and recorded).
+    """
     seed = asked["seed"] if asked["seed"] is not None else secrets.randbits(31)
-    arms = list(dict.fromkeys(part.strip() for part in asked["arms"].split(",")))
-    return _checked(
-        "",
-        Experiment,
-        name=name,
-        pages=list(pages),
-        networks=networks,
-        arms=arms,
-        client=_checked("the client's options", Client, **{k: v for k, v in client.items() if v is not None}),
-        tcp=_checked("the TCP options", Tcp, **tcp),
-        origins=Origins(),
-        repeats=asked["repeats"],
-        seed=seed,
-    )
+    try:
+        return Experiment(
+            name=name,
+            pages=list(pages),
+            networks=networks,
+            setups=setups,
+            arms=_list(asked["arms"], "--transports", _one_of(*ARMS)),
+            engines=_list(asked["engines"], "--engine", _one_of("auto", "host", "virtual")),
+            repeats=asked["repeats"],
+            seed=seed,
+        )
+    except ValidationError as error:
+        raise _of_option(error) from None
 
 
 def _extra_rtts(texts: Sequence[str]) -> dict[str, int]:
@@ -93,9 +165,16 @@ def _extra_rtts(texts: Sequence[str]) -> dict[str, int]:
     return extra
 
 
-def _list(text: str, option: str, parse: Callable[[str], T]) -> list[T]:
-    """Each part of a list with commas, once."""
-    return list(dict.fromkeys(_parsed(part, option, parse) for part in text.split(",")))
+def _list(text: str, option: str, parse: Callable[[str], T], bounds: Any = None) -> list[T]:
+    """Each part of a list with commas, once, within the bounds of the annotated type `bounds`."""
+    values = list(dict.fromkeys(_parsed(part, option, parse) for part in text.split(",")))
+    if bounds is not None:
+        for value in values:
+            try:
+                TypeAdapter(bounds).validate_python(value)
+            except ValidationError as error:
+                raise input_error(error, option) from None
+    return values
 
 
 def _parsed(text: str, option: str, parse: Callable[[str], T]) -> T:
@@ -105,8 +184,29 @@ def _parsed(text: str, option: str, parse: Callable[[str], T]) -> T:
         raise InputError(str(error), option) from None
 
 
-def _checked(option: str, model: Callable[..., T], **values: Any) -> T:
-    try:
-        return model(**values)
-    except ValidationError as error:
-        raise input_error(error, option) from None
+def _queue(text: str) -> int | Literal["default"] | None:
+    return "default" if text.strip() == "default" else units.parse_size_bytes(text)
+
+
+def _one_of(*accepted: N) -> Callable[[str], N]:
+    def parse(text: str) -> N:
+        for one in accepted:
+            if one == text.strip():
+                return one
+        raise units.UnitError(f"{text.strip()!r} is none of {', '.join(accepted)}")
+
+    return parse
+
+
+def _on_or_off(text: str) -> bool:
+    return _one_of("on", "off")(text) == "on"
+
+
+def _number(kind: type[T]) -> Callable[[str], T]:
+    def parse(text: str) -> T:
+        try:
+            return kind(text)  # type: ignore[call-arg]
+        except ValueError:
+            raise units.UnitError(f"{text.strip()!r} is not a number") from None
+
+    return parse

@@ -75,7 +75,7 @@ class RunWatcher:
         if not self._done:
             return invalid.lstrip(", ")
         left_s = (self._clock() - self._started) * (self._total - self._done) / self._done
-        return f"{_duration(left_s)} left{invalid}"
+        return f"{shown_duration(left_s)} left{invalid}"
 
 
 def _shown(running: tuple[str, ...]) -> str:
@@ -83,7 +83,8 @@ def _shown(running: tuple[str, ...]) -> str:
     return ", ".join(running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _duration(seconds: float) -> str:
+def shown_duration(seconds: float) -> str:
+    """`40 s`, `3 min 20 s`, `1 h 05 min`."""
     whole = int(seconds + 0.5)
     if whole < 60:
         return f"{whole} s"

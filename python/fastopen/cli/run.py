@@ -2,23 +2,33 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from fastopen.cli.options import LenientOption, NetworkOptions, experiment_of
+from fastopen.cli.options import LenientOption, NetworkOptions, SetupOptions, experiment_of
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
-from fastopen.cli.progress import RunWatcher
+from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.show import print_results
 from fastopen.engines import HostEngine, find_program, program_version
-from fastopen.errors import InputError
-from fastopen.experiments import Experiment, load_experiment, make_plan, packaged_experiments
+from fastopen.errors import InputError, MachineError
+from fastopen.experiments import (
+    Combine,
+    Experiment,
+    Plan,
+    estimated_s,
+    load_experiment,
+    make_plan,
+    packaged_experiments,
+)
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.report import results_document
 from fastopen.runs import RunOutcome, RunStore, describe_environment, execute
 from fastopen.statistics import Results, collect
 
+# A run that is expected to take so long is announced before it begins.
+ANNOUNCED_S = 120
 NETWORK = "Network"
 CLIENT = "Client"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
@@ -39,23 +49,24 @@ def run(
         ),
     ],
     rtt: Annotated[
-        str, typer.Option(help="One or more, with commas: 20ms,100ms.", rich_help_panel=NETWORK)
+        str,
+        typer.Option(help="One or more, with commas, as most options: 20ms,100ms.", rich_help_panel=NETWORK),
     ] = "20ms,100ms,200ms",
     down: Annotated[
-        str, typer.Option(help="Rate to the client, or none.", rich_help_panel=NETWORK)
+        str, typer.Option(help="Rates to the client, or none: 2mbit,4mbit.", rich_help_panel=NETWORK)
     ] = "4mbit",
     up: Annotated[
-        str, typer.Option(help="Rate from the client, or none.", rich_help_panel=NETWORK)
+        str, typer.Option(help="Rates from the client, or none.", rich_help_panel=NETWORK)
     ] = "256kbit",
     queue: Annotated[
         str | None,
         typer.Option(
-            help="Of each direction: 96kB, or none. (default: 256 kB or 100 ms, the larger)",
+            help="Of each direction: 96kB,256kB, or none. (default: 256 kB or 100 ms, the larger)",
             rich_help_panel=NETWORK,
         ),
     ] = None,
     loss: Annotated[
-        str, typer.Option(help="Random loss, each direction: 1%.", rich_help_panel=NETWORK)
+        str, typer.Option(help="Random loss, each direction: 0%,1%.", rich_help_panel=NETWORK)
     ] = "0%",
     extra_rtt: Annotated[
         list[str] | None,
@@ -69,32 +80,44 @@ def run(
     up_trace: Annotated[
         Path | None, typer.Option(help="Mahimahi trace instead of --up.", rich_help_panel=NETWORK)
     ] = None,
+    combine: Annotated[
+        Combine,
+        typer.Option(
+            help="Lists of RTTs, rates, queues, losses: each with each (cross), or first with first (zip).",
+            rich_help_panel=NETWORK,
+        ),
+    ] = "cross",
     transports: Annotated[str, typer.Option(help="Of off, cold and warm, with commas.")] = "off,cold,warm",
     repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of every random choice. (default: drawn and recorded)")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Whose clock runs: auto, or of host and virtual, with commas.")
+    ] = "auto",
     profile: Annotated[
-        Literal["browser", "mget"], typer.Option(help="How the loader loads.", rich_help_panel=CLIENT)
+        str, typer.Option(help="How the loader loads: browser,mget.", rich_help_panel=CLIENT)
     ] = "browser",
     keep_alive: Annotated[
-        bool | None,
+        str | None,
         typer.Option(
-            "--keep-alive/--no-keep-alive",
+            metavar="on,off",
             help="Use connections again (default: as the profile).",
             rich_help_panel=CLIENT,
         ),
     ] = None,
     connections_per_host: Annotated[
-        int | None, typer.Option(help="At once (default: the profile's).", rich_help_panel=CLIENT)
+        str | None, typer.Option(help="At once: 2,6 (default: the profile's).", rich_help_panel=CLIENT)
     ] = None,
     processing_scale: Annotated[
-        float, typer.Option(help="Times the recorded processing; 0: none.", rich_help_panel=CLIENT)
-    ] = 1.0,
+        str, typer.Option(help="Times the recorded processing; 0: none.", rich_help_panel=CLIENT)
+    ] = "1",
     initial_window: Annotated[
-        int, typer.Option(metavar="SEGMENTS", help="Of both ends.", rich_help_panel=CLIENT)
-    ] = 10,
-    congestion_control: Annotated[str, typer.Option(help="Of both ends.", rich_help_panel=CLIENT)] = "cubic",
+        str, typer.Option(metavar="SEGMENTS", help="Of both ends: 4,10.", rich_help_panel=CLIENT)
+    ] = "10",
+    congestion_control: Annotated[
+        str, typer.Option(help="Of both ends: cubic,reno.", rich_help_panel=CLIENT)
+    ] = "cubic",
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
@@ -105,16 +128,12 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
-    network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace)
-    client = {
-        "profile": profile,
-        "keep_alive": keep_alive,
-        "connections_per_host": connections_per_host,
-        "processing_scale": processing_scale,
-    }
-    tcp = {"congestion_control": congestion_control, "initial_window_segments": initial_window}
-    asked = {"repeats": repeats, "arms": transports, "seed": seed}
-    experiment = experiment_of("run", inputs, network.networks(), client, tcp, asked)
+    network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine)
+    setup = SetupOptions(
+        profile, keep_alive, connections_per_host, processing_scale, initial_window, congestion_control
+    )
+    asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
+    experiment = experiment_of("run", inputs, network.networks(), setup.setups(), asked)
     pages = load_pages(inputs, library or [], lenient=lenient)
     carry_out(experiment, pages, jobs, output, json=json, quiet=quiet)
 
@@ -153,15 +172,18 @@ def carry_out(
     """Runs the experiment and prints its results; raises typer.Exit where that is not simply 0."""
     if not imported:
         raise InputError("no page in what was given")
+    if "virtual" in experiment.engines:
+        raise MachineError("this fastopen has no engine virtual", "--engine host")
     _check_hosts(experiment, imported)
     plan = make_plan(experiment, [one.page for one in imported])
     bodies = {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=True)}
     program = find_program()
     engine = HostEngine(program, jobs)
     environment = describe_environment(program_version(program), engine.parallel)
+    if not quiet:
+        _announce(plan, engine.parallel)
     with RunStore.create(output, plan, environment) as store:
-        total = len(plan.cells) * experiment.repeats
-        with RunWatcher(total, errors_console(), quiet) as watcher:
+        with RunWatcher(plan.loads(), errors_console(), quiet) as watcher:
             outcome = execute(plan, engine, bodies, store, watcher)
         results = collect(store)
     if json:
@@ -169,6 +191,13 @@ def carry_out(
     else:
         print_results(results, console())
     _finish(outcome, results, output)
+
+
+def _announce(plan: Plan, parallel: int) -> None:
+    """What is about to begin, where somebody might rather not wait for it."""
+    seconds = estimated_s(plan, dict.fromkeys(plan.engines, parallel))
+    if seconds >= ANNOUNCED_S:
+        errors_console().print(f"{plan.loads():,} loads, {shown_duration(seconds)} or so", markup=False)
 
 
 def _check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:

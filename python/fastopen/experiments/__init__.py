@@ -1,26 +1,55 @@
 """Experiments: what to load over which networks and how often, from TOML files to the jobs of a run."""
 
+from fastopen.experiments.axes import RTT, Axes, Axis, Point, axes_of
+from fastopen.experiments.estimate import estimated_s
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
-from fastopen.experiments.model import ARMS, Arm, Experiment, PublishedTable, default_queue_bytes
-from fastopen.experiments.plan import Cell, Plan, PlannedJob, derive_seed, make_plan
+from fastopen.experiments.model import (
+    ARMS,
+    Arm,
+    ArmName,
+    AskedEngine,
+    EngineName,
+    Experiment,
+    PublishedTable,
+    Setup,
+    default_queue_bytes,
+)
+from fastopen.experiments.plan import Cell, Comparison, Plan, PlannedJob, derive_seed, make_plan
 from fastopen.experiments.published import PublishedCell, published_cells
+from fastopen.experiments.sweep import AskedNetworks, Combine, multiplied, networks_of, setups_of
 from fastopen.experiments.trace import read_trace
 
 __all__ = [
     "ARMS",
+    "RTT",
     "Arm",
+    "ArmName",
+    "AskedEngine",
+    "AskedNetworks",
+    "Axes",
+    "Axis",
     "Cell",
+    "Combine",
+    "Comparison",
+    "EngineName",
     "Experiment",
     "Plan",
     "PlannedJob",
+    "Point",
     "PublishedCell",
     "PublishedTable",
+    "Setup",
+    "axes_of",
     "default_queue_bytes",
     "derive_seed",
+    "estimated_s",
     "load_experiment",
     "make_plan",
+    "multiplied",
+    "networks_of",
     "packaged_experiments",
     "published_cells",
     "read_experiment",
     "read_trace",
+    "setups_of",
 ]

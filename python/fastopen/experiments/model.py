@@ -13,6 +13,8 @@ QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
 ArmName = Literal["off", "cold", "warm"]
+EngineName = Literal["host", "virtual"]
+AskedEngine = Literal["auto", "host", "virtual"]
 
 
 class Arm(BaseModel):
@@ -48,8 +50,18 @@ class PublishedTable(BaseModel):
     """Name of our page to name of the page in the rows."""
 
 
+class Setup(BaseModel):
+    """How both ends are set: the client, the origin servers, and TCP on either side."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    client: Client = Field(default_factory=lambda: Client.model_validate({}))
+    origins: Origins = Field(default_factory=Origins)
+    tcp: Tcp = Field(default_factory=Tcp)
+
+
 class Experiment(BaseModel):
-    """Pages x networks x transports, loaded `repeats` times; times in microseconds, sizes in bytes."""
+    """Pages x networks x setups x transports x engines, loaded `repeats` times; in microseconds and bytes."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -59,10 +71,10 @@ class Experiment(BaseModel):
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
     networks: Annotated[list[Network], Field(min_length=1)]
+    setups: Annotated[list[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = ["off", "cold", "warm"]
-    tcp: Tcp = Field(default_factory=Tcp)
-    client: Client = Field(default_factory=lambda: Client.model_validate({}))
-    origins: Origins = Field(default_factory=Origins)
+    engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
+    """`auto` stands for the one that the machine can run best; a plan names it."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]

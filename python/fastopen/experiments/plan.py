@@ -1,42 +1,61 @@
 """From an experiment to cells and jobs: what is compared, in which order it is loaded, from which seeds.
 
-A job is one world: one page over one network once, with every arm in it, so that the arms of a repeat are
-paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling is
-sorting by a hash of the seed, so that the order is the same for ever, whatever version of Python runs it.
+A job is one world: one page over one network in one setup once, with every arm in it, so that the arms of a
+repeat are paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling is sorting by a
+hash of the seed, so that the order is the same for ever, whatever version of Python runs it. Engines take
+turns: nothing else runs while the clock of the machine counts.
 """
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import product
+from math import prod
+from typing import Final
 
 from pydantic import ValidationError
 
-from fastopen import units
 from fastopen.contract import CONTRACT, Job, Network
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
-from fastopen.experiments.model import ARMS, Arm, Experiment
+from fastopen.errors import InputError
+from fastopen.experiments.axes import network_labels, setup_labels
+from fastopen.experiments.model import ARMS, Arm, EngineName, Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.pages import Page
 from fastopen.validation import input_error
 
-Engine = Literal["host", "virtual"]
+LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
 # A load may take this many times as long as its bytes need on an idle link before it counts as hung.
 TRANSFER_SLACK: Final = 4
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """Cells that differ in their arm alone: what is loaded together, and compared with each other."""
+
+    page: str
+    network: int
+    setup: int
+    engine: EngineName
+
+
+@dataclass(frozen=True)
 class Cell:
-    """Page x network x arm x client x engine. `network` is an index into the experiment's networks."""
+    """Page x network x setup x arm x engine. `network` and `setup` are indices into the experiment's."""
 
     index: int
     page: str
     network: int
+    setup: int
     arm: Arm
-    client: str
-    engine: Engine
+    engine: EngineName
+
+    @property
+    def comparison(self) -> Comparison:
+        """What cells that differ in their arm alone have in common."""
+        return Comparison(self.page, self.network, self.setup, self.engine)
 
 
 @dataclass(frozen=True)
@@ -44,8 +63,7 @@ class PlannedJob:
     """A job and where it belongs. `cells` maps the id of each of its loads to the index of its cell."""
 
     job: Job
-    page: str
-    network: int
+    comparison: Comparison
     repeat: int
     cells: dict[str, int]
 
@@ -58,6 +76,16 @@ class Plan:
     pages: tuple[Page, ...]
     cells: tuple[Cell, ...]
     jobs: tuple[PlannedJob, ...]
+    """All of one engine, then all of the next."""
+
+    @property
+    def engines(self) -> tuple[EngineName, ...]:
+        """The engines, in the order in which they run."""
+        return tuple(dict.fromkeys(cell.engine for cell in self.cells))
+
+    def loads(self) -> int:
+        """How many loads all jobs hold together."""
+        return sum(len(planned.job.loads) for planned in self.jobs)
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
@@ -66,60 +94,120 @@ def derive_seed(seed: int, *parts: str | int) -> int:
     return int.from_bytes(digest[:8]) >> 1
 
 
-def make_plan(experiment: Experiment, pages: Sequence[Page], engine: Engine = "host") -> Plan:
-    """Cells in the order of tables, jobs in the order in which they run. Raises InputError."""
+def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
+    """Cells in the order of tables, jobs in the order in which they run; `auto` says what that engine is.
+
+    Raises InputError where a page cannot be sent, or where there would be more than LOADS_MAX loads.
+    """
     named = _with_unique_names(pages)
+    engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
+    engines = list(dict.fromkeys(engines))
+    _check_size(experiment, len(named), len(engines))
     arms = [ARMS[name] for name in experiment.arms]
     cells: list[Cell] = []
     jobs: list[PlannedJob] = []
-    labels = _network_labels(experiment.networks)
-    for page in named:
-        for number, network in enumerate(experiment.networks):
-            first = len(cells)
-            cells += (
-                Cell(first + offset, page.name, number, arm, experiment.client.kind, engine)
-                for offset, arm in enumerate(arms)
-            )
-            of_load = {arm.load().id: first + offset for offset, arm in enumerate(arms)}
-            timeout_us = load_timeout_us(page, network)
-            for repeat in range(experiment.repeats):
-                identity = f"{page.name}@{labels[number]}#{repeat}"
-                try:
-                    job = _job(experiment, page, network, identity, arms, timeout_us)
-                except ValidationError as error:
-                    raise input_error(error, f"page {page.name}") from None
-                jobs.append(PlannedJob(job, page.name, number, repeat, of_load))
-    jobs.sort(key=lambda planned: (planned.repeat, derive_seed(experiment.seed, "job order", planned.job.id)))
+    labels = _Labels(experiment, engines)
+    for page, network, setup, engine in product(
+        named, range(len(experiment.networks)), range(len(experiment.setups)), engines
+    ):
+        comparison = Comparison(page.name, network, setup, engine)
+        first = len(cells)
+        cells += (
+            Cell(first + offset, page.name, network, setup, arm, engine) for offset, arm in enumerate(arms)
+        )
+        of_load = {arm.load().id: first + offset for offset, arm in enumerate(arms)}
+        timeout_us = load_timeout_us(page, experiment.networks[network])
+        for repeat in range(experiment.repeats):
+            world, identity = labels.world(comparison, repeat), labels.job(comparison, repeat)
+            try:
+                job = _job(experiment, page, comparison, identity, world, timeout_us)
+            except ValidationError as error:
+                raise input_error(error, f"page {page.name}") from None
+            jobs.append(PlannedJob(job, comparison, repeat, of_load))
+    jobs.sort(key=lambda planned: _turn(experiment, engines, planned))
     return Plan(experiment, named, tuple(cells), tuple(jobs))
 
 
+def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: PlannedJob) -> tuple[int, int, int]:
+    """Where a job's turn is: engine after engine, repeat after repeat, shuffled within each."""
+    shuffled = derive_seed(experiment.seed, "job order", planned.job.id)
+    return (engines.index(planned.comparison.engine), planned.repeat, shuffled)
+
+
+class _Labels:
+    """Names of worlds and jobs: short, and each once.
+
+    A world has the same name, hence the same seeds, on every engine: the engines see the same losses.
+    """
+
+    def __init__(self, experiment: Experiment, engines: Sequence[EngineName]) -> None:
+        self._networks = network_labels(experiment)
+        self._setups = setup_labels(experiment)
+        self._several_engines = len(engines) > 1
+
+    def world(self, comparison: Comparison, repeat: int) -> str:
+        setup = self._setups[comparison.setup]
+        where = self._networks[comparison.network] + (f",{setup}" if setup else "")
+        return f"{comparison.page}@{where}#{repeat}"
+
+    def job(self, comparison: Comparison, repeat: int) -> str:
+        world = self.world(comparison, repeat)
+        return f"{world}/{comparison.engine}" if self._several_engines else world
+
+
 def _job(
-    experiment: Experiment, page: Page, network: Network, identity: str, arms: Sequence[Arm], timeout_us: int
+    experiment: Experiment, page: Page, comparison: Comparison, identity: str, world: str, timeout_us: int
 ) -> Job:
     seed = experiment.seed
+    network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
     hosts = set(page.hosts())
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     loads = sorted(
-        (arm.load() for arm in arms), key=lambda load: derive_seed(seed, "arms", identity, load.id)
+        (ARMS[name].load() for name in experiment.arms),
+        key=lambda load: derive_seed(seed, "arms", world, load.id),
     )
     return Job(
         contract=CONTRACT,
         id=identity,
-        seed=derive_seed(seed, "world", identity),
+        seed=derive_seed(seed, "world", world),
         page=page,
         network=network.model_copy(update={"host_extra_rtt_us": extra}),
-        tcp=experiment.tcp,
-        client=experiment.client,
-        origins=experiment.origins,
+        tcp=setup.tcp,
+        client=setup.client,
+        origins=setup.origins,
         loads=loads,
         tolerance=experiment.tolerance,
         load_timeout_us=timeout_us,
     )
 
 
+def _check_size(experiment: Experiment, pages: int, engines: int) -> None:
+    """A slip in a sweep multiplies: better said now than after a night."""
+    counts = {
+        "page": pages,
+        "network": len(experiment.networks),
+        "setup": len(experiment.setups),
+        "transport": len(experiment.arms),
+        "engine": engines,
+        "repeat": experiment.repeats,
+    }
+    loads = prod(counts.values())
+    if loads > LOADS_MAX:
+        factors = " x ".join(f"{n} {what}{'s' if n > 1 else ''}" for what, n in counts.items())
+        raise InputError(
+            f"{factors} are {loads:,} loads", "", f"{LOADS_MAX:,} at most: sweep less at once, or repeat less"
+        )
+
+
 def load_timeout_us(page: Page, network: Network) -> int:
     """How long one load may take: two minutes, more where the page's bytes need it, an hour at most."""
+    slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
+    return min(LOAD_TIMEOUT_MIN_US + slack_us, LOAD_TIMEOUT_MAX_US)
+
+
+def transfer_s(page: Page, network: Network) -> float:
+    """Seconds that the page's bytes take on an idle link, down and up one after the other."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0
@@ -129,15 +217,7 @@ def load_timeout_us(page: Page, network: Network) -> int:
             rate = mean_rate_bit_per_s(limit.trace_ms)
         if rate is not None:
             needed_s += size * 8 / rate
-    return min(LOAD_TIMEOUT_MIN_US + int(TRANSFER_SLACK * needed_s * 1e6), LOAD_TIMEOUT_MAX_US)
-
-
-def _network_labels(networks: Sequence[Network]) -> list[str]:
-    """The RTT where that tells the networks apart, else with a number."""
-    labels = [units.format_duration_us(network.rtt_us) for network in networks]
-    if len(set(labels)) == len(labels):
-        return labels
-    return [f"{label}~{number}" for number, label in enumerate(labels)]
+    return needed_s
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:

@@ -3,13 +3,22 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    model_validator,
+)
 
 from fastopen import units
-from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tolerance
+from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
 from fastopen.contract.job import LOSS_MAX, RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RttUs
-from fastopen.experiments.model import REPEATS_MAX, ArmName, Experiment, PublishedTable, default_queue_bytes
-from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
+from fastopen.experiments.model import REPEATS_MAX, ArmName, AskedEngine, Experiment, PublishedTable
+from fastopen.experiments.sweep import AskedNetworks, Combine, multiplied, networks_of, setups_of
+from fastopen.experiments.trace import read_trace
 
 
 def _with_unit(parse: Any, example: str) -> BeforeValidator:
@@ -26,47 +35,75 @@ def _size(text: object) -> int | None:
 
 
 Duration = Annotated[RttUs, _with_unit(units.parse_duration_us, '"20ms"')]
-_RateBitPerS = Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)]
-Rate = Annotated[_RateBitPerS | None, _with_unit(units.parse_rate_bit_per_s, '"4mbit"')]
+BitPerS = Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
+LossFraction = Annotated[float, Field(le=LOSS_MAX)]
+Rate = Annotated[BitPerS, _with_unit(units.parse_rate_bit_per_s, '"4mbit"')]
 Size = Annotated[int | None, BeforeValidator(_size)]
-Loss = Annotated[float, Field(le=LOSS_MAX), _with_unit(units.parse_fraction, '"1%"')]
+Loss = Annotated[LossFraction, _with_unit(units.parse_fraction, '"1%"')]
 
 
 class _Table(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class NetworkSpec(_Table):
-    """`[network]`: one network for each RTT."""
+def _one_or_more(item: Any) -> PlainValidator:
+    """A value or a list of them, as a list; pydantic passes on where in it a fault is."""
+    single, several = TypeAdapter(item), TypeAdapter(Annotated[list[item], Field(min_length=1)])
 
-    rtt: Annotated[list[Duration], Field(min_length=1)]
-    down: Rate = None
-    up: Rate = None
+    def validate(value: object) -> list[Any]:
+        if isinstance(value, list):
+            return several.validate_python(value)
+        return [single.validate_python(value)]
+
+    return PlainValidator(validate)
+
+
+def _multiplied(model: type[BaseModel]) -> PlainValidator:
+    """A table of settings, of which any may be a list; pydantic passes on where in it a fault is."""
+
+    def validate(table: object) -> list[Any]:
+        if not isinstance(table, dict):
+            raise ValueError("is a table")
+        return multiplied(model, table)
+
+    return PlainValidator(validate)
+
+
+class NetworkSpec(_Table):
+    """`[network]`: a network for each value with each other or, with `combine = "zip"`, first with first."""
+
+    rtt: Annotated[list[Duration], _one_or_more(Duration)]
+    down: Annotated[list[Rate], _one_or_more(Rate)] = [None]
+    up: Annotated[list[Rate], _one_or_more(Rate)] = [None]
     down_trace: str | None = None
     up_trace: str | None = None
-    queue: Size | Literal["default"] = "default"
-    loss: Loss = 0.0
+    queue: Annotated[list[Size | Literal["default"]], _one_or_more(Size | Literal["default"])] = ["default"]
+    loss: Annotated[list[Loss], _one_or_more(Loss)] = [0.0]
     extra_rtt: dict[str, Duration] = Field(default_factory=dict)
+    combine: Combine = "cross"
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
         for name in ("down", "up"):
-            if getattr(self, name) is not None and getattr(self, f"{name}_trace") is not None:
+            if getattr(self, name) != [None] and getattr(self, f"{name}_trace") is not None:
                 raise ValueError(f"{name} and {name}_trace exclude each other")
         return self
 
+    @model_validator(mode="after")
+    def _lists_fit(self) -> Self:
+        for _ in self._asked().combined(self.combine):
+            break
+        return self
+
+    def _asked(self) -> AskedNetworks:
+        return AskedNetworks(self.down, self.up, self.queue, self.loss, self.rtt)
+
     def networks(self, folder: Path) -> list[Network]:
         """The networks in base units; traces are looked for beside the experiment, in `folder`."""
-        down = self._direction(self.down, self.down_trace, folder)
-        up = self._direction(self.up, self.up_trace, folder)
-        return [Network(rtt_us=rtt, down=down, up=up, host_extra_rtt_us=self.extra_rtt) for rtt in self.rtt]
-
-    def _direction(self, rate: int | None, trace: str | None, folder: Path) -> RateLimit:
-        times = None if trace is None else read_trace(folder / trace)
-        queue = self.queue
-        if queue == "default":
-            queue = default_queue_bytes(rate if times is None else mean_rate_bit_per_s(times))
-        return RateLimit(rate_bit_per_s=rate, trace_ms=times, queue_bytes=queue, loss=self.loss)
+        down, up = (
+            None if name is None else read_trace(folder / name) for name in (self.down_trace, self.up_trace)
+        )
+        return networks_of(self._asked(), self.combine, self.extra_rtt, (down, up))
 
 
 class ExperimentSpec(_Table):
@@ -82,9 +119,12 @@ class ExperimentSpec(_Table):
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     network: NetworkSpec
-    tcp: Tcp = Field(default_factory=Tcp)
-    client: Client = Field(default_factory=lambda: Client.model_validate({}))
-    origins: Origins = Field(default_factory=Origins)
+    tcp: Annotated[list[Tcp], _multiplied(Tcp)] = Field(default_factory=lambda: [Tcp()])
+    client: Annotated[list[Client], _multiplied(Client)] = Field(
+        default_factory=lambda: multiplied(Client, {})
+    )
+    origins: Annotated[list[Origins], _multiplied(Origins)] = Field(default_factory=lambda: [Origins()])
+    engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
     tolerance: Tolerance = Field(default_factory=Tolerance)
     published: PublishedTable | None = None
 
@@ -98,9 +138,8 @@ class ExperimentSpec(_Table):
             pages=self.pages,
             networks=self.network.networks(folder),
             arms=list(dict.fromkeys(self.transports)),
-            tcp=self.tcp,
-            client=self.client,
-            origins=self.origins,
+            setups=setups_of(self.client, self.origins, self.tcp),
+            engines=self.engines,
             tolerance=self.tolerance,
             repeats=self.repeats,
             seed=self.seed,

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fastopen.contract import Network
-from fastopen.experiments import PublishedCell
+from fastopen.experiments import Experiment, PublishedCell
 from fastopen.pages import Page
 from fastopen.statistics import CellResult, Results
 
@@ -22,13 +22,18 @@ def results_document(results: Results) -> dict[str, Any]:
         "status": results.status,
         "seed": experiment.seed,
         "repeats": experiment.repeats,
-        "client": experiment.client.model_dump(mode="json"),
-        "tcp": experiment.tcp.model_dump(mode="json"),
-        "origins": experiment.origins.model_dump(mode="json"),
+        **_setups(experiment),
         "pages": [_page(name, page) for name, page in results.pages.items()],
         "environment": results.environment,
         "cells": [_cell(results, result) for result in results.cells],
     }
+
+
+def _setups(experiment: Experiment) -> dict[str, Any]:
+    """`setups`, by the index that cells name; and the settings themselves where there is only one."""
+    setups = [setup.model_dump(mode="json") for setup in experiment.setups]
+    only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
+    return {**only, "setups": setups}
 
 
 def _page(name: str, page: Page) -> dict[str, Any]:
@@ -47,6 +52,7 @@ def _page(name: str, page: Page) -> dict[str, Any]:
 def _cell(results: Results, result: CellResult) -> dict[str, Any]:
     cell = result.cell
     network = results.experiment.networks[cell.network]
+    setup = results.experiment.setups[cell.setup]
     key = (cell.page, cell.network)
     return {
         "page": cell.page,
@@ -54,7 +60,11 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "rtt_ms_measured": results.measured_rtt_ms.get(key),
         "transport": cell.arm.transport,
         "cookies": cell.arm.cookies,
-        "client": cell.client,
+        "client": setup.client.kind,
+        "profile": setup.client.profile,
+        "keep_alive": setup.client.keep_alive,
+        "connections_per_host": setup.client.connections_per_host,
+        "setup": cell.setup,
         "engine": cell.engine,
         "plt_ms_median": result.plt_ms_median,
         "improvement_percent": result.improvement_percent,

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.contract import RateLimit
+from fastopen.experiments import Experiment
 from fastopen.report.verdict import page_verdict
 from fastopen.statistics import CellResult, Results
 
@@ -41,16 +42,17 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
     experiment = results.experiment
-    network = experiment.networks[0]
+    axes = results.axes
     in_seconds = _largest_plt_ms(results, page) >= 1000
     unit = "s" if in_seconds else "ms"
     on = [name for name in experiment.arms if name != "off"]
     gaining = on if "off" in experiment.arms else []
-    title = f"  {_rate(network.down)} down, {_rate(network.up)} up"
+    title = _fixed_rates(results)
     if results.pages[page].initiators in ("inferred", "mixed"):
         title += f"  (initiators {results.pages[page].initiators})"
     table = _table(Text.assemble((page, "bold"), title))
-    table.add_column("RTT\nms", justify="right", no_wrap=True)
+    for axis in axes.varying:
+        table.add_column(axis.header, justify="right", no_wrap=True)
     for name in experiment.arms:
         table.add_column(f"PLT\n{name} {unit}", justify="right", no_wrap=True)
     for name in gaining:
@@ -58,16 +60,24 @@ def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
     for name in on:
         table.add_column(f"SYN data\n{name}", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
-    for number, asked in enumerate(experiment.networks):
-        cells = {result.cell.arm.name: result for result in results.of(page, number)}
+    for row, arms in results.comparisons(page).items():
+        cells = {result.cell.arm.name: result for result in arms}
         table.add_row(
-            _ms(asked.rtt_us),
+            *(axis.shown(axes.point(row)) for axis in axes.varying),
             *(_plt(cells[name].plt_ms_median, in_seconds) for name in experiment.arms),
             *(_gain(cells[name], narrow=narrow) for name in gaining),
             *(f"{cells[name].syn_data_connections}/{cells[name].connections}" for name in on),
             _range([cell.loads - cell.invalid for cell in cells.values()]),
         )
     return table
+
+
+def _fixed_rates(results: Results) -> str:
+    """The rates that are the same in every row."""
+    varying = {axis.name for axis in results.axes.varying}
+    network = results.experiment.networks[0]
+    rates = {"down": network.down, "up": network.up}
+    return "  " + ", ".join(f"{_rate(rate)} {way}" for way, rate in rates.items() if way not in varying)
 
 
 def _table(title: Text) -> Table:
@@ -83,13 +93,12 @@ def _table(title: Text) -> Table:
 
 def _problems(results: Results, page: str) -> Iterator[Text]:
     """A line for each reason and network with the arms whose loads it struck."""
-    for number, network in enumerate(results.experiment.networks):
-        cells = results.of(page, number)
+    for row, cells in results.comparisons(page).items():
         struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for cell in cells:
             for reason in cell.reasons:
                 struck[reason.kind, reason.example][cell.cell.arm.name] = reason.loads
-        where = f"RTT {_ms(network.rtt_us)} ms"
+        where = f"RTT {results.axes.name(row)}"
         for (kind, example), arms in struck.items():
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
             line = f"{where}: invalid loads: {counts}: {kind}: {example}"
@@ -102,13 +111,13 @@ def _problems(results: Results, page: str) -> Iterator[Text]:
 
 def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
     """A line for each network over which warm TFO saved more than handshakes took, with what differed."""
-    for number, network in enumerate(results.experiment.networks):
-        arms = {cell.cell.arm.name: cell for cell in results.of(page, number)}
+    for row, cells in results.comparisons(page).items():
+        arms = {cell.cell.arm.name: cell for cell in cells}
         off, warm = arms.get("off"), arms.get("warm")
         if off is None or warm is None or not warm.beats_bound:
             continue
         yield (
-            f"RTT {_ms(network.rtt_us)} ms: warm TFO saved {warm.saved_ms:.0f} ms, but the handshakes in a"
+            f"RTT {results.axes.name(row)}: warm TFO saved {warm.saved_ms:.0f} ms, but the handshakes in a"
             f" row took {warm.handshakes_ms:.0f} ms at most. The rest has other causes: segments sent again a"
             f" load {off.retransmitted:g} without, {warm.retransmitted:g} with TFO."
         )
@@ -157,7 +166,7 @@ def _closing(results: Results) -> str:
     lines.append(
         "PLT: median page load time. Saves: median over paired repeats of (off - on) / off, with its 95 % "
         "interval. SYN data: connections that carried data in their SYN, of all. n: valid loads. "
-        f"Engine {', '.join(engines)}, client {experiment.client.kind} ({experiment.client.profile}), "
+        f"Engine {', '.join(engines)}, client {', '.join(_clients(experiment))}, "
         f"seed {experiment.seed}."
     )
     if any(0 < result.pairs < PAIRS_FOR_AN_INTERVAL for result in results.cells):
@@ -168,6 +177,12 @@ def _closing(results: Results) -> str:
     if results.status != "finished":
         lines.append(f"This run is {results.status}: what it did not load is missing above.")
     return "\n".join(lines)
+
+
+def _clients(experiment: Experiment) -> list[str]:
+    """`loader (browser)`: each kind and profile of client once."""
+    clients = [setup.client for setup in experiment.setups]
+    return list(dict.fromkeys(f"{client.kind} ({client.profile})" for client in clients))
 
 
 def _largest_plt_ms(results: Results, page: str) -> float:

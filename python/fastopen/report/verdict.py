@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.experiments import Experiment
+from fastopen.experiments import Axes
 from fastopen.statistics import CellResult, Results
 
 # Less than this is printed as 0.0, and no difference to anybody.
@@ -22,10 +22,10 @@ def page_verdict(results: Results, page: str) -> str:
         return "Too few valid repeats to say what TFO does."
     said = [_worth(arms.get("warm", []))]
     if arms.get("warm"):
-        said.append(_of_arm(results.experiment, arms["warm"], "With warm cookies TFO"))
+        said.append(_of_arm(results.axes, arms["warm"], "With warm cookies TFO"))
     if arms.get("cold"):
         opening = "With cold cookies it" if arms.get("warm") else "With cold cookies TFO"
-        said.append(_of_arm(results.experiment, arms["cold"], opening))
+        said.append(_of_arm(results.axes, arms["cold"], opening))
     return " ".join(sentence for sentence in said if sentence)
 
 
@@ -44,21 +44,21 @@ def _worth(warm: Sequence[CellResult]) -> str:
     return "Not worth turning on here."
 
 
-def _of_arm(experiment: Experiment, cells: Sequence[CellResult], opening: str) -> str:
+def _of_arm(axes: Axes, cells: Sequence[CellResult], opening: str) -> str:
     groups: dict[str, list[str]] = {"sooner": [], "later": [], "unclear": [], "unknown": []}
     for result in cells:
-        rtt = f"{experiment.networks[result.cell.network].rtt_us / 1000:g}\N{NO-BREAK SPACE}ms"
+        where = axes.name(result.cell).replace(" ms", "\N{NO-BREAK SPACE}ms", 1)
         gain, interval = result.improvement_percent, result.improvement_ci95
         if gain is None or interval is None:
-            groups["unknown"].append(f"at {rtt}")
+            groups["unknown"].append(f"at {where}")
         elif abs(gain) < SHOWN_MIN:
-            groups["unclear"].append(f"at {rtt}")
+            groups["unclear"].append(f"at {where}")
         elif interval[0] > 0:
-            groups["sooner"].append(f"{gain:.1f} % at {rtt}")
+            groups["sooner"].append(f"{gain:.1f} % at {where}")
         elif interval[1] < 0:
-            groups["later"].append(f"{-gain:.1f} % at {rtt}")
+            groups["later"].append(f"{-gain:.1f} % at {where}")
         else:
-            groups["unclear"].append(f"at {rtt}")
+            groups["unclear"].append(f"at {where}")
     parts = []
     if groups["sooner"]:
         parts.append(f"loads it sooner by {_listed(groups['sooner'])}")

@@ -1,13 +1,13 @@
 """Executes a plan on an engine into a run store, one event after another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from fastopen.contract.records import LoadRecord
-from fastopen.engines import Engine, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines import Engine, Event, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import Bodies
-from fastopen.experiments import Plan
+from fastopen.experiments import EngineName, Plan
 from fastopen.runs.store import RunStore
 
 
@@ -28,9 +28,15 @@ class RunProgress:
 
 
 def execute(
-    plan: Plan, engine: Engine, bodies: Bodies, store: RunStore, watch: Callable[[RunProgress], None]
+    plan: Plan,
+    engine: Engine | Mapping[EngineName, Engine],
+    bodies: Bodies,
+    store: RunStore,
+    watch: Callable[[RunProgress], None],
 ) -> RunOutcome:
-    """Runs every job and keeps every load. On KeyboardInterrupt it stops, keeps what is finished and returns.
+    """Runs every job on `engine`, or on the one of its name, and keeps every load.
+
+    On KeyboardInterrupt it stops, keeps what is finished and returns.
 
     Raises what the engine raises (InputError, MachineError), with all finished loads kept.
     """
@@ -39,7 +45,7 @@ def execute(
     running: dict[str, None] = {}
     try:
         # An engine's events are a generator: closing it ends what it has started, however this loop is left.
-        with closing(engine.run([p.job for p in plan.jobs], bodies)) as events:
+        with closing(_events(plan, engine, bodies)) as events:
             for event in events:
                 finished = None
                 if isinstance(event, JobStarted):
@@ -64,3 +70,10 @@ def execute(
     else:
         store.set_status("finished")
     return outcome
+
+
+def _events(plan: Plan, engine: Engine | Mapping[EngineName, Engine], bodies: Bodies) -> Generator[Event]:
+    """What all engines say, one engine after another. Closing it ends the one that runs."""
+    for name in plan.engines:
+        one = engine[name] if isinstance(engine, Mapping) else engine
+        yield from one.run([p.job for p in plan.jobs if p.comparison.engine == name], bodies)

@@ -21,7 +21,7 @@ from fastopen.runs.chain import handshakes_in_a_row_ns
 
 FILE: Final = "run.sqlite"
 APPLICATION_ID: Final = 0x66_6F_70_6E  # "fopn"
-VERSION: Final = 1
+VERSION: Final = 2
 
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -30,11 +30,12 @@ CREATE TABLE pages (
 ) STRICT;
 CREATE TABLE cells (
     id INTEGER PRIMARY KEY, page TEXT NOT NULL REFERENCES pages, network INTEGER NOT NULL,
-    arm TEXT NOT NULL, client TEXT NOT NULL, engine TEXT NOT NULL
+    setup INTEGER NOT NULL, arm TEXT NOT NULL, engine TEXT NOT NULL
 ) STRICT;
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY, position INTEGER NOT NULL, page TEXT NOT NULL REFERENCES pages,
-    network INTEGER NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL, loads TEXT NOT NULL,
+    network INTEGER NOT NULL, setup INTEGER NOT NULL, engine TEXT NOT NULL,
+    repeat INTEGER NOT NULL, seed INTEGER NOT NULL, loads TEXT NOT NULL,
     fault TEXT, ended INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE worlds (
@@ -176,8 +177,11 @@ class RunStore:
 
     def cells(self) -> list[Cell]:
         """In the order of the table."""
-        rows = self._database.execute("SELECT id, page, network, arm, client, engine FROM cells ORDER BY id")
-        return [Cell(index, page, network, ARMS[arm], *rest) for index, page, network, arm, *rest in rows]
+        rows = self._database.execute("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
+        return [
+            Cell(index, page, network, setup, ARMS[arm], engine)
+            for index, page, network, setup, arm, engine in rows
+        ]
 
     def pages(self) -> dict[str, Page]:
         """Name to page, in the order in which they were given."""
@@ -222,17 +226,19 @@ class RunStore:
         )
         self._database.executemany(
             "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?)",
-            ((c.index, c.page, c.network, c.arm.name, c.client, c.engine) for c in plan.cells),
+            ((c.index, c.page, c.network, c.setup, c.arm.name, c.engine) for c in plan.cells),
         )
         self._database.executemany(
-            "INSERT INTO jobs (id, position, page, network, repeat, seed, loads)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO jobs (id, position, page, network, setup, engine, repeat, seed, loads)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     p.job.id,
                     n,
-                    p.page,
-                    p.network,
+                    p.comparison.page,
+                    p.comparison.network,
+                    p.comparison.setup,
+                    p.comparison.engine,
                     p.repeat,
                     p.job.seed,
                     json.dumps([load.id for load in p.job.loads]),

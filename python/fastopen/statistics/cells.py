@@ -60,16 +60,11 @@ def summarise(cells: Sequence[Cell], loads: Iterable[LoadRow], seed: int) -> lis
     of_cell: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
         of_cell[load.cell].append(load)
-    baselines = {_comparison(cell): cell.index for cell in cells if cell.arm.transport == "tcp"}
+    baselines = {cell.comparison: cell.index for cell in cells if cell.arm.transport == "tcp"}
     return [
-        _result(cell, of_cell[cell.index], of_cell.get(baselines.get(_comparison(cell), -1), []), seed)
+        _result(cell, of_cell[cell.index], of_cell.get(baselines.get(cell.comparison, -1), []), seed)
         for cell in cells
     ]
-
-
-def _comparison(cell: Cell) -> tuple[object, ...]:
-    """What cells that differ in their arm alone have in common."""
-    return (cell.page, cell.network, cell.client, cell.engine)
 
 
 def _result(cell: Cell, loads: list[LoadRow], baseline: list[LoadRow], seed: int) -> CellResult:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from fastopen.experiments import Experiment, PublishedCell, published_cells
+from fastopen.experiments import Axes, Comparison, Experiment, PublishedCell, axes_of, published_cells
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 from fastopen.statistics.cells import CellResult, summarise
@@ -26,9 +26,23 @@ class Results:
     published: dict[tuple[str, int], PublishedCell]
     """(page, network) to the published cell that it is held against."""
 
+    def comparisons(self, page: str) -> dict[Comparison, list[CellResult]]:
+        """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
+        rows: dict[Comparison, list[CellResult]] = {}
+        for result in self.cells:
+            if result.cell.page == page:
+                rows.setdefault(result.cell.comparison, []).append(result)
+        return rows
+
     def of(self, page: str, network: int) -> list[CellResult]:
-        """The arms of one page over one network, in the order of the experiment."""
-        return [result for result in self.cells if (result.cell.page, result.cell.network) == (page, network)]
+        """The arms of one page over one network, in the first setup and on the first engine."""
+        rows = self.comparisons(page).items()
+        return next((arms for row, arms in rows if row.network == network), [])
+
+    @property
+    def axes(self) -> Axes:
+        """What varies from comparison to comparison."""
+        return axes_of(self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells)))
 
 
 def collect(store: RunStore) -> Results:

@@ -1,0 +1,92 @@
+"""Lists of settings multiplied out, each value with each other or first with first: networks and setups."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from itertools import product
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel
+
+from fastopen.contract import Client, Network, Origins, RateLimit, Tcp
+from fastopen.experiments.model import Setup, default_queue_bytes
+from fastopen.experiments.trace import mean_rate_bit_per_s
+
+T = TypeVar("T", bound=BaseModel)
+Combine = Literal["cross", "zip"]
+Queue = int | None | Literal["default"]
+
+
+@dataclass(frozen=True)
+class AskedNetworks:
+    """A list of values for each thing that makes a network; in microseconds, bit/s, bytes and fractions."""
+
+    down: Sequence[int | None]
+    up: Sequence[int | None]
+    queue: Sequence[Queue]
+    loss: Sequence[float]
+    rtt: Sequence[int]
+
+    def combined(self, combine: Combine) -> Iterator[Self]:
+        """Each single network that is asked for. Raises ValueError where lists to be zipped differ in length.
+
+        Crossed, the RTT changes fastest. Zipped, a list of one value goes with all values of the others.
+        """
+        lists = {field.name: getattr(self, field.name) for field in fields(self)}
+        if combine == "cross":
+            yield from (type(self)(*([value] for value in values)) for values in product(*lists.values()))
+            return
+        lengths = {name: len(values) for name, values in lists.items() if len(values) > 1}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise ValueError(f"lists that are combined first with first are equally long: {told} values")
+        longest = max(lengths.values(), default=1)
+        stretched = [values if len(values) > 1 else [values[0]] * longest for values in lists.values()]
+        yield from (type(self)(*([value] for value in values)) for values in zip(*stretched, strict=True))
+
+
+def networks_of(
+    asked: AskedNetworks,
+    combine: Combine = "cross",
+    extra_rtt_us: Mapping[str, int] | None = None,
+    traces_ms: tuple[list[int] | None, list[int] | None] = (None, None),
+) -> list[Network]:
+    """The networks in base units, each once; a trace (down, up) stands for the rate of its direction.
+
+    Raises ValueError or ValidationError where they cannot be made.
+    """
+    networks: list[Network] = []
+    for one in asked.combined(combine):
+        down, up, queue, loss, rtt_us = (values[0] for values in astuple(one))
+        network = Network(
+            rtt_us=rtt_us,
+            down=_direction(down, traces_ms[0], queue, loss),
+            up=_direction(up, traces_ms[1], queue, loss),
+            host_extra_rtt_us=dict(extra_rtt_us or {}),
+        )
+        if network not in networks:
+            networks.append(network)
+    return networks
+
+
+def _direction(rate: int | None, trace_ms: list[int] | None, queue: Queue, loss: float) -> RateLimit:
+    if queue == "default":
+        queue = default_queue_bytes(rate if trace_ms is None else mean_rate_bit_per_s(trace_ms))
+    return RateLimit(rate_bit_per_s=rate, trace_ms=trace_ms, queue_bytes=queue, loss=loss)
+
+
+def multiplied(model: type[T], settings: Mapping[str, Any]) -> list[T]:
+    """A `model` for each value with each other of the settings that are lists, each once.
+
+    A setting whose own value is a list (`phases`) is taken as it is. Raises ValidationError.
+    """
+    lists = [
+        value if isinstance(value, list) and value and key != "phases" else [value]
+        for key, value in settings.items()
+    ]
+    models = [model.model_validate(dict(zip(settings, values, strict=True))) for values in product(*lists)]
+    return [one for number, one in enumerate(models) if one not in models[:number]]
+
+
+def setups_of(clients: Sequence[Client], origins: Sequence[Origins], tcps: Sequence[Tcp]) -> list[Setup]:
+    """Each client with each way of answering and each TCP."""
+    return [Setup(client=c, origins=o, tcp=t) for c, o, t in product(clients, origins, tcps)]
