@@ -1,14 +1,28 @@
 """Attribution: where the time of a load went, what TCP Fast Open could save of it, and what that means."""
 
+from fastopen.attribution.answers import Answer, page_answers, run_answers
+from fastopen.attribution.breakdown import Attribution, Breakdown, Shown, attribute
 from fastopen.attribution.critical_path import critical_path
+from fastopen.attribution.curves import Curve, Place, curves_of, places_of
 from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.segments import CriticalPath, Kind, Segment
 
 __all__ = [
+    "Answer",
+    "Attribution",
+    "Breakdown",
     "CriticalPath",
+    "Curve",
     "Kind",
+    "Place",
     "Segment",
+    "Shown",
+    "attribute",
     "critical_path",
+    "curves_of",
+    "page_answers",
+    "places_of",
     "registrable_domain",
+    "run_answers",
     "third_parties",
 ]

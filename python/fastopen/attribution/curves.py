@@ -1,0 +1,76 @@
+"""The comparisons of a page put in rows in which the RTT alone grows: the lines of a figure."""
+
+from dataclasses import dataclass
+
+from fastopen.attribution.breakdown import Attribution, Breakdown
+from fastopen.experiments import Comparison
+from fastopen.statistics import CellResult, Results
+
+
+@dataclass(frozen=True)
+class Place:
+    """One comparison: where it stands, and its arms by name."""
+
+    comparison: Comparison
+    name: str
+    """What tells it from the others of its page: `20 ms`, or `20 ms, mget`."""
+    rtt_ms: float
+    arms: dict[str, CellResult]
+    breakdowns: dict[str, Breakdown]
+
+    @property
+    def off(self) -> CellResult | None:
+        """The arm without TFO."""
+        return self.arms.get("off")
+
+    @property
+    def on(self) -> CellResult | None:
+        """The arm that TFO is judged by: warm cookies, else cold ones."""
+        return self.arms.get("warm") or self.arms.get("cold")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Comparisons of one page that differ in RTT alone, the shortest first; `name` is what they share."""
+
+    name: str
+    places: tuple[Place, ...]
+
+
+def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
+    """The comparisons of a page, in the order of the table."""
+    places = []
+    for comparison, cells in results.comparisons(page).items():
+        arms: dict[str, CellResult] = {result.cell.arm.name: result for result in cells}
+        taken: dict[str, Breakdown] = {
+            name: attribution.breakdowns[result.cell.index]
+            for name, result in arms.items()
+            if result.cell.index in attribution.breakdowns
+        }
+        rtt_ms = results.experiment.networks[comparison.network].rtt_us / 1000
+        places.append(Place(comparison, results.axes.name(comparison), rtt_ms, arms, taken))
+    return places
+
+
+def curves_of(results: Results, places: list[Place]) -> list[Curve]:
+    """The same in rows. The name of a row is empty where there is only one."""
+    axes = results.axes
+    rows: dict[tuple[str, ...], list[Place]] = {}
+    for place in places:
+        point = axes.point(place.comparison)
+        rest = tuple(axis.said(point) for axis in axes.varying if axis.name != "rtt")
+        rows.setdefault(rest, []).append(place)
+    return [
+        Curve(", ".join(rest), tuple(sorted(row, key=lambda place: place.rtt_ms)))
+        for rest, row in rows.items()
+    ]
+
+
+def slope(points: list[tuple[float, float]]) -> float | None:
+    """Least squares; None where all x are equal."""
+    count = len(points)
+    if count < 2:
+        return None
+    mean_x, mean_y = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return None if spread == 0 else sum((x - mean_x) * (y - mean_y) for x, y in points) / spread

@@ -1,0 +1,70 @@
+"""Figures in words: quantities with their units, signs turned into sooner and later, lists."""
+
+from collections.abc import Sequence
+from typing import Final
+
+NBSP: Final = "\N{NO-BREAK SPACE}"
+MINUS: Final = "\N{MINUS SIGN}"
+
+
+def time(milliseconds: float) -> str:
+    """`62 ms`, `0.4 ms`, `2.69 s`."""
+    size = abs(milliseconds)
+    if size >= 1000:
+        return f"{milliseconds / 1000:.2f}{NBSP}s"
+    return f"{milliseconds:.1f}{NBSP}ms" if size < 10 else f"{milliseconds:.0f}{NBSP}ms"
+
+
+def change(milliseconds: float) -> str:
+    """`+44 ms`, `-410 ms` with a true minus sign; nothing is `0 ms`."""
+    if abs(milliseconds) < 0.05:
+        return f"0{NBSP}ms"
+    return f"{'+' if milliseconds > 0 else MINUS}{time(abs(milliseconds))}"
+
+
+def percent(value: float) -> str:
+    """`3.7 %` of 3.7, without a sign."""
+    return f"{abs(value):.1f}{NBSP}%"
+
+
+def signed(value: float) -> str:
+    """`3.7` or `-3.7` with a true minus sign, never minus zero."""
+    rounded = round(value, 1) or 0.0
+    return f"{MINUS if rounded < 0 else ''}{abs(rounded):.1f}"
+
+
+def share(fraction: float) -> str:
+    """`12 %` of 0.12; small shares with a decimal."""
+    return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
+
+
+def gain(improvement_percent: float) -> str:
+    """`3.7 % sooner`, `3.7 % later`, `no sooner (0.0 %)`."""
+    if abs(improvement_percent) < 0.05:
+        return f"no sooner (0.0{NBSP}%)"
+    return f"{percent(improvement_percent)} {'sooner' if improvement_percent > 0 else 'later'}"
+
+
+def interval(ci95: tuple[float, float] | None, pairs: int) -> str:
+    """`95 % interval 3.1 to 4.4, n 8`; too few pairs say so."""
+    if ci95 is None:
+        return f"n {pairs}, too few for an interval"
+    return f"95{NBSP}% interval {signed(ci95[0])} to {signed(ci95[1])}, n{NBSP}{pairs}"
+
+
+def size(count: float) -> str:
+    """`640 B`, `42 kB`, `1.3 MB`."""
+    if count < 1000:
+        return f"{count:.0f}{NBSP}B"
+    return f"{count / 1e3:.0f}{NBSP}kB" if count < 1e6 else f"{count / 1e6:.1f}{NBSP}MB"
+
+
+def plural(count: float, one: str, many: str = "") -> str:
+    """`1 host`, `7 hosts`, `2.5 handshakes`."""
+    number = f"{round(count, 1):g}"
+    return f"{number} {one if number == '1' else many or one + 's'}"
+
+
+def listed(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
