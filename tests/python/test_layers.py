@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 LAYERS = [
     {"errors", "resources", "units"},
     {"validation"},
-    {"pages"},
+    {"pages", "kernels"},
     {"contract"},
     {"experiments"},
     {"engines"},

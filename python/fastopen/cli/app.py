@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli import audit, doctor, pages, run, show
+from fastopen.cli import audit, doctor, kernel, pages, run, show
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
 
@@ -25,6 +25,7 @@ app.command("show")(show.show)
 app.command("audit")(audit.audit_command)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")
+app.add_typer(kernel.app, name="kernel")
 
 
 def _version(asked: bool) -> None:

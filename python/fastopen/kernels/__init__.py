@@ -1,0 +1,22 @@
+"""The virtual engine's kernels: built from the distribution's source, kept in the user's cache."""
+
+from fastopen.kernels.build import Built, Request, build_kernel
+from fastopen.kernels.manifest import Kernel, Manifest
+from fastopen.kernels.progress import Stage, Watcher
+from fastopen.kernels.store import Damaged, find, find_all, installed, kernels_folder, remove
+
+__all__ = [
+    "Built",
+    "Damaged",
+    "Kernel",
+    "Manifest",
+    "Request",
+    "Stage",
+    "Watcher",
+    "build_kernel",
+    "find",
+    "find_all",
+    "installed",
+    "kernels_folder",
+    "remove",
+]

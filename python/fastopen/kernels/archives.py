@@ -1,0 +1,107 @@
+"""The package archives that this machine already trusts, read from apt's own lists of sources."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+APT: Final = Path("/etc/apt")
+OS_RELEASE: Final = Path("/etc/os-release")
+COMPONENT: Final = "main"
+# Debian's releases in their order; each one's sources build on the ones before.
+CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One archive and suite; `signed_by` as apt takes it: a file, fingerprints, a whole key, or nothing."""
+
+    uri: str
+    suite: str
+    signed_by: str = ""
+
+    def stanza(self) -> str:
+        """As apt reads it from a `.sources` file."""
+        lines = ["Types: deb", f"URIs: {self.uri}", f"Suites: {self.suite}", f"Components: {COMPONENT}"]
+        lines += [f"Signed-By: {self.signed_by}"] if self.signed_by else []
+        return "\n".join(lines) + "\n"
+
+
+def machine_archives(apt: Path = APT) -> list[Archive]:
+    """Every archive with a component `main` that apt uses here, each once."""
+    found: dict[Archive, None] = {}
+    for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if path.suffix == ".sources":
+            found |= dict.fromkeys(_from_stanzas(text))
+        elif path.suffix == ".list":
+            found |= dict.fromkeys(_from_lines(text))
+    return list(found)
+
+
+def codename(os_release: Path = OS_RELEASE) -> str:
+    """The distribution's code name, like `trixie`, or "" where it tells none."""
+    try:
+        text = os_release.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    named = re.search(r'^VERSION_CODENAME="?([a-z]+)"?$', text, re.MULTILINE)
+    return named[1] if named else ""
+
+
+def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
+    """Where to look for a kernel's source, and where next if that has none that is new enough.
+
+    First the backports to this release and to newer ones: short lists with the newest kernels. Then all else:
+    the machine's own archives and the newer releases. A suite that does not exist is no harm.
+    """
+    own = [archive for archive in archives if archive.suite == release]
+    newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
+    backports = [Archive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]
+    later = [Archive(a.uri, name, a.signed_by) for a in own for name in newer[1:]]
+    rest = dict.fromkeys(a for a in [*archives, *later] if a not in backports)
+    return [part for part in (backports, [*backports, *rest]) if part]
+
+
+def _from_stanzas(text: str) -> Iterator[Archive]:
+    """deb822: sources.list(5), "DEB822-STYLE FORMAT"."""
+    for stanza in re.split(r"\n[ \t]*\n", text):
+        fields = _fields(stanza)
+        if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
+            continue
+        if "deb" in fields.get("types", "").split() and COMPONENT in fields.get("components", "").split():
+            for uri in fields.get("uris", "").split():
+                for suite in fields.get("suites", "").split():
+                    yield Archive(uri, suite, fields.get("signed-by", ""))
+
+
+def _fields(stanza: str) -> Mapping[str, str]:
+    """A stanza's fields; a field's further lines begin with white space and are kept as they are."""
+    fields: dict[str, str] = {}
+    last = ""
+    for line in stanza.splitlines():
+        if line.startswith("#"):
+            continue
+        if line[:1] in (" ", "\t") and last:
+            fields[last] += "\n" + line
+        elif ":" in line:
+            last, value = line.split(":", 1)
+            last = last.strip().lower()
+            fields[last] = value.strip()
+    return fields
+
+
+def _from_lines(text: str) -> Iterator[Archive]:
+    """sources.list(5), "ONE-LINE-STYLE FORMAT": deb [options] uri suite components."""
+    pattern = re.compile(
+        r"^\s*deb\s+(?:\[(?P<options>[^]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.*)$"
+    )
+    for line in text.splitlines():
+        entry = pattern.match(line.split("#")[0])
+        if entry and COMPONENT in entry["rest"].split():
+            signed = re.search(r"\bsigned-by=(\S+)", entry["options"] or "")
+            yield Archive(entry["uri"], entry["suite"], signed[1].replace(",", " ") if signed else "")

@@ -1,0 +1,94 @@
+"""From an unpacked source to a kernel: patched, configured, compiled and stripped."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Final
+
+from fastopen.errors import MachineError
+from fastopen.kernels.process import StepFailedError, plain_environment, run, running
+from fastopen.kernels.recipe import Recipe, options_in
+
+# What the kernel says of its build would else differ from machine to machine.
+SAME_EVERYWHERE: Final = {
+    "KBUILD_BUILD_TIMESTAMP": "2000-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_USER": "fastopen",
+    "KBUILD_BUILD_HOST": "fastopen",
+    "KBUILD_BUILD_VERSION": "1",
+    "LOCALVERSION": "",
+}
+# Part of CONFIG_SYSCTL in newer kernels.
+MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
+COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
+# How many files the configuration compiles, about; for the live line only.
+FILES_ABOUT: Final = 560
+
+
+def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
+    """Applies our patches. Raises MachineError naming the one that does not fit this source."""
+    for path in recipe.patches:
+        try:
+            run(["patch", "-p1", "--batch", "--forward", f"--input={path}"], log, tree)
+        except StepFailedError:
+            raise MachineError(
+                f"the patch {path.name} does not apply to this source", "take another version of Linux"
+            ) from None
+
+
+def kernel_version(tree: Path) -> str:
+    """What the tree's own Makefile says: `7.3.4`. Raises MachineError where it is no kernel's."""
+    asked = subprocess.run(
+        ["make", "--silent", "kernelversion"],
+        cwd=tree,
+        env=plain_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    version = asked.stdout.strip()
+    if asked.returncode or not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):
+        raise MachineError(
+            "the source does not tell its version", "name the top folder or the tarball of Linux"
+        )
+    return version
+
+
+def configure(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
+    """Writes `.config` with what the recipe asks for. Raises MachineError where that cannot be had."""
+    environment = plain_environment(KCONFIG_ALLCONFIG=str(recipe.config), **SAME_EVERYWHERE)
+    run(["make", "ARCH=um", "allnoconfig"], log, tree, environment)
+    got = options_in((tree / ".config").read_text(encoding="utf-8"))
+    asked = recipe.options()
+    lacking = [name for name, line in asked.items() if got.get(name) != line and name not in MAY_BE_UNKNOWN]
+    if lacking:
+        raise MachineError(f"this Linux cannot have {', '.join(lacking)}", "take another version of Linux")
+
+
+def make(tree: Path, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
+    """Compiles with `jobs` compilers, tells how many files are done, and returns the stripped program."""
+    command = ["make", "ARCH=um", f"--jobs={jobs}", "linux"]
+    files = 0
+    with running(command, log, tree, plain_environment(**SAME_EVERYWHERE)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            log.write(line)
+            if COMPILED.match(line):
+                files += 1
+                compiled(files)
+        process.wait()
+    if process.returncode:
+        raise StepFailedError("make")
+    run(["strip", "linux"], log, tree)
+    return tree / "linux"
+
+
+def compiler(tree: Path) -> str:
+    """Which compiler made it, as the configuration remembers: `gcc (Debian 12.2.0-14) 12.2.0`."""
+    line = options_in((tree / ".config").read_text(encoding="utf-8")).get(
+        "CONFIG_CC_VERSION_TEXT", "=unknown"
+    )
+    return " ".join(shlex.split(line.split("=", 1)[1]))

@@ -1,0 +1,17 @@
+"""What is told while a kernel is built."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is being done now, like "compiling"; `done` of about `total` steps where they are counted."""
+
+    name: str
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+
+
+Watcher = Callable[[Stage], None]

@@ -1,0 +1,47 @@
+"""What makes a kernel of ours of a plain source: what lies in `kernel/`, and its digests."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastopen.errors import MachineError
+from fastopen.resources import packaged_folder
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What lies in `kernel/`: configuration, patches, files not to unpack, the trial's program."""
+
+    config: Path
+    patches: tuple[Path, ...]
+    unused: Path
+    trial: Path
+
+    @property
+    def config_sha256(self) -> str:
+        """Of the options alone: comments and their order do not count."""
+        return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
+
+    @property
+    def patches_sha256(self) -> str:
+        """Of the patches' bytes, one after the other."""
+        return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
+
+    def options(self) -> dict[str, str]:
+        """Each option that is asked for, by name, with its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
+        return options_in(self.config.read_text(encoding="utf-8"))
+
+
+def read_recipe(folder: Path | None = None) -> Recipe:
+    """The recipe that came with this fastopen. Raises MachineError where the installation has none."""
+    found = folder or packaged_folder("kernel")
+    if found is None or not (found / "config").is_file():
+        raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
+    patches = tuple(sorted((found / "patches").glob("*.patch")))
+    return Recipe(found / "config", patches, found / "unused", found / "trial.c")
+
+
+def options_in(text: str) -> dict[str, str]:
+    """The options that a kernel configuration sets, by name, each with its line."""
+    return {line.split("=", 1)[0]: line for line in re.findall(r"^CONFIG_\w+=.+$", text, re.MULTILINE)}

@@ -1,0 +1,128 @@
+"""Where a kernel's source comes from, apt, a tarball or a folder: its identity, and how it is unpacked."""
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from fastopen.errors import InputError
+from fastopen.kernels.apt import Apt, Package
+from fastopen.kernels.manifest import sha256_of
+from fastopen.kernels.process import pipe
+
+# What an earlier build may have left in a folder.
+BUILT: Final = (
+    *("*.o", "*.a", "*.ko", "*/.*.cmd", "*/vmlinux*"),
+    *("*/.config", "*/.git", "*/include/config", "*/generated"),
+)
+
+
+class Source(ABC):
+    """One kernel's source. `name` and `version` go into the manifest."""
+
+    name: str
+    version: str
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Differs where the source differs."""
+
+    @abstractmethod
+    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
+        """Writes it into the folder `tree`, but not the files that match the patterns in `unused`.
+
+        Raises StepFailedError, or MachineError where apt cannot fetch it.
+        """
+
+
+class Packaged(Source):
+    """A package that apt offers: fetched when it is unpacked."""
+
+    def __init__(self, apt: Apt, package: Package) -> None:
+        self.name, self.version = package.name, package.version
+        self._apt, self._package = apt, package
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name} {self.version}"
+
+    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
+        file = self._apt.download(self._package)
+        # The package holds a tarball; which compression it has, its name tells.
+        inner = 'case "$TAR_FILENAME" in *.xz) xz -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
+        outer = ["tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f"--to-command={inner}"]
+        pipe([["dpkg-deb", "--fsys-tarfile", file], outer, _extract(tree, unused)], log, work)
+        file.unlink()
+
+
+class Tarball(Source):
+    """A tarball as kernel.org and distributions hand out."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.version = path.name, ""
+        self._path = path.absolute()
+        self._sha256 = sha256_of(path)
+
+    @property
+    def identity(self) -> str:
+        return self._sha256
+
+    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
+        pipe([[*_extract(tree, unused), "--file", self._path]], log, work)
+
+
+class Folder(Source):
+    """An unpacked tree; it is read and never changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.version = path.absolute().name, ""
+        self._path = path.absolute()
+
+    @property
+    def identity(self) -> str:
+        """Of names, sizes and times of change: reading a gigabyte would take longer."""
+        digest = hashlib.sha256()
+        for path, status in sorted(_files(self._path)):
+            digest.update(
+                f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape")
+            )
+        return digest.hexdigest()
+
+    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
+        built = [f"--exclude={pattern}" for pattern in BUILT]
+        pipe(
+            [
+                ["tar", "-c", "-C", self._path, *built, f"--exclude-from={unused}", "."],
+                _extract(tree, unused),
+            ],
+            log,
+            work,
+        )
+
+
+def given_source(path: Path) -> Source:
+    """What --source names. Raises InputError where it is neither a kernel's tree nor a tarball."""
+    if path.is_dir():
+        if not (path / "arch" / "um" / "Kconfig").is_file():
+            raise InputError(
+                "is no Linux source: arch/um is missing", str(path), "name the top folder of one"
+            )
+        return Folder(path)
+    if not path.is_file():
+        raise InputError("does not exist", str(path), "name a kernel's source, a folder or a tarball")
+    return Tarball(path)
+
+
+def _extract(tree: Path, unused: Path) -> list[str | Path]:
+    without = f"--exclude-from={unused}"
+    return ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner", "--wildcards", without]
+
+
+def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(root, name)
+            yield os.path.relpath(path, folder), os.lstat(path)
