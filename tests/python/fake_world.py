@@ -57,12 +57,13 @@ def hang() -> None:
     time.sleep(3600)
 
 
-def misbehave(mode: str, job: Any, number: int) -> None:
-    """What a mode does before the load of this number."""
-    if mode == "dies" and number == 1:
+def misbehave(mode: str, job: Any, number: int, times: int) -> None:
+    """What a mode does before the load of this number. Loads that are asked for again meet the same fate."""
+    fatal = 1 if times == 1 else 0
+    if (mode == "dies" and number == fatal) or (mode == "dies once" and number == times == 1):
         sys.stderr.write("thread main panicked\n")
         sys.exit(70)
-    if mode == "killed" and number == 1:
+    if mode == "killed" and number == fatal:
         os.kill(os.getpid(), signal.SIGKILL)
     if mode == "rubbish" and number == 1:
         sys.stdout.write("rubbish\n")
@@ -96,7 +97,8 @@ def main() -> None:
     job = json.load(sys.stdin)
     modes = json.loads(os.environ.get("FAKE_WORLD", "{}"))
     mode = modes.get(job["id"], modes.get("*", "works"))
-    fail(mode, job, begun(job["id"]))
+    times = begun(job["id"])
+    fail(mode, job, times)
     world = golden("world")
     world["job"] = job["id"]
     world["measured"]["rtt_us"] = {
@@ -114,8 +116,14 @@ def main() -> None:
             file.seek(first["body_offset"])
             (Path(os.environ["FAKE_WORLD_STATE"]) / "body").write_bytes(file.read(first["body_bytes"]))
     for number, load in enumerate(job["loads"]):
-        misbehave(mode, job, number)
-        say(load_record(job, load, number))
+        misbehave(mode, job, number, times)
+        record = load_record(job, load, number)
+        if mode == "late" or (mode == "late once" and number == times == 1):
+            record.update(valid=False, invalid=[{"kind": "link_late", "detail": "a packet was 9 ms late"}])
+        if mode == "blackhole":
+            late = {"kind": "link_late", "detail": "a packet was 9 ms late"}
+            record.update(valid=False, invalid=[{"kind": "blackhole", "detail": "TFO was turned off"}, late])
+        say(record)
     if mode != "no end":
         say({"type": "end", "job": job["id"], "loads": len(job["loads"]), "teardown_us": 1})
 

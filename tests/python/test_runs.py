@@ -58,7 +58,11 @@ def test_a_kept_run_is_read_back_whole(small_plan: MakePlan, fake_world: FakeWor
             (20_000, 20_050),
             (100_000, 100_050),
         }
+        (world,) = store.world_records("small@20ms#0")
+        assert (world.job, world.engine) == ("small@20ms#0", "host")
         record = store.load_record("small@20ms#0", "tfo-warm")
+        ((_, same),) = store.load_records([row for row in store.loads() if row.plt_ns == record.plt_ns])
+        assert same == record
         assert isinstance(record, LoadRecord)
         row = next(row for row in store.loads() if (row.job, row.cell) == ("small@20ms#0", 2))
         assert (row.plt_ns, row.connections, row.syn_data_connections) == (record.plt_ns, 2, 1)
@@ -137,8 +141,54 @@ def test_faults_are_kept_and_named_with_their_jobs(small_plan: MakePlan, fake_wo
         ((reason, jobs),) = outcome.faults.items()
         assert "exit code 70" in reason
         assert sorted(jobs) == ["small@20ms#0", "small@20ms#1"]
-        invalid = [row for row in store.loads() if not row.valid]
+        invalid = [row for row in store.loads() if not row.valid and not row.superseded]
         assert [row.invalid[0][0] for row in invalid] == ["fault"] * 4
+        assert store.faults()[0] == ("small@20ms#0", reason)
+
+
+def rows_by_attempt(store: RunStore) -> list[tuple[str, int, bool, bool]]:
+    return sorted((row.load, row.attempt, row.valid, row.superseded) for row in store.loads())
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("late once", "link_late"), ("dies once", "fault")])
+def test_a_load_that_the_machine_disturbed_is_done_again_and_both_are_kept(
+    small_plan: MakePlan, fake_world: FakeWorld, mode: str, kind: str
+) -> None:
+    plan, told = small_plan(repeats=1), Watched()
+    first, second, third = (load.id for load in plan.jobs[0].job.loads)
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, HostEngine(fake_world({"*": mode}), 1), {}, store, told)
+        again = [second, third] if mode == "dies once" else [second]
+        assert rows_by_attempt(store) == sorted(
+            [(load, 1, load not in again, load in again) for load in (first, second, third)]
+            + [(load, 2, True, False) for load in again]
+        )
+        (reason,) = {row.invalid for row in store.loads() if row.superseded}
+        assert reason[0][0] == kind
+        assert not store.load_record(plan.jobs[0].job.id, second, attempt=1).valid
+        assert store.load_record(plan.jobs[0].job.id, second).valid
+    assert outcome.faults == {}
+    assert told[-1].left == 0
+
+
+def test_a_load_that_is_always_disturbed_is_done_three_times_and_no_more(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan(repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world({"*": "late"}), 1), {}, store, Watched())
+        assert [row.attempt for row in store.loads()] == [1] * 3 + [2] * 3 + [3] * 3
+        assert store.pending() == {}
+        assert store.status == "finished"
+
+
+def test_a_load_that_is_invalid_by_itself_is_not_done_again(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan(repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world({"*": "blackhole"}), 1), {}, store, Watched())
+        assert [(row.attempt, row.valid) for row in store.loads()] == [(1, False)] * 3
 
 
 def test_a_folder_that_holds_something_is_refused_and_left_alone(

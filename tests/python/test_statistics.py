@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastopen.experiments import ARMS, Cell
+from fastopen.experiments import ARMS, ArmName, Cell
 from fastopen.runs import LoadRow
 from fastopen.statistics import CellResult, median_interval, summarise
 
-CELLS = [Cell(index, "p", 0, 0, arm, "host") for index, arm in enumerate(ARMS.values())]
+NAMES: list[ArmName] = ["off", "cold", "warm"]
+CELLS = [Cell(index, "p", 0, 0, ARMS[name], "host") for index, name in enumerate(NAMES)]
 OFF, COLD, WARM = range(3)
 
 

@@ -57,10 +57,17 @@ class RunWatcher:
         """Takes what has just happened."""
         if progress.finished is not None:
             self._done += 1
+        # Loads that must be done again come on top of what was asked.
+        self._total = self._done + progress.left
+        if progress.finished is not None:
             self._invalid += not progress.finished.valid
         if self._bar is not None and self._task is not None:
             self._bar.update(
-                self._task, completed=self._done, eta=self._eta(), description=_shown(progress.running)
+                self._task,
+                completed=self._done,
+                total=self._total,
+                eta=self._eta(),
+                description=_shown(progress.running),
             )
         elif not self._quiet and self._clock() - self._last_line >= LINE_EVERY_S:
             self._last_line = self._clock()

@@ -12,7 +12,7 @@ QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
-ArmName = Literal["off", "cold", "warm"]
+ArmName = Literal["off", "cold", "warm", "off2"]
 EngineName = Literal["host", "virtual"]
 AskedEngine = Literal["auto", "host", "virtual"]
 
@@ -29,6 +29,8 @@ class Arm(BaseModel):
     def load(self) -> LoadSpec:
         """This arm as a load of a job."""
         identity = self.transport if self.cookies is None else f"{self.transport}-{self.cookies}"
+        if self.name == "off2":
+            identity += "-again"
         return LoadSpec(id=identity, transport=self.transport, cookies=self.cookies)
 
 
@@ -36,6 +38,8 @@ ARMS: Final[dict[ArmName, Arm]] = {
     "off": Arm(name="off", transport="tcp", cookies=None),
     "cold": Arm(name="cold", transport="tfo", cookies="cold"),
     "warm": Arm(name="warm", transport="tfo", cookies="warm"),
+    # The same as off once more (an A/A test): what it seems to save is what noise alone does.
+    "off2": Arm(name="off2", transport="tcp", cookies=None),
 }
 
 

@@ -2,6 +2,16 @@
 
 from fastopen.runs.environment import describe_environment
 from fastopen.runs.execute import RunOutcome, RunProgress, execute
-from fastopen.runs.store import LoadRow, RunStore, WorldRow
+from fastopen.runs.rows import LoadRow, WorldRow
+from fastopen.runs.store import ATTEMPTS, RunStore
 
-__all__ = ["LoadRow", "RunOutcome", "RunProgress", "RunStore", "WorldRow", "describe_environment", "execute"]
+__all__ = [
+    "ATTEMPTS",
+    "LoadRow",
+    "RunOutcome",
+    "RunProgress",
+    "RunStore",
+    "WorldRow",
+    "describe_environment",
+    "execute",
+]

@@ -2,6 +2,19 @@
 
 from fastopen.statistics.bootstrap import median_interval
 from fastopen.statistics.cells import CellResult, Reason, summarise
+from fastopen.statistics.outliers import Outlier
+from fastopen.statistics.precision import half_width_percent, more_pairs, pairs_needed
 from fastopen.statistics.results import Results, collect
 
-__all__ = ["CellResult", "Reason", "Results", "collect", "median_interval", "summarise"]
+__all__ = [
+    "CellResult",
+    "Outlier",
+    "Reason",
+    "Results",
+    "collect",
+    "half_width_percent",
+    "median_interval",
+    "more_pairs",
+    "pairs_needed",
+    "summarise",
+]

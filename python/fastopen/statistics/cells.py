@@ -2,17 +2,23 @@
 
 Improvement is (PLT off - PLT on) / PLT off of the two loads of one repeat, which ran in the same world; a
 cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative. Invalid loads
-are counted and left out, and with them the pair that they would have made.
+are counted and left out, and with them the pair that they would have made. A load that was done again counts
+by its last attempt alone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from fastopen.experiments import Cell, derive_seed
 from fastopen.runs import LoadRow
 from fastopen.statistics.bootstrap import median_interval
+from fastopen.statistics.effect import rank_biserial
+from fastopen.statistics.outliers import Outlier, find_outliers
+
+# The arm that all others are held against. A second one like it, `off2`, shows what noise alone does.
+BASELINE = "off"
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
+    """Without width where `deterministic`."""
     connections: int
     """Of all valid loads together."""
     syn_data_connections: int
@@ -46,6 +53,18 @@ class CellResult:
     """The longest handshakes in a row of the loads without TFO, median: the most that TFO can save."""
     retransmitted: float | None
     """Segments a load, median."""
+    plts_ms: Mapping[int, float]
+    """Repeat to PLT of the valid loads."""
+    improvements_percent: tuple[float, ...]
+    """Of each pair, in order of repeats."""
+    effect: float | None
+    """Matched-pairs rank-biserial correlation, see rank_biserial."""
+    outliers: tuple[Outlier, ...]
+    """They are in all figures."""
+    repeated: tuple[Reason, ...]
+    """Why loads were done again. Those attempts are in no figure."""
+    deterministic: bool
+    """Whether a load comes out the same however often it is done: virtual time, and no random loss."""
 
     @property
     def beats_bound(self) -> bool:
@@ -55,52 +74,75 @@ class CellResult:
         return self.saved_ms > self.handshakes_ms * 1.02 + 1
 
 
-def summarise(cells: Sequence[Cell], loads: Iterable[LoadRow], seed: int) -> list[CellResult]:
-    """A result for each cell, in their order. `seed` is the experiment's."""
+def summarise(
+    cells: Sequence[Cell], loads: Iterable[LoadRow], seed: int, lossless: Collection[int] = ()
+) -> list[CellResult]:
+    """A result for each cell, in their order.
+
+    `seed` is the experiment's, `lossless` are the networks (by number) that lose nothing at random.
+    """
     of_cell: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
         of_cell[load.cell].append(load)
-    baselines = {cell.comparison: cell.index for cell in cells if cell.arm.transport == "tcp"}
+    baselines = {cell.comparison: cell.index for cell in cells if cell.arm.name == BASELINE}
     return [
-        _result(cell, of_cell[cell.index], of_cell.get(baselines.get(cell.comparison, -1), []), seed)
+        _result(
+            cell,
+            of_cell[cell.index],
+            of_cell.get(baselines.get(cell.comparison, -1), []),
+            derive_seed(seed, "interval", cell.index),
+            without_chance=cell.engine == "virtual" and cell.network in lossless,
+        )
         for cell in cells
     ]
 
 
-def _result(cell: Cell, loads: list[LoadRow], baseline: list[LoadRow], seed: int) -> CellResult:
-    plts_ns = _plts(loads)
-    ratios: list[float] = []
-    saved_ns: list[int] = []
-    if cell.arm.transport != "tcp":
-        without_ns = _plts(baseline)
-        ratios = [
-            100 * (without_ns[repeat] - plt_ns) / without_ns[repeat]
-            for repeat, plt_ns in sorted(plts_ns.items())
-            if without_ns.get(repeat)
-        ]
-        saved_ns = [without_ns[repeat] - plt for repeat, plt in plts_ns.items() if without_ns.get(repeat)]
-    handshakes_ns = [load.handshakes_ns for load in baseline if load.valid]
+def _result(
+    cell: Cell, attempts: list[LoadRow], baseline: list[LoadRow], seed: int, *, without_chance: bool
+) -> CellResult:
+    loads = [load for load in attempts if not load.superseded]
     valid = [load for load in loads if load.valid]
+    plts, without = _plts_ms(loads), {} if cell.arm.name == BASELINE else _plts_ms(baseline)
+    pairs = [(without[repeat], plt) for repeat, plt in sorted(plts.items()) if without.get(repeat)]
+    improvements = tuple(100 * (off - on) / off for off, on in pairs)
+    handshakes_ns = [load.handshakes_ns for load in baseline if load.valid and not load.superseded]
+    deterministic = without_chance and len(set(plts.values())) == 1 and len(set(without.values())) <= 1
     return CellResult(
         cell=cell,
         loads=len(loads),
         invalid=len(loads) - len(valid),
         reasons=_reasons(loads),
-        plt_ms_median=median(plts_ns.values()) / 1e6 if plts_ns else None,
-        pairs=len(ratios),
-        improvement_percent=median(ratios) if ratios else None,
-        improvement_ci95=median_interval(ratios, derive_seed(seed, "interval", cell.index)),
+        plt_ms_median=median(plts.values()) if plts else None,
+        pairs=len(pairs),
+        improvement_percent=median(improvements) if improvements else None,
+        improvement_ci95=_interval(improvements, seed, deterministic=deterministic),
         connections=sum(load.connections for load in valid),
         syn_data_connections=sum(load.syn_data_connections for load in valid),
-        saved_ms=median(saved_ns) / 1e6 if saved_ns else None,
+        saved_ms=median(off - on for off, on in pairs) if pairs else None,
         handshakes_ms=median(handshakes_ns) / 1e6 if handshakes_ns else None,
         retransmitted=median(load.retransmitted for load in valid) if valid else None,
+        plts_ms=plts,
+        improvements_percent=improvements,
+        effect=rank_biserial([off - on for off, on in pairs]),
+        outliers=find_outliers(plts),
+        repeated=_reasons([load for load in attempts if load.superseded]),
+        deterministic=deterministic,
     )
 
 
-def _plts(loads: list[LoadRow]) -> dict[int, int]:
-    """Repeat to PLT in nanoseconds, of the valid loads."""
-    return {load.repeat: load.plt_ns for load in loads if load.valid and load.plt_ns is not None}
+def _interval(improvements: Sequence[float], seed: int, *, deterministic: bool) -> tuple[float, float] | None:
+    if deterministic and improvements:
+        return (improvements[0], improvements[0])
+    return median_interval(improvements, seed)
+
+
+def _plts_ms(loads: Iterable[LoadRow]) -> dict[int, float]:
+    """Repeat to PLT in milliseconds, of the valid loads."""
+    return {
+        load.repeat: load.plt_ns / 1e6
+        for load in loads
+        if load.valid and load.plt_ns is not None and not load.superseded
+    }
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:

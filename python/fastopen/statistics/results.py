@@ -48,6 +48,11 @@ class Results:
 def collect(store: RunStore) -> Results:
     """Reads a run and computes its figures."""
     experiment = store.experiment()
+    lossless = {
+        number
+        for number, network in enumerate(experiment.networks)
+        if network.down.loss == network.up.loss == 0
+    }
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for world in store.worlds():
         rtts[world.page, world.network].append(world.rtt_us_measured)
@@ -56,7 +61,7 @@ def collect(store: RunStore) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        cells=summarise(store.cells(), store.loads(), experiment.seed),
+        cells=summarise(store.cells(), store.loads(), experiment.seed, lossless),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
     )

@@ -1,0 +1,194 @@
+"""What a kept run says: its experiment and pages, a row for each load, and whole records one at a time."""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fastopen.contract import LoadRecord, WorldRecord
+from fastopen.errors import InputError
+from fastopen.experiments import ARMS, Cell, Experiment
+from fastopen.pages import Page
+from fastopen.runs import database as files
+from fastopen.runs.rows import LoadRow, WorldRow
+
+_LOADS = """
+SELECT jobs.id, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
+    retransmitted, invalid, loads.id, attempt, EXISTS (
+        SELECT 1 FROM loads AS later
+        WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
+    ), requests, started_unix_ms
+FROM loads JOIN jobs ON jobs.number = loads.job ORDER BY loads.number
+"""
+_RECORD = """
+SELECT record_zlib FROM records JOIN loads ON loads.number = records.load JOIN jobs ON jobs.number = loads.job
+WHERE jobs.id = ? AND loads.id = ? ORDER BY attempt = ? DESC, attempt DESC
+"""
+
+
+class RunReader:
+    """A run that can be read. A context manager. Damage is an InputError wherever it is met."""
+
+    def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
+        """`folder` is None for a run in memory."""
+        self._database = database
+        self._folder = folder
+        self._place = "memory" if folder is None else str(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """A run that was kept; reading changes nothing. Raises InputError where none can be read."""
+        return cls(files.open_for_reading(folder), folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    @property
+    def status(self) -> str:
+        """`running`, `finished`, `interrupted` (by the user) or `stopped` (by anything else)."""
+        status = str(self._fact("status"))
+        if status == "running" and self._is_abandoned():
+            return "stopped"
+        return status
+
+    def _is_abandoned(self) -> bool:
+        """Whether the process that wrote the run is gone: killed, or the power was cut."""
+        return self._folder is not None and not files.is_being_written(self._folder)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What the run ran on."""
+        environment: dict[str, Any] = self._fact("environment")
+        return environment
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the run needs to go on by itself, beside experiment and pages."""
+        options: dict[str, Any] = self._fact("options")
+        return options
+
+    def experiment(self) -> Experiment:
+        """What was asked."""
+        return Experiment.model_validate_json(json.dumps(self._fact("experiment")))
+
+    def cells(self) -> list[Cell]:
+        """In the order of the table."""
+        rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
+        return [
+            Cell(index, page, network, setup, ARMS[arm], engine)
+            for index, page, network, setup, arm, engine in rows
+        ]
+
+    def pages(self) -> dict[str, Page]:
+        """Name to page, in the order in which they were given."""
+        rows = self._rows("SELECT name, page FROM pages ORDER BY position")
+        return {name: Page.model_validate_json(page) for name, page in rows}
+
+    def jobs(self) -> dict[str, int]:
+        """Id of each job to its seed, in the order in which they were planned."""
+        return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
+
+    def loads_asked(self) -> int:
+        """How many loads the run consists of, done or not."""
+        return sum(len(json.loads(loads)) for (loads,) in self._rows("SELECT loads FROM jobs"))
+
+    def loads_done(self) -> int:
+        """How many of them are on disk; each counts once, however often it was done."""
+        ((done,),) = self._rows("SELECT count(*) FROM loads WHERE attempt = 1")
+        return int(done)
+
+    def loads(self) -> list[LoadRow]:
+        """Every load, without its record, in the order in which they were written."""
+        return [_load_row(row) for row in self._rows(_LOADS)]
+
+    def worlds(self) -> list[WorldRow]:
+        """Every world that was measured."""
+        rows = self._rows(
+            "SELECT page, network, rtt_us_asked, rtt_us_measured"
+            " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
+        )
+        return [WorldRow(*row) for row in rows]
+
+    def world_records(self, job: str) -> list[WorldRecord]:
+        """Every world that was built for a job, first to last: several where it was built again."""
+        rows = self._rows(
+            "SELECT record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job"
+            " WHERE jobs.id = ? ORDER BY worlds.number",
+            (job,),
+        )
+        return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
+
+    def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
+        """The record of a load as the world wrote it; of its last attempt by default. Raises KeyError."""
+        for found in self._rows(_RECORD, (job, load, attempt or 0)):
+            return self._text(found[0])
+        raise KeyError(job, load)
+
+    def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
+        """The whole record of one load; of its last attempt by default. Raises KeyError."""
+        return LoadRecord.model_validate_json(self.load_json(job, load, attempt))
+
+    def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
+        """The whole records of some loads, one in memory at a time."""
+        for row in rows:
+            yield row, self.load_record(row.job, row.load, row.attempt)
+
+    def faults(self) -> list[tuple[str, str]]:
+        """(job, what went wrong with its world), in the order in which it did."""
+        rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
+        return list(rows)
+
+    def _rows(self, query: str, values: tuple[object, ...] = ()) -> Iterator[Any]:
+        with files.reading(self._place):
+            yield from self._database.execute(query, values)
+
+    def _fact(self, name: str) -> Any:
+        for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
+            return json.loads(value)
+        raise InputError(f"damaged: it has no {name}", self._place)
+
+    def _text(self, compressed: bytes) -> bytes:
+        try:
+            return zlib.decompress(compressed)
+        except zlib.error as error:
+            raise InputError(f"damaged: {error}", self._place) from None
+
+
+def _load_row(row: Sequence[Any]) -> LoadRow:
+    """Of a row of _LOADS."""
+    job, cell, repeat, valid, *figures = row
+    invalid, load, attempt, superseded, requests, started = figures[5:]
+    plt_ns, total, with_syn_data, handshakes_ns, retransmitted = figures[:5]
+    return LoadRow(
+        job,
+        cell,
+        repeat,
+        bool(valid),
+        plt_ns,
+        total,
+        with_syn_data,
+        handshakes_ns,
+        retransmitted,
+        _reasons(invalid),
+        load,
+        attempt,
+        bool(superseded),
+        requests,
+        started,
+    )
+
+
+def _reasons(text: str) -> tuple[tuple[str, str], ...]:
+    return () if text == "[]" else tuple((kind, detail) for kind, detail in json.loads(text))

@@ -1,0 +1,39 @@
+"""What is read of a run without its whole records: a row for each load and each world."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRow:
+    """What tables need of a load. `invalid` are (kind, detail) pairs."""
+
+    job: str
+    cell: int
+    repeat: int
+    valid: bool
+    plt_ns: int | None
+    connections: int
+    syn_data_connections: int
+    handshakes_ns: int
+    """The longest sum of handshake times in a row."""
+    retransmitted: int
+    """Segments, by both ends."""
+    invalid: tuple[tuple[str, str], ...]
+    load: str = ""
+    """Its id within its job: with `attempt`, what `RunStore.load_record` needs."""
+    attempt: int = 1
+    """From 1; a load that was disturbed is done again."""
+    superseded: bool = False
+    """Whether it was done again: then a later attempt stands in its place in every figure."""
+    requests: int = 0
+    started_unix_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorldRow:
+    """A world's network: RTT in microseconds, as asked and as measured net of the probe itself."""
+
+    page: str
+    network: int
+    rtt_us_asked: int
+    rtt_us_measured: int

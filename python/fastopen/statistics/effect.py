@@ -1,0 +1,21 @@
+"""How consistently one arm beats the other: the matched-pairs rank-biserial correlation."""
+
+from collections.abc import Sequence
+
+
+def rank_biserial(differences: Sequence[float]) -> float | None:
+    """From -1 (every pair got slower) over 0 to 1 (every pair got faster); None without pairs.
+
+    Kerby 2014: the share of the rank sum of Wilcoxon's signed-rank test that favours one side, less the share
+    that favours the other. Pairs without a difference favour neither. Page load times are skewed, and their
+    spread in an emulated network is tiny: Cohen's d, a difference in units of that spread, would be huge and
+    mean little, while ranks are not moved by outliers.
+    """
+    moved = [difference for difference in differences if difference != 0]
+    if not moved:
+        return 0.0 if differences else None
+    from scipy import stats
+
+    ranks = stats.rankdata([abs(difference) for difference in moved])
+    signed = sum(rank if difference > 0 else -rank for rank, difference in zip(ranks, moved, strict=True))
+    return float(signed / sum(ranks))

@@ -1,0 +1,33 @@
+"""Loads far from the others of their cell. They are kept in every figure; medians do not mind them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Final
+
+# Tukey 1977: beyond three interquartile ranges from the quartiles a value is "far out".
+FENCE: Final = 3.0
+# In an emulated network most loads are alike to a per mille; nearer than this is no outlier to anybody.
+SHARE_MIN: Final = 0.01
+VALUES_MIN: Final = 5
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A valid load that took much longer, or less long, than the others of its cell."""
+
+    repeat: int
+    plt_ms: float
+
+
+def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
+    """Of one cell: repeat to PLT in milliseconds. Of few values none stands out."""
+    if len(plts_ms) < VALUES_MIN:
+        return ()
+    low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
+    slack = max(FENCE * (high - low), SHARE_MIN * middle)
+    return tuple(
+        Outlier(repeat, plt_ms)
+        for repeat, plt_ms in sorted(plts_ms.items())
+        if not low - slack <= plt_ms <= high + slack
+    )
