@@ -84,7 +84,6 @@ def fill(store: RunStore, plan: Plan, *, late: Sequence[str] = ()) -> None:
                 data.update(valid=False, invalid=[LATE])
             raw = json.dumps(data)
             store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
-        store.end_job(planned.job.id, None)
     store.set_status("finished")
 
 

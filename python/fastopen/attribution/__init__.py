@@ -3,11 +3,12 @@
 from fastopen.attribution.answers import Answer, page_answers, run_answers
 from fastopen.attribution.breakdown import Attribution, Breakdown, Shown, attribute
 from fastopen.attribution.critical_path import critical_path
-from fastopen.attribution.curves import Curve, Place, curves_of, places_of
+from fastopen.attribution.curves import Along, Curve, Place, curves_of, places_of, position
 from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.segments import CriticalPath, Kind, Segment
 
 __all__ = [
+    "Along",
     "Answer",
     "Attribution",
     "Breakdown",
@@ -22,6 +23,7 @@ __all__ = [
     "curves_of",
     "page_answers",
     "places_of",
+    "position",
     "registrable_domain",
     "run_answers",
     "third_parties",

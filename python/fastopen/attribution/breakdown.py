@@ -60,7 +60,7 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     experiment, pages = store.experiment(), store.pages()
     of_cell: defaultdict[int, list[LoadRow]] = defaultdict(list)
     for row in rows:
-        if row.valid and row.plt_ns is not None:
+        if row.valid and not row.superseded and row.plt_ns is not None:
             of_cell[row.cell].append(row)
     cells = {cell.index: cell for cell in store.cells() if of_cell[cell.index]}
     each = max(1, loads_max // max(len(cells), 1))
@@ -83,7 +83,7 @@ def _nearest_the_median(rows: Sequence[LoadRow], count: int) -> list[LoadRow]:
 
 
 def _taken_apart(store: RunStore, experiment: Experiment, page: Page, cell: Cell, row: LoadRow) -> Shown:
-    record = store.load_record(row.job, cell.arm.load().id)
+    record = store.load_record(row.job, row.load, row.attempt)
     path = critical_path(page, record, experiment.setups[cell.setup].client)
     assert path is not None, "a load without a page load time is not taken apart"
     return Shown(cell, row.repeat, record, path)

@@ -1,10 +1,13 @@
-"""The comparisons of a page put in rows in which the RTT alone grows: the lines of a figure."""
+"""The comparisons of a page put in rows in which one thing alone grows: the lines of a figure."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fastopen.attribution.breakdown import Attribution, Breakdown
 from fastopen.experiments import Comparison
 from fastopen.statistics import CellResult, Results
+
+Along = Literal["rtt", "down"]
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,8 @@ class Place:
     name: str
     """What tells it from the others of its page: `20 ms`, or `20 ms, mget`."""
     rtt_ms: float
+    down_mbit: float | None
+    """None where there is no limit, or a trace."""
     arms: dict[str, CellResult]
     breakdowns: dict[str, Breakdown]
 
@@ -31,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Curve:
-    """Comparisons of one page that differ in RTT alone, the shortest first; `name` is what they share."""
+    """Comparisons of one page that differ in RTT (or rate) alone, least first; `name` is what they share."""
 
     name: str
     places: tuple[Place, ...]
@@ -40,6 +45,7 @@ class Curve:
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
     """The comparisons of a page, in the order of the table."""
     places = []
+    axes = results.axes
     for comparison, cells in results.comparisons(page).items():
         arms: dict[str, CellResult] = {result.cell.arm.name: result for result in cells}
         taken: dict[str, Breakdown] = {
@@ -47,23 +53,38 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
             for name, result in arms.items()
             if result.cell.index in attribution.breakdowns
         }
-        rtt_ms = results.experiment.networks[comparison.network].rtt_us / 1000
-        places.append(Place(comparison, results.axes.name(comparison), rtt_ms, arms, taken))
+        network = results.experiment.networks[comparison.network]
+        rate = network.down.rate_bit_per_s
+        places.append(
+            Place(
+                comparison=comparison,
+                name=axes.name(comparison),
+                rtt_ms=network.rtt_us / 1000,
+                down_mbit=None if rate is None else rate / 1e6,
+                arms=arms,
+                breakdowns=taken,
+            )
+        )
     return places
 
 
-def curves_of(results: Results, places: list[Place]) -> list[Curve]:
+def curves_of(results: Results, places: list[Place], along: Along = "rtt") -> list[Curve]:
     """The same in rows. The name of a row is empty where there is only one."""
     axes = results.axes
     rows: dict[tuple[str, ...], list[Place]] = {}
     for place in places:
         point = axes.point(place.comparison)
-        rest = tuple(axis.said(point) for axis in axes.varying if axis.name != "rtt")
+        rest = tuple(axis.said(point) for axis in axes.varying if axis.name != along)
         rows.setdefault(rest, []).append(place)
     return [
-        Curve(", ".join(rest), tuple(sorted(row, key=lambda place: place.rtt_ms)))
+        Curve(", ".join(rest), tuple(sorted(row, key=lambda place: position(place, along) or 0.0)))
         for rest, row in rows.items()
     ]
+
+
+def position(place: Place, along: Along) -> float | None:
+    """Where a comparison stands on the axis: RTT in milliseconds, or rate in Mbit/s."""
+    return place.rtt_ms if along == "rtt" else place.down_mbit
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:

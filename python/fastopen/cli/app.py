@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli import audit, doctor, kernel, pages, run, show
+from fastopen.cli import audit, doctor, figures, kernel, pages, run, show
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
 
@@ -22,6 +22,7 @@ app = typer.Typer(name="fastopen", no_args_is_help=True, epilog=EXIT_HELP, prett
 app.command("run")(run.run)
 app.command("reproduce")(run.reproduce)
 app.command("show")(show.show)
+app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")

@@ -1,0 +1,68 @@
+"""Ours beside theirs: measured improvements and published ones."""
+
+from typing import Any
+
+import altair as alt
+
+from fastopen.figures.encodings import panels
+from fastopen.figures.figure import Figure, data
+from fastopen.figures.sources import Source
+from fastopen.figures.style import ARM_COLOURS, THEIRS
+
+OURS, PUBLISHED = "measured", "published"
+
+
+def beside_published(source: Source) -> Figure | None:
+    """A panel for each page, a row for each network; None where nothing was published."""
+    rows: list[dict[str, Any]] = []
+    for page in source.results.pages:
+        for place in source.places(page):
+            theirs = source.results.published.get((page, place.comparison.network))
+            ours = place.on
+            if theirs is None or ours is None or ours.improvement_percent is None:
+                continue
+            low, high = ours.improvement_ci95 or (None, None)
+            usual = {"page": page, "place": place.name}
+            gain = ours.improvement_percent
+            rows.append({**usual, "who": OURS, "gain": gain, "low": low, "high": high})
+            rows.append({**usual, "who": PUBLISHED, "gain": theirs.improvement_percent_as_printed})
+    if not rows:
+        return None
+    sources = dict.fromkeys(cell.source for cell in source.results.published.values())
+    return Figure(
+        name="published",
+        title="Measured and published improvement",
+        caption=f"Published: {'; '.join(sources)}, as printed. Lines: 95 % interval of ours.",
+        alt_text="Improvement by TFO as measured and as published, for each page and network.",
+        chart=_chart(rows),
+    )
+
+
+def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+    colours = alt.Scale(domain=[OURS, PUBLISHED], range=[ARM_COLOURS["warm"], THEIRS])
+    shapes = alt.Scale(domain=[OURS, PUBLISHED], range=["square", "diamond"])
+    base = alt.Chart().encode(
+        y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True)),
+        color=alt.Color("who:N", scale=colours, title=None),
+    )
+    title = "saved, % of PLT"
+    intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    points = base.mark_point(filled=True, size=80, opacity=1).encode(
+        x=alt.X("gain:Q", title=title, scale=alt.Scale(zero=True)),
+        shape=alt.Shape("who:N", scale=shapes, title=None),
+        tooltip=[
+            alt.Tooltip("who:N", title="whose"),
+            alt.Tooltip("gain:Q", title="saved %", format="+.1f"),
+            alt.Tooltip("low:Q", title="interval from", format="+.1f"),
+            alt.Tooltip("high:Q", title="to", format="+.1f"),
+        ],
+    )
+    pages = len({row["page"] for row in rows})
+    chart: alt.FacetChart = (
+        alt.layer(intervals, points)
+        .properties(width=250, height=alt.Step(26))
+        .facet(panels("page", rows), columns=2 if pages > 1 else 1, data=data(rows))
+        .resolve_axis(x="independent")
+        .resolve_scale(y="independent")
+    )
+    return chart

@@ -1,0 +1,68 @@
+"""How page load times spread: the cumulative distribution of each cell's valid loads."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
+from fastopen.figures.figure import Figure, data
+from fastopen.figures.sources import Source, distribution
+from fastopen.figures.style import ARM_NAMES
+
+PANELS_MAX: Final = 24
+# A distribution of two loads is none.
+LOADS_MIN: Final = 3
+
+
+def cumulative_distribution(source: Source) -> Figure | None:
+    """Share of loads against page load time, a panel for each comparison; None where loads are too few."""
+    rows: list[dict[str, Any]] = []
+    count = 0
+    for page in source.results.pages:
+        for place in source.places(page):
+            cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
+            cells = {arm: plts for arm, plts in cells.items() if len(plts) >= LOADS_MIN}
+            count += bool(cells)
+            if cells and count <= PANELS_MAX:
+                rows += [
+                    {
+                        "panel": f"{page}, {place.name}",
+                        "arm": ARM_NAMES[arm],
+                        "plt": ms / 1000,
+                        "share": share,
+                    }
+                    for arm, plts in cells.items()
+                    for ms, share in [(plts[0], 0.0), *distribution(plts)]
+                ]
+    if not rows:
+        return None
+    left = f" The first {PANELS_MAX} of {count} panels are shown." if count > PANELS_MAX else ""
+    return Figure(
+        name="distribution",
+        title="Cumulative distribution of page load times",
+        caption=f"Share of the valid loads that were done by then, outliers included.{left}",
+        alt_text="Cumulative distributions of page load time, one line for each transport.",
+        chart=_chart(rows, min(count, PANELS_MAX)),
+    )
+
+
+def _chart(rows: list[dict[str, Any]], count: int) -> alt.FacetChart:
+    chart: alt.FacetChart = (
+        alt.Chart()
+        .mark_line(interpolate="step-after", strokeWidth=1.8)
+        .encode(
+            x=alt.X("plt:Q", title="page load time in s", scale=alt.Scale(zero=False, nice=True)),
+            y=alt.Y("share:Q", title="share of loads", axis=alt.Axis(format="%", tickCount=5)),
+            color=arm_colour(rows),
+            strokeDash=arm_dash(rows),
+            tooltip=arm_tooltip(
+                alt.Tooltip("plt:Q", title="PLT in s", format=".3f"),
+                alt.Tooltip("share:Q", title="share", format=".0%"),
+            ),
+        )
+        .add_params(zoom("x"))
+        .properties(width=200, height=110)
+        .facet(panels("panel", rows), columns=min(3, count), data=data(rows))
+        .resolve_scale(x="independent")
+    )
+    return chart

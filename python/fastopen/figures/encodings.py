@@ -1,0 +1,73 @@
+"""What figures share: how arms and kinds are told apart, what the pointer shows, how one zooms."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import altair as alt
+
+from fastopen.attribution import Kind
+from fastopen.figures.style import ARM_COLOURS, ARM_DASHES, ARM_NAMES, ARM_SHAPES, KIND_COLOURS
+
+
+def _arms(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The arms that the rows have, in the usual order."""
+    there = {row["arm"] for row in rows}
+    return [arm for arm, name in ARM_NAMES.items() if name in there]
+
+
+def _scale(rows: Iterable[dict[str, Any]], of_arm: dict[str, Any]) -> alt.Scale:
+    arms = _arms(rows)
+    return alt.Scale(domain=[ARM_NAMES[arm] for arm in arms], range=[of_arm[arm] for arm in arms])
+
+
+def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    """Arms by colour."""
+    return alt.Color("arm:N", scale=_scale(rows, ARM_COLOURS), title=None)
+
+
+def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
+    """Arms by shape."""
+    return alt.Shape("arm:N", scale=_scale(rows, ARM_SHAPES), title=None)
+
+
+def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
+    """Arms by dash."""
+    return alt.StrokeDash("arm:N", scale=_scale(rows, ARM_DASHES), title=None)
+
+
+def arm_order(rows: list[dict[str, Any]]) -> list[str]:
+    """Names of arms, as axes and offsets sort them."""
+    return [ARM_NAMES[arm] for arm in _arms(rows)]
+
+
+def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
+    """The arm first."""
+    return [alt.Tooltip("arm:N", title="transport"), *others]
+
+
+def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    """Kinds of waiting by colour, those that the rows have."""
+    there = {row["kind"] for row in rows}
+    kinds = [kind for kind in Kind if kind.value in there]
+    scale = alt.Scale(domain=[kind.value for kind in kinds], range=[KIND_COLOURS[kind] for kind in kinds])
+    return alt.Color("kind:N", scale=scale, title=None)
+
+
+def panels(field: str, rows: list[dict[str, Any]]) -> alt.Facet:
+    """A panel for each value of a field, in the order of the rows."""
+    return alt.Facet(f"{field}:N", sort=list(dict.fromkeys(row[field] for row in rows)))
+
+
+def zoom(*encodings: Literal["x", "y"]) -> alt.Parameter:
+    """With the shift key held: the wheel zooms, dragging moves; a double click shows everything again.
+
+    Without the key the page scrolls under the pointer, as everywhere.
+    """
+    held = "[event.shiftKey]"
+    return alt.selection_interval(
+        bind="scales",
+        encodings=list(encodings or ("x", "y")),
+        zoom=f"wheel!{held}",
+        translate=f"[pointerdown{held}, window:pointerup] > window:pointermove!",
+        name="zoom",
+    )

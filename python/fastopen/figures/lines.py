@@ -1,0 +1,99 @@
+"""Page load time along one axis: round-trip time, or rate."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.attribution import Along, Curve, curves_of, position
+from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, panels, zoom
+from fastopen.figures.figure import Figure, data
+from fastopen.figures.sources import Source, median_span, middle
+from fastopen.figures.style import ARM_NAMES
+
+AXIS_TITLES: Final = {"rtt": "RTT in ms", "down": "rate to the client in Mbit/s"}
+TITLE: Final = "page load time in s"
+WORDS: Final = {"rtt": "round-trip time", "down": "rate"}
+# More panels than this fill no page.
+PANELS_MAX: Final = 24
+
+
+def plt_along(source: Source, along: Along) -> Figure | None:
+    """Median page load time with its interval, a panel for each page and row; None where nothing grows."""
+    rows: list[dict[str, Any]] = []
+    titles: list[str] = []
+    for page in source.results.pages:
+        for curve in curves_of(source.results, source.places(page), along):
+            if len({position(place, along) for place in curve.places} - {None}) > 1:
+                titles.append(f"{page}, {curve.name}" if curve.name else page)
+                rows += _rows(curve, along, titles[-1])
+    shown = titles[:PANELS_MAX]
+    rows = [row for row in rows if row["panel"] in shown]
+    if not rows:
+        return None
+    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
+    return Figure(
+        name=f"plt-by-{'rtt' if along == 'rtt' else 'rate'}",
+        title=f"Page load time against {WORDS[along]}",
+        caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
+        f" are 6 loads or more.{left}",
+        alt_text=f"Line charts of page load time against {WORDS[along]}, one line for each transport: "
+        + ", ".join(shown),
+        chart=_chart(rows, along, len(shown)),
+    )
+
+
+def _rows(curve: Curve, along: Along, panel: str) -> list[dict[str, Any]]:
+    rows = []
+    for place in curve.places:
+        at = position(place, along)
+        for arm, result in place.arms.items():
+            plts = sorted(result.plts_ms.values())
+            if not plts or at is None:
+                continue
+            low, high = median_span(plts) or (None, None)
+            seconds = [None if ms is None else ms / 1000 for ms in (middle(plts), low, high)]
+            names = ("plt", "low", "high")
+            rows.append(
+                {
+                    "panel": panel,
+                    "x": at,
+                    "arm": ARM_NAMES[arm],
+                    "n": len(plts),
+                    **dict(zip(names, seconds, strict=True)),
+                    "top": 1.06 * (high or middle(plts)) / 1000,
+                }
+            )
+    return rows
+
+
+def _chart(rows: list[dict[str, Any]], along: Along, count: int) -> alt.FacetChart:
+    most = max(row["x"] for row in rows)
+    base = alt.Chart().encode(
+        x=alt.X("x:Q", title=AXIS_TITLES[along], scale=alt.Scale(domain=[0, 1.04 * most])),
+        color=arm_colour(rows),
+    )
+    # The topmost label keeps within the axis, else the panels of a row would not stand in line.
+    y = alt.Y("plt:Q", title=TITLE, scale=alt.Scale(zero=True), axis=alt.Axis(labelFlush=True))
+    lines = base.mark_line(strokeWidth=1.8).encode(y=y)
+    bars = base.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q", title=TITLE), y2="high:Q")
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(
+        y=y,
+        shape=arm_shape(rows),
+        tooltip=arm_tooltip(
+            alt.Tooltip("x:Q", title=AXIS_TITLES[along]),
+            alt.Tooltip("plt:Q", title="median PLT in s", format=".3f"),
+            alt.Tooltip("low:Q", title="interval from", format=".3f"),
+            alt.Tooltip("high:Q", title="to", format=".3f"),
+            alt.Tooltip("n:Q", title="loads"),
+        ),
+    )
+    # Room above the highest point, on a scale of its own in each panel.
+    room = base.mark_point(opacity=0).encode(y=alt.Y("top:Q", title=TITLE))
+    layered = alt.layer(room, lines, bars.add_params(zoom()), points).properties(width=270, height=170)
+    chart: alt.FacetChart = (
+        layered.facet(panels("panel", rows), columns=2 if count > 1 else 1, data=data(rows))
+        .resolve_scale(y="independent")
+        .resolve_axis(x="independent")
+        .properties(bounds="flush", spacing={"row": 80, "column": 60})
+    )
+    return chart

@@ -1,0 +1,200 @@
+"""Single loads, request by request: when each began and ended, and what it waited for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.attribution import Kind, Shown
+from fastopen.contract import Request
+from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
+from fastopen.figures.figure import Figure, data
+from fastopen.figures.style import ARM_NAMES
+from fastopen.pages import Page
+
+# A row of a request is as high as this allows, within bounds that can be read and printed.
+HEIGHT_MAX: Final = 760
+ROW_MAX: Final = 14
+ROW_MIN: Final = 4
+# So many requests have room for their names.
+NAMED_MAX: Final = 60
+NAME_LENGTH: Final = 26
+TIME: Final = "ms since navigation start"
+
+
+def row_height(requests: int) -> int:
+    """In pixels."""
+    return max(ROW_MIN, min(ROW_MAX, HEIGHT_MAX // max(requests, 1)))
+
+
+def request_name(page: Page, resource: int) -> str:
+    """`12 logo.png`: what tells a request from the others in little room."""
+    url = page.resources[resource].url
+    path = url.partition("?")[0].rstrip("/").rpartition("/")[2] or page.resources[resource].host
+    return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
+
+
+def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
+    """Writes the name of its request into each row."""
+    names = [request_name(page, index) for index in range(len(page.resources))]
+    for row in rows:
+        row["name"] = names[row["request"]]
+
+
+def timing_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
+    """Start and end of each request that was answered, in milliseconds since the navigation start."""
+    for request in shown.record.requests:
+        if request.queued_ns is not None and request.end_ns is not None:
+            yield {
+                "arm": ARM_NAMES[arm],
+                "request": request.resource,
+                "start": request.queued_ns / 1e6,
+                "end": request.end_ns / 1e6,
+            }
+
+
+def waterfall_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
+    """What each request waited for, piece after piece, in milliseconds."""
+    waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
+    for request in shown.record.requests:
+        for kind, start_ns, end_ns in _pieces(request, handshake=request.connection in waited):
+            yield {
+                "arm": ARM_NAMES[arm],
+                "request": request.resource,
+                "kind": kind.value,
+                "start": start_ns / 1e6,
+                "end": end_ns / 1e6,
+            }
+
+
+def path_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
+    """The critical path, drawn over the requests that it goes through."""
+    for piece in shown.path.segments:
+        yield {
+            "arm": ARM_NAMES[arm],
+            "request": piece.resource,
+            "start": piece.start_ns / 1e6,
+            "end": piece.end_ns / 1e6,
+        }
+
+
+def _pieces(request: Request, *, handshake: bool) -> Iterator[tuple[Kind, int, int]]:
+    queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
+    if queued is None or sent is None or first is None or end is None:
+        return
+    opened = max(queued, request.connect_start_ns) if request.connect_start_ns is not None else sent
+    making = Kind.HANDSHAKE if handshake else Kind.QUEUEING
+    pieces = (
+        (Kind.QUEUEING, queued, min(opened, sent)),
+        (making, min(opened, sent), sent),
+        (Kind.WAIT, sent, first),
+        (Kind.TRANSFER, first, end),
+    )
+    for kind, start_ns, end_ns in pieces:
+        if end_ns > start_ns:
+            yield kind, start_ns, end_ns
+
+
+def timing_breakdown(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figure:
+    """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
+    rows = [row for arm, shown in arms.items() for row in timing_rows(arm, shown)]
+    name_rows(page, rows)
+    return Figure(
+        name=f"timing-{slug}",
+        title=f"{page.name}, {place}: when each request began and ended",
+        caption="Each bar is a request of the median load, from when the client wanted it to its last byte.",
+        alt_text=f"Request index against start and end time of {page.name} at {place}, {_of_arms(arms)}.",
+        chart=timing_chart(rows, len(page.resources)),
+    )
+
+
+def timing_chart(rows: list[dict[str, Any]], requests: int) -> alt.Chart:
+    """The chart of `timing_rows` with names."""
+    arms = len({row["arm"] for row in rows})
+    step = max(row_height(requests), 3 * arms)
+    chart: alt.Chart = (
+        alt.Chart(data(rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("start:Q", title=TIME),
+            x2="end:Q",
+            y=_by_request(rows, requests),
+            yOffset=alt.YOffset("arm:N", sort=arm_order(rows)),
+            color=arm_colour(rows),
+            tooltip=arm_tooltip(*_times()),
+        )
+        .add_params(zoom("x"))
+        .properties(width=600, height=step * requests)
+    )
+    return chart
+
+
+def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figure:
+    """One load beside the other: queueing, handshake, wait and transfer of each request."""
+    rows = [row for arm, shown in arms.items() for row in waterfall_rows(arm, shown)]
+    path = [row for arm, shown in arms.items() for row in path_rows(arm, shown)]
+    name_rows(page, [*rows, *path])
+    return Figure(
+        name=f"waterfall-{slug}",
+        title=f"{page.name}, {place}: what each request waited for",
+        caption="Median load of each transport; the dark line runs along the critical path.",
+        alt_text=f"Waterfalls of {page.name} at {place} beside each other, {_of_arms(arms)}.",
+        chart=waterfall_chart(rows, path, len(page.resources)),
+    )
+
+
+def waterfall_chart(rows: list[dict[str, Any]], path: list[dict[str, Any]], requests: int) -> alt.FacetChart:
+    """The chart of `waterfall_rows` and `path_rows`, both with names."""
+    for row in path:
+        row["on_path"] = True
+    y = _by_request(rows, requests)
+    x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
+    bars = (
+        alt.Chart()
+        .mark_bar()
+        .encode(
+            x=x,
+            x2="end:Q",
+            y=y,
+            color=kind_colour(rows),
+            tooltip=[alt.Tooltip("kind:N", title="waits for"), *_times()],
+        )
+        .transform_filter("!datum.on_path")
+    )
+    lines = (
+        alt.Chart().mark_rule(strokeWidth=1.5).encode(x=x, x2="end:Q", y=y).transform_filter("datum.on_path")
+    )
+    return (
+        alt.layer(bars.add_params(zoom("x")), lines)
+        .properties(width=290, height=row_height(requests) * requests)
+        .facet(
+            alt.Facet("arm:N", sort=arm_order(rows)),
+            columns=2,
+            data=data([*rows, *path]),
+        )
+    )
+
+
+def _by_request(rows: list[dict[str, Any]], requests: int) -> alt.Y:
+    """Requests from the first at the top: by name where there is room, else a number here and there."""
+    if requests <= NAMED_MAX:
+        names = {row["request"]: row["name"] for row in rows}
+        axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
+        return alt.Y("name:N", title=None, sort=[names[index] for index in sorted(names)], axis=axis)
+    every = 5 if row_height(requests) >= 5 else 10
+    shown = [index for index in range(requests) if index % every == 0]
+    axis = alt.Axis(values=shown, grid=False, ticks=False, domain=False)
+    return alt.Y("request:O", title="request", scale=alt.Scale(domain=list(range(requests))), axis=axis)
+
+
+def _times() -> Sequence[alt.Tooltip]:
+    return (
+        alt.Tooltip("name:N", title="request"),
+        alt.Tooltip("start:Q", title="from ms", format=".1f"),
+        alt.Tooltip("end:Q", title="to ms", format=".1f"),
+    )
+
+
+def _of_arms(arms: dict[str, Shown]) -> str:
+    times = (f"{ARM_NAMES[arm]} {shown.path.plt_ns / 1e9:.2f} s" for arm, shown in arms.items())
+    return "page load time: " + ", ".join(times)
