@@ -107,9 +107,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
     cells: list[Cell] = []
     jobs: list[PlannedJob] = []
     labels = _Labels(experiment, engines)
-    for page, network, setup, engine in product(
-        named, range(len(experiment.networks)), range(len(experiment.setups)), engines
-    ):
+    for page, (network, setup, engine) in product(named, _rows(experiment, engines)):
         comparison = Comparison(page.name, network, setup, engine)
         first = len(cells)
         cells += (
@@ -126,6 +124,18 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
             jobs.append(PlannedJob(job, comparison, repeat, of_load))
     jobs.sort(key=lambda planned: _turn(experiment, engines, planned))
     return Plan(experiment, named, tuple(cells), tuple(jobs))
+
+
+def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
+    """Network, setup and engine of each row of a page's table: the RTT changes fastest, as in its columns."""
+    besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
+    rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
+
+    def place(row: tuple[int, int, EngineName]) -> tuple[int, int, int, int]:
+        network, setup, engine = row
+        return (besides_rtt.index(besides_rtt[network]), setup, engines.index(engine), network)
+
+    return sorted(rows, key=place)
 
 
 def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: PlannedJob) -> tuple[int, int, int]:

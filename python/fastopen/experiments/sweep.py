@@ -54,18 +54,16 @@ def networks_of(
 
     Raises ValueError or ValidationError where they cannot be made.
     """
-    networks: list[Network] = []
-    for one in asked.combined(combine):
-        down, up, queue, loss, rtt_us = (values[0] for values in astuple(one))
-        network = Network(
+    settings = dict.fromkeys(tuple(value[0] for value in astuple(one)) for one in asked.combined(combine))
+    return [
+        Network(
             rtt_us=rtt_us,
             down=_direction(down, traces_ms[0], queue, loss),
             up=_direction(up, traces_ms[1], queue, loss),
             host_extra_rtt_us=dict(extra_rtt_us or {}),
         )
-        if network not in networks:
-            networks.append(network)
-    return networks
+        for down, up, queue, loss, rtt_us in settings
+    ]
 
 
 def _direction(rate: int | None, trace_ms: list[int] | None, queue: Queue, loss: float) -> RateLimit:
@@ -84,7 +82,7 @@ def multiplied(model: type[T], settings: Mapping[str, Any]) -> list[T]:
         for key, value in settings.items()
     ]
     models = [model.model_validate(dict(zip(settings, values, strict=True))) for values in product(*lists)]
-    return [one for number, one in enumerate(models) if one not in models[:number]]
+    return list({one.model_dump_json(): one for one in models}.values())
 
 
 def setups_of(clients: Sequence[Client], origins: Sequence[Origins], tcps: Sequence[Tcp]) -> list[Setup]:

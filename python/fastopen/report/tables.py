@@ -155,11 +155,12 @@ def _closing(results: Results) -> str:
     experiment = results.experiment
     lines = []
     measured: list[str] = []
-    for number, network in enumerate(experiment.networks):
-        rtts = [rtt for (_, index), rtt in results.measured_rtt_ms.items() if index == number]
-        if rtts:
-            spread = f"{min(rtts):.2f}" if min(rtts) == max(rtts) else f"{min(rtts):.2f} to {max(rtts):.2f}"
-            measured.append(f"{spread} for {_ms(network.rtt_us)} asked")
+    of_asked: dict[int, list[float]] = defaultdict(list)
+    for (_, index), rtt in results.measured_rtt_ms.items():
+        of_asked[experiment.networks[index].rtt_us].append(rtt)
+    for asked_us, rtts in sorted(of_asked.items()):
+        spread = f"{min(rtts):.2f}" if min(rtts) == max(rtts) else f"{min(rtts):.2f} to {max(rtts):.2f}"
+        measured.append(f"{spread} for {_ms(asked_us)} asked")
     if measured:
         lines.append(f"RTT measured in the worlds (ms): {'; '.join(measured)}.")
     engines = sorted({result.cell.engine for result in results.cells})

@@ -8,6 +8,8 @@ from fastopen.statistics import CellResult, Results
 
 # Less than this is printed as 0.0, and no difference to anybody.
 SHOWN_MIN: Final = 0.05
+# Of more rows than this a sentence gives counts instead of a list.
+ROWS_IN_WORDS: Final = 6
 
 
 def page_verdict(results: Results, page: str) -> str:
@@ -20,7 +22,7 @@ def page_verdict(results: Results, page: str) -> str:
     }
     if all(result.improvement_ci95 is None for results_of_arm in arms.values() for result in results_of_arm):
         return "Too few valid repeats to say what TFO does."
-    said = [_worth(arms.get("warm", []))]
+    said = [worth(arms.get("warm", []))]
     if arms.get("warm"):
         said.append(_of_arm(results.axes, arms["warm"], "With warm cookies TFO"))
     if arms.get("cold"):
@@ -29,7 +31,7 @@ def page_verdict(results: Results, page: str) -> str:
     return " ".join(sentence for sentence in said if sentence)
 
 
-def _worth(warm: Sequence[CellResult]) -> str:
+def worth(warm: Sequence[CellResult]) -> str:
     """What the intervals of the arm with warm cookies, the one that TFO was made for, come to."""
     intervals = [result.improvement_ci95 for result in warm]
     if not intervals or None in intervals:
@@ -45,6 +47,8 @@ def _worth(warm: Sequence[CellResult]) -> str:
 
 
 def _of_arm(axes: Axes, cells: Sequence[CellResult], opening: str) -> str:
+    if len(cells) > ROWS_IN_WORDS:
+        return _of_many(cells, opening)
     groups: dict[str, list[str]] = {"sooner": [], "later": [], "unclear": [], "unknown": []}
     for result in cells:
         where = axes.name(result.cell).replace(" ms", "\N{NO-BREAK SPACE}ms", 1)
@@ -70,6 +74,29 @@ def _of_arm(axes: Axes, cells: Sequence[CellResult], opening: str) -> str:
         parts.append(f"has too few valid repeats {_listed(groups['unknown'])} to say")
     # A figure and its unit stay on one line.
     return f"{opening} {', and '.join(parts)}.".replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _of_many(cells: Sequence[CellResult], opening: str) -> str:
+    """The same of more rows than anybody would read a list of: how many, and from what to what."""
+    counts = {"sooner": 0, "later": 0, "unclear": 0, "unknown": 0}
+    told: list[float] = []
+    for result in cells:
+        gain, interval = result.improvement_percent, result.improvement_ci95
+        if gain is None or interval is None:
+            counts["unknown"] += 1
+            continue
+        told.append(gain)
+        sure = abs(gain) >= SHOWN_MIN and not interval[0] <= 0 <= interval[1]
+        counts["unclear" if not sure else "sooner" if gain > 0 else "later"] += 1
+    words = {
+        "sooner": "loads it sooner in",
+        "later": "loads it later in",
+        "unclear": "makes no difference that these repeats could tell in",
+        "unknown": "has too few valid repeats to say in",
+    }
+    parts = [f"{words[what]} {count} of {len(cells)} rows" for what, count in counts.items() if count]
+    spread = f" (saves {min(told):+.1f} % to {max(told):+.1f} %)" if told else ""
+    return f"{opening} {_listed(parts)}{spread}.".replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _listed(items: list[str]) -> str:

@@ -1,0 +1,248 @@
+"""Sweeps: lists of settings, in the command line and in TOML, become the cells that they mean."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastopen.errors import InputError
+from fastopen.experiments import (
+    AskedNetworks,
+    Experiment,
+    axes_of,
+    estimated_s,
+    make_plan,
+    networks_of,
+    read_experiment,
+)
+from fastopen.pages import Page
+
+FakeWorld = Callable[..., Path]
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+ONE = AskedNetworks(down=[4_000_000], up=[256_000], queue=["default"], loss=[0.0], rtt=[20_000])
+TOML = """
+format = "fastopen-experiment/1"
+name = "sweep"
+pages = ["example"]
+seed = 1
+"""
+
+
+def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*FASTOPEN, *map(str, arguments)],
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def experiment(tmp_path: Path, text: str) -> Experiment:
+    path = tmp_path / "sweep.toml"
+    path.write_text(TOML + text)
+    return read_experiment(path)
+
+
+def varying(asked: Experiment) -> list[str]:
+    return [axis.name for axis in axes_of(asked).varying]
+
+
+def test_every_list_of_the_command_line_is_crossed_with_every_other(fake_world: FakeWorld) -> None:
+    fake_world()
+    options = {
+        "--rtt": "20ms,100ms",
+        "--down": "2mbit,4mbit",
+        "--loss": "0%,1%",
+        "--profile": "browser,mget",
+        "--keep-alive": "on,off",
+        "--connections-per-host": "2,5",
+        "--transports": "off,warm",
+        "--repeats": 1,
+    }
+    done = fastopen("run", "example", *(part for pair in options.items() for part in pair), "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    cells = document["cells"]
+    keys = ("rtt_ms", "down_bit_per_s", "loss", "profile", "keep_alive", "connections_per_host", "cookies")
+    found = [tuple(cell[key] for key in keys) for cell in cells]
+    assert len(found) == len(set(found)) == 2**7
+    assert all(cell["loads"] == 1 for cell in cells)
+    assert {cell["setup"] for cell in cells} == set(range(len(document["setups"]))) == set(range(8))
+    assert (document["client"], document["tcp"]) == (None, None)
+
+
+def test_rows_are_in_the_order_of_the_columns_and_those_that_do_not_vary_have_none(
+    fake_world: FakeWorld,
+) -> None:
+    fake_world()
+    done = fastopen(
+        *("run", "example", "--rtt", "20ms,100ms", "--loss", "0%,1%", "--profile", "browser,mget"),
+        *("--transports", "off,warm", "-n", "3", "--seed", "1"),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    header = next(words for words in lines if words[:1] == ["%"])
+    assert header[:3] == ["%", "profile", "ms"]
+    rows = [words[:3] for words in lines if words[1:2] in (["browser"], ["mget"])]
+    assert rows == [
+        [loss, profile, rtt] for loss in "01" for profile in ("browser", "mget") for rtt in ("20", "100")
+    ]
+    assert "loads it sooner in 8 of 8 rows" in done.stdout
+    assert "20.05 for 20 asked; 100.05 for 100 asked." in done.stdout
+
+
+def test_lists_can_be_taken_first_with_first(tmp_path: Path) -> None:
+    text = '[network]\ncombine = "zip"\nrtt = "20ms"\ndown = ["5mbit", "10mbit"]\nup = ["5mbit", "10mbit"]\n'
+    networks = experiment(tmp_path, text).networks
+    assert [(one.rtt_us, one.down.rate_bit_per_s, one.up.rate_bit_per_s) for one in networks] == [
+        (20_000, 5_000_000, 5_000_000),
+        (20_000, 10_000_000, 10_000_000),
+    ]
+
+
+def test_a_file_may_have_a_list_wherever_a_setting_stands(tmp_path: Path) -> None:
+    text = """
+        engines = ["host", "virtual"]
+        [network]
+        rtt = "20ms"
+        down = ["2mbit", "4mbit"]
+        queue = ["default", "64kB"]
+        [client]
+        profile = ["browser", "mget"]
+        connections_per_host = 3
+        phases = ["load", "async"]
+        [origins]
+        keep_alive = [true, false]
+        [tcp]
+        initial_window_segments = [4, 10]
+    """
+    asked = experiment(tmp_path, text)
+    assert (len(asked.networks), len(asked.setups), asked.engines) == (4, 8, ["host", "virtual"])
+    assert all(setup.client.phases == ["load", "async"] for setup in asked.setups)
+    assert varying(asked) == ["down", "queue", "profile", "origins_keep_alive", "initial_window", "rtt"]
+
+
+def test_what_follows_from_another_setting_is_no_column_of_its_own(tmp_path: Path) -> None:
+    rates = experiment(tmp_path, '[network]\nrtt = "20ms"\ndown = ["4mbit", "100mbit"]\n')
+    assert len({network.down.queue_bytes for network in rates.networks}) == 2
+    assert varying(rates) == ["down", "rtt"]
+    profiles = experiment(tmp_path, '[network]\nrtt = "20ms"\n[client]\nprofile = ["browser", "mget"]\n')
+    assert len({setup.client.keep_alive for setup in profiles.setups}) == 2
+    assert varying(profiles) == ["profile", "rtt"]
+
+
+def test_the_arms_of_a_row_are_loads_of_one_job_on_each_engine(tmp_path: Path, page: Page) -> None:
+    text = """
+        engines = ["virtual", "host"]
+        repeats = 2
+        network = { rtt = "20ms" }
+        client = { keep_alive = [true, false] }
+    """
+    plan = make_plan(experiment(tmp_path, text), [page])
+    assert len({planned.job.id for planned in plan.jobs}) == len(plan.jobs) == 2 * 2 * 2
+    assert [planned.comparison.engine for planned in plan.jobs] == ["virtual"] * 4 + ["host"] * 4
+    for planned in plan.jobs:
+        cells = [plan.cells[index] for index in planned.cells.values()]
+        assert {cell.comparison for cell in cells} == {planned.comparison}
+        assert {cell.arm.name for cell in cells} == {"off", "cold", "warm"}
+        assert planned.job.client.keep_alive == [True, False][planned.comparison.setup]
+    seeds = {
+        engine: {p.job.seed for p in plan.jobs if p.comparison.engine == engine} for engine in plan.engines
+    }
+    assert seeds["host"] == seeds["virtual"]
+
+
+def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> None:
+    asked = experiment(tmp_path, 'engines = ["auto", "host"]\n[network]\nrtt = "20ms"\n')
+    assert make_plan(asked, [page], auto="host").engines == ("host",)
+    assert make_plan(asked, [page], auto="virtual").engines == ("virtual", "host")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--profile", "mget,curl"], "--profile: 'curl' is none of browser, mget"),
+        (["--keep-alive", "yes"], "--keep-alive: 'yes' is none of on, off"),
+        (["--connections-per-host", "2,x"], "--connections-per-host: 'x' is not a number"),
+        (["--connections-per-host", "2,300"], "--connections-per-host: 300: "),
+        (
+            ["--profile", "browser,mget", "--connections-per-host", "2,6"],
+            "--connections-per-host: 6 a host, but mget opens 5 in all",
+        ),
+        (["--processing-scale", "-1"], "--processing-scale: -1.0: "),
+        (["--initial-window", "0"], "--initial-window: 0: "),
+        (["--congestion-control", "Cubic"], "--congestion-control: 'Cubic': "),
+        (["--engine", "fast"], "--engine: 'fast' is none of auto, host, virtual"),
+        (["--loss", "0%,60%"], "--loss: 0.6: "),
+        (["--rtt", "20ms,2m"], "--rtt: '2m': unknown unit"),
+        (
+            ["--rtt", "20ms,100ms", "--down", "2mbit,4mbit,8mbit", "--combine", "zip"],
+            "equally long: down has 3, rtt has 2 values",
+        ),
+        (["--down", "2mbit,4mbit", "--down-trace", "x"], "--down: a trace stands for the rate"),
+        (
+            ["--rtt", ",".join(f"{n}ms" for n in range(1, 1001)), "--repeats", "1000"],
+            "1 page x 1000 networks x 1 setup x 3 transports x 1 engine x 1000 repeats are 3,000,000 loads",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_option(options: list[str], said: str) -> None:
+    done = fastopen("run", "example", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[network]\nrtt = "20ms"\ndown = ["4mbit", "4"]\n', r"network\.down\[1\]: '4' has no unit"),
+        ('[network]\nrtt = "20ms"\ndown = "4"\n', r"network\.down: '4' has no unit"),
+        ('[network]\nrtt = "20ms"\nloss = []\n', r"network\.loss: a list: "),
+        ('[network]\nrtt = "20ms"\n[client]\nprofile = ["browser", "x"]\n', r"client\.profile: 'x'"),
+        ('[network]\nrtt = "20ms"\n[client]\nkeepalive = true\n', r"client\.keepalive: unknown key"),
+        ('client = 1\n[network]\nrtt = "20ms"\n', r"client: is a table"),
+        ('engines = ["x"]\n[network]\nrtt = "20ms"\n', r"engines\[0\]: 'x'"),
+        (
+            '[network]\nrtt = ["1ms", "2ms"]\ndown = ["2mbit", "3mbit", "4mbit"]\ncombine = "zip"\n',
+            r"network: .*down has 3, rtt has 2",
+        ),
+    ],
+)
+def test_what_makes_no_sense_in_a_file_is_refused_by_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        experiment(tmp_path, text)
+
+
+@given(st.lists(st.sampled_from(["down", "up", "queue", "loss", "rtt"]), unique=True), st.integers(1, 4))
+def test_zipped_lists_of_any_length_give_that_many_networks(names: list[str], length: int) -> None:
+    values: dict[str, list[float]] = {name: [10**6 + n for n in range(length)] for name in names}
+    if "loss" in names:
+        values["loss"] = [n / 100 for n in range(length)]
+    asked = AskedNetworks(**{**vars(ONE), **values})
+    assert len(networks_of(asked, "zip")) == (length if names else 1)
+    assert len(networks_of(asked, "cross")) == length ** len(names)
+
+
+def test_the_estimate_is_of_the_right_order_and_falls_with_worlds_at_once(page: Page) -> None:
+    networks = networks_of(AskedNetworks(**{**vars(ONE), "rtt": [200_000]}))
+    plan = make_plan(Experiment(name="x", pages=["p"], networks=networks, seed=1), [page])
+    alone, four = (estimated_s(plan, {"host": parallel}) for parallel in (1, 4))
+    # Ten worlds with three loads of one resource: a handshake, a request, and 0.1 s for the world.
+    assert alone == pytest.approx(10 * (0.1 + 3 * 0.4), rel=0.1)
+    assert four == pytest.approx(alone / 4)
+
+
+def test_a_long_run_is_announced_before_it_begins(fake_world: FakeWorld) -> None:
+    fake_world()
+    long = fastopen("run", "example", "--rtt", "5s", "--repeats", "20", "--jobs", "1")
+    assert long.stderr.startswith("60 loads, 25 min")
+    assert fastopen("run", "example", "--rtt", "5s", "--repeats", "1").stderr == ""
