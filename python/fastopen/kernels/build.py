@@ -71,7 +71,7 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
     started = time.monotonic()
     with workspace(folder, lambda: watch(Stage("waiting", "another build is under way"))) as work:
         check_room(folder)
-        with (folder / LOG).open("wb") as log:
+        with (folder / LOG).open("wb", buffering=0) as log:  # programs write into it too
             try:
                 return _build(_Job(request, recipe, work, log, watch, started))
             except StepFailedError as error:

@@ -30,7 +30,7 @@ def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
     """Applies our patches. Raises MachineError naming the one that does not fit this source."""
     for path in recipe.patches:
         try:
-            run(["patch", "-p1", "--batch", "--forward", f"--input={path}"], log, tree)
+            run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)
         except StepFailedError:
             raise MachineError(
                 f"the patch {path.name} does not apply to this source", "take another version of Linux"
