@@ -13,12 +13,13 @@ use fastopen_netns::{process, sysctl, tcp};
 use fastopen_page::{Page, Policy};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_world::engine::Engine;
+use fastopen_world::link::LinkConfig;
 use fastopen_world::loader::{Loading, load};
 use fastopen_world::topology::{
-    CLIENT_NETWORK, ORIGIN_NETWORK, TcpSettings, Topology, client_address, origin_address,
+    CLIENT_NETWORK, ORIGIN_NETWORK, Shape, TcpSettings, Topology, client_address, origin_address,
 };
-use fastopen_world::wire::{LinkConfig, Wire};
-use fastopen_world::world::SPIN_NS;
+use fastopen_world::wire::Wire;
 use hyper::Version;
 
 const MS: u64 = 1_000_000;
@@ -90,9 +91,13 @@ struct Bare {
 
 impl Bare {
     fn build(config: LinkConfig) -> Self {
-        let topology = Topology::build(settings()).expect("a topology can be made");
+        let topology = Topology::build(settings(), Shape::Ports).expect("a topology can be made");
         let (client, origins) = topology.ports().expect("packet sockets can be had");
-        Self { wire: Wire::start(client, origins, config, SPIN_NS).expect("a wire can be started"), topology }
+        Self {
+            wire: Wire::start(client, origins, config, Engine::Host.spin_ns())
+                .expect("a wire can be started"),
+            topology,
+        }
     }
 
     fn listen(&self) -> TcpListener {
@@ -231,6 +236,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
 fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) -> u64 {
     let policy = Policy::browser();
     let loading = Loading {
+        first_port: None,
         page,
         policy: &policy,
         addresses,

@@ -19,6 +19,19 @@ HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "contract"
 
 
+@pytest.fixture(autouse=True)
+def _no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel of the virtual engine is installed for a test, whatever is on the machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
+    monkeypatch.delenv("FASTOPEN_KERNEL", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that a test keeps are nobody else's."""
+    monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "runs"))
+
+
 @pytest.fixture(name="page")
 def _page() -> Page:
     """The golden job's page: one resource."""

@@ -97,7 +97,7 @@ def test_a_world_that_says_nothing_is_ended_after_its_deadline(
 
 def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: FakeWorld) -> None:
     job = small_plan(repeats=1).jobs[0].job
-    world = WorldProcess(fake_world(), job, 1, (), now=1000.0)
+    world = WorldProcess([fake_world()], job, 1, (), now=1000.0)
     try:
         silence = job.load_timeout_us / 1e6 + SILENCE_MARGIN_S
         assert world.deadline == 1000 + silence

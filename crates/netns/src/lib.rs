@@ -5,11 +5,13 @@
 
 pub mod clock;
 pub mod counters;
+pub mod first_process;
 pub mod namespace;
 mod netlink;
 pub mod packet;
 pub mod poll;
 pub mod process;
+pub mod qdisc;
 pub mod route;
 pub mod sysctl;
 pub mod tcp;

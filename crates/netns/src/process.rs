@@ -24,6 +24,34 @@ pub fn die_with_parent() -> Result<()> {
     Err(io::Error::other("the parent is gone")).doing(|| "tying this process to its parent".into())
 }
 
+/// Has the kernel kill what `command` starts when the thread that starts it ends.
+pub fn tie_to_parent(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = nix::unistd::getpid();
+    let tie = move || {
+        prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
+        // A parent that ended before that sent no signal.
+        if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
+    };
+    // SAFETY: two system calls without memory or locks, which are allowed between fork and exec.
+    unsafe { command.pre_exec(tie) };
+}
+
+/// Makes a folder that only this user can look into, where temporary files belong.
+///
+/// # Errors
+/// Where there is no room or right to.
+pub fn private_folder(prefix: &str) -> io::Result<std::path::PathBuf> {
+    let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
+    Ok(nix::unistd::mkdtemp(&template)?)
+}
+
+/// Has neither this process nor what it starts leave a core file behind.
+pub fn leave_no_core() {
+    use nix::sys::resource::{Resource, setrlimit};
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+}
+
 /// Runs `child` in a forked process (the first process of the PID namespace if one was just made) that dies with this one,
 /// waits for it and returns its exit code (128 + signal if a signal ended it).
 ///

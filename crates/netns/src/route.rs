@@ -143,8 +143,16 @@ impl RouteSocket {
         })
     }
 
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.0.exchange(message, flags).map(drop)
+    pub(crate) fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.exchange(message, flags).map(drop)
+    }
+
+    pub(crate) fn exchange(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.0.exchange(message, flags)
     }
 }
 

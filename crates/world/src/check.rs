@@ -6,6 +6,7 @@ use fastopen_netns::{namespace, process, sysctl};
 use serde::Serialize;
 
 use crate::contract::{Job, Record};
+use crate::engine::Engine;
 use crate::world;
 
 /// How to allow namespaces to ordinary users.
@@ -81,10 +82,10 @@ fn small_world() -> Check {
     let mut invalid = Vec::new();
     let raw = serde_json::value::RawValue::from_string(JOB.to_owned()).expect("it is JSON");
     let job = Job::read(&raw).expect("it is a job");
-    let run = world::run(&job, &mut |record| {
+    let run = world::run(&job, Engine::Host, &mut |record| {
         if let Record::Load(load) = record {
             plts.push(load.plt_ns.unwrap_or(0) as f64 / 1e6);
-            invalid.extend(load.invalid.into_iter().map(|reason| reason.detail));
+            invalid.extend(load.invalid.iter().map(|reason| reason.detail.clone()));
         }
         Ok(())
     });

@@ -57,6 +57,21 @@ pub struct Network {
     pub host_extra_rtt_us: BTreeMap<String, u64>,
     #[serde(default = "default_mtu")]
     pub mtu_bytes: u32,
+    #[serde(default)]
+    pub link: LinkMaker,
+}
+
+/// Who makes the link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkMaker {
+    /// The engine's own: this program on `host`; on `virtual` the kernel where it can, else this program.
+    #[default]
+    Auto,
+    /// This program moves each packet, as the link model says.
+    Program,
+    /// The kernel's `netem` and `tbf`.
+    Kernel,
 }
 
 fn default_mtu() -> u32 {
@@ -278,6 +293,11 @@ impl Job {
             let known = self.page.resources.iter().any(|resource| resource.url.host() == host);
             demand(known, &format!("{place}: the page has no such host"))?;
         }
+        let plain = self.network.down.trace_ms.is_none() && self.network.up.trace_ms.is_none();
+        demand(
+            self.network.link != LinkMaker::Kernel || (plain && self.network.host_extra_rtt_us.is_empty()),
+            "network.link: the kernel's link has neither traces nor extra RTTs of hosts",
+        )?;
         demand((576..=1500).contains(&self.network.mtu_bytes), "network.mtu_bytes: not within 576 and 1500")?;
         Scheduler::new(&self.page, &self.client.policy()).map_err(|error| format!("client: {error}"))?;
         for (number, resource) in self.page.resources.iter().enumerate() {
@@ -352,7 +372,7 @@ pub enum Record {
 }
 
 /// Who is at fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum Fault {
@@ -381,6 +401,7 @@ pub struct WorldRecord {
     pub job: String,
     pub contract: u32,
     pub engine: &'static str,
+    pub link: &'static str,
     pub kernel: String,
     pub program: &'static str,
     pub hosts: BTreeMap<String, Ipv4Addr>,
@@ -547,14 +568,14 @@ pub struct LinkDirectionRecord {
     pub dropped_queue: u64,
     pub dropped_loss: u64,
     pub overruns: u32,
-    pub queue_bytes_max: u64,
+    pub queue_bytes_max: Option<u64>,
     pub late_us_p50: u64,
     pub late_us_p99: u64,
     pub late_us_max: u64,
 }
 
-impl From<&crate::wire::DirectionReport> for LinkDirectionRecord {
-    fn from(report: &crate::wire::DirectionReport) -> Self {
+impl From<&crate::link::DirectionReport> for LinkDirectionRecord {
+    fn from(report: &crate::link::DirectionReport) -> Self {
         let [late_us_p50, late_us_p99, late_us_max] = report.late_ns.map(|ns| ns / 1000);
         let stats = &report.stats;
         Self {
@@ -563,7 +584,7 @@ impl From<&crate::wire::DirectionReport> for LinkDirectionRecord {
             dropped_queue: stats.dropped_queue,
             dropped_loss: stats.dropped_loss,
             overruns: report.overruns,
-            queue_bytes_max: stats.queue_bytes_max,
+            queue_bytes_max: report.queue_watched.then_some(stats.queue_bytes_max),
             late_us_p50,
             late_us_p99,
             late_us_max,

@@ -1,10 +1,15 @@
 //! Builds a world from a job, runs a client in it, and says what happened.
 
+pub mod boot;
 pub mod check;
 pub mod contract;
+pub mod engine;
 pub mod evidence;
+pub mod inside;
+pub mod link;
 pub mod loader;
 pub mod measure;
+pub mod routers;
 pub mod topology;
 pub mod wire;
 pub mod world;

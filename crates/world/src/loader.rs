@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
@@ -38,6 +38,8 @@ pub struct Loading<'a> {
     pub fastopen: bool,
     /// Which HTTP to speak.
     pub version: Version,
+    /// The port of the first connection, from which the others count on; none: the kernel chooses.
+    pub first_port: Option<u16>,
     /// Give up after this long, in nanoseconds.
     pub timeout_ns: u64,
 }
@@ -240,6 +242,8 @@ impl Driver<'_> {
             id,
             address: self.loading.addresses[origin],
             fastopen: self.loading.fastopen,
+            // Beyond the last port the kernel chooses.
+            port: self.loading.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
             events: self.events.clone(),
         };
@@ -344,6 +348,7 @@ struct Connection {
     id: ConnectionId,
     address: SocketAddrV4,
     fastopen: bool,
+    port: Option<u16>,
     sockets: Arc<Connections>,
     events: UnboundedSender<Report>,
 }
@@ -391,6 +396,10 @@ impl Connection {
 
     async fn open(&self) -> io::Result<(SendRequest<SizedBody>, Watch, JoinHandle<hyper::Result<()>>)> {
         let socket = TcpSocket::new_v4()?;
+        if let Some(port) = self.port {
+            socket.set_reuseaddr(true)?;
+            socket.bind((Ipv4Addr::UNSPECIFIED, port).into())?;
+        }
         socket.set_nodelay(true)?;
         if self.fastopen {
             tcp::set_fastopen_connect(&socket)?;

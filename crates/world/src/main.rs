@@ -4,20 +4,39 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use fastopen_netns::{namespace, process};
-use fastopen_world::check;
 use fastopen_world::contract::{Fault, Job, Record};
+use fastopen_world::engine::Engine;
 use fastopen_world::world::{self, Failure};
+use fastopen_world::{boot, check, inside};
 use serde_json::value::RawValue;
 
-const USAGE: &str = "usage: fastopen-world [--check | --version] < jobs.json\n\
+const USAGE: &str = "usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json\n\
+    --kernel does the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs go on its command line.\n\
     Reads jobs on standard input and writes records (JSON Lines), as docs/contract.md has them.\n\
     --check builds a small world and says as JSON what this machine can and cannot do.";
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let code = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => work(),
+        [] => work(|_, jobs, emit| {
+            in_sandbox(|| run_all(jobs, Engine::Host, emit))
+                .unwrap_or_else(|failure| report(None, &failure, emit))
+        }),
+        ["--kernel", program, ref arguments @ ..] => {
+            let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+            let kernel = boot::Kernel { program: program.into(), arguments };
+            work(|text, jobs, emit| {
+                boot::run(&kernel, text, jobs, &mut io::stdout().lock())
+                    .unwrap_or_else(|unfinished| report(unfinished.job, &unfinished.failure, emit))
+            })
+        }
         ["--check"] => check::run(),
+        // The kernel adds words of its own.
+        ["--inside", folder, ..] => inside::run(folder, |text, records| {
+            do_jobs(text, &mut |record| records.write(record), |_, jobs, emit| {
+                run_all(jobs, Engine::Virtual, emit)
+            })
+        }),
         ["--version"] => {
             println!("fastopen-world {}", env!("CARGO_PKG_VERSION"));
             0
@@ -30,20 +49,17 @@ fn main() -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(70))
 }
 
-fn work() -> i32 {
-    // When whoever started this is killed, so is this, and with it the first process of the namespaces and all in them.
+/// Has `how` do the jobs on standard input, and returns the exit code.
+fn work(how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
+    // When whoever started this is killed, so is this, and with it all that it starts.
     if process::die_with_parent().is_err() {
         return Fault::Internal.exit_code();
     }
-    let (job, failure) = match read_jobs() {
-        Ok(jobs) => match in_sandbox(|| run_all(&jobs)) {
-            Ok(code) => return code,
-            Err(failure) => (None, failure),
-        },
-        Err(failure) => (None, failure),
-    };
-    let _ = report(job, failure.fault, &failure);
-    failure.fault.exit_code()
+    let mut text = Vec::new();
+    if let Err(error) = io::stdin().read_to_end(&mut text) {
+        return report(None, &Failure::new(Fault::Input, format!("standard input: {error}")), &mut emit);
+    }
+    do_jobs(&text, &mut emit, how)
 }
 
 /// Runs `inside` in namespaces of its own, as the first process of them.
@@ -58,13 +74,21 @@ fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
     Ok(process::run_in_child(inside)?)
 }
 
-/// Every job on standard input. All are checked before the first is begun.
-fn read_jobs() -> Result<Vec<Job>, Failure> {
+/// Where records go.
+type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
+
+/// Reads the jobs in `text`, has `how` do them, and returns the exit code. All are checked before the first is begun.
+fn do_jobs(text: &[u8], emit: Emit, how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
+    match read_jobs(text) {
+        Ok(jobs) => how(text, &jobs, emit),
+        Err(failure) => report(None, &failure, emit),
+    }
+}
+
+fn read_jobs(text: &[u8]) -> Result<Vec<Job>, Failure> {
     let wrong = |message: String| Failure::new(Fault::Input, message);
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text).map_err(|error| wrong(format!("standard input: {error}")))?;
     let mut jobs = Vec::new();
-    for json in serde_json::Deserializer::from_slice(&text).into_iter::<Box<RawValue>>() {
+    for json in serde_json::Deserializer::from_slice(text).into_iter::<Box<RawValue>>() {
         let number = jobs.len() + 1;
         let job = json.map_err(|error| error.to_string()).and_then(|json| Job::read(&json));
         jobs.push(job.map_err(|problem| wrong(format!("job {number}: {problem}")))?);
@@ -75,21 +99,21 @@ fn read_jobs() -> Result<Vec<Job>, Failure> {
     Ok(jobs)
 }
 
-fn run_all(jobs: &[Job]) -> i32 {
+fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     let mut worst = 0;
     for job in jobs {
-        if let Err(failure) = world::run(job, &mut |record| emit(&record)) {
-            if report(Some(job.id.clone()), failure.fault, &failure).is_err() {
-                return Fault::Internal.exit_code();
-            }
-            worst = worst.max(failure.fault.exit_code());
+        if let Err(failure) = world::run(job, engine, emit) {
+            worst = worst.max(report(Some(job.id.clone()), &failure, emit));
         }
     }
     worst
 }
 
-fn report(job: Option<String>, fault: Fault, failure: &Failure) -> Result<(), Failure> {
-    emit(&Record::Error { job, fault, message: failure.message.clone(), remedy: failure.remedy.clone() })
+/// Writes what failed as a record, and returns the exit code that goes with it.
+fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
+    let Failure { fault, message, remedy } = failure;
+    let record = Record::Error { job, fault: *fault, message: message.clone(), remedy: remedy.clone() };
+    emit(&record).map_or(Fault::Internal, |()| *fault).exit_code()
 }
 
 fn emit(record: &Record) -> Result<(), Failure> {

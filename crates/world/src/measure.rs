@@ -11,8 +11,8 @@ use fastopen_netns::udp::StampedSocket;
 use fastopen_netns::{Error, tcp};
 
 use crate::contract::{BothEnds, Measured, MeasuredRate, MeasuredRtt, RouteRecord};
+use crate::link::LinkConfig;
 use crate::topology::{Topology, client_address, origin_address};
-use crate::wire::LinkConfig;
 
 /// An origin that no page has: its number is above the most hosts that a page may have.
 const PROBE_ORIGIN: u16 = 64_000;

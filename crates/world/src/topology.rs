@@ -4,6 +4,10 @@
 //!  client namespace          link namespace (this program's)            origins namespace
 //!  198.18.0.0/16  eth0 ──veth── client │ packets moved by `wire` │ origins ──veth── eth0  198.19.0.0/16
 //! ```
+//! Where the kernel makes the link, two routers stand between them instead (see `routers`):
+//! ```text
+//!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
+//! ```
 //! Both networks are of the block for benchmarks (RFC 2544, RFC 6890). Each origin host has an address of its own; the
 //! client takes a new one for every load, so that nothing the kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes
 //! from load to load. Flushing `tcp_metrics` would need root of the whole machine.
@@ -16,6 +20,8 @@ use fastopen_netns::packet::PacketPort;
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
+use crate::routers::{Sending, Way};
+
 /// The network of client addresses.
 pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
 /// The network of origin addresses.
@@ -23,6 +29,8 @@ pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
 const CLIENT_END: &str = "client";
 const ORIGINS_END: &str = "origins";
+const TO_FAR: &str = "far";
+const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 /// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the sender's own.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
@@ -78,8 +86,22 @@ pub struct Topology {
     pub client: NetNs,
     /// Where the origins run.
     pub origins: NetNs,
-    link: NetNs,
+    between: Between,
     tcp: TcpSettings,
+}
+
+/// What stands between the client and the origins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Two ports, between which a program moves the packets.
+    Ports,
+    /// Two routers, which the kernel makes slow.
+    Routers,
+}
+
+enum Between {
+    Ports(NetNs),
+    Routers { near: NetNs, far: NetNs },
 }
 
 impl Topology {
@@ -87,10 +109,16 @@ impl Topology {
     ///
     /// # Errors
     /// Names what the kernel refused.
-    pub fn build(tcp: TcpSettings) -> Result<Self> {
-        let topology =
-            Self { client: NetNs::create()?, origins: NetNs::create()?, link: NetNs::create()?, tcp };
-        topology.link.run(|| topology.set_up_link())?;
+    pub fn build(tcp: TcpSettings, shape: Shape) -> Result<Self> {
+        let between = match shape {
+            Shape::Ports => Between::Ports(NetNs::create()?),
+            Shape::Routers => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
+        };
+        let topology = Self { client: NetNs::create()?, origins: NetNs::create()?, between, tcp };
+        match &topology.between {
+            Between::Ports(link) => link.run(|| topology.set_up_ports(link))?,
+            Between::Routers { near, far } => topology.set_up_routers(near, far)?,
+        }
         topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
         topology.origins.run(|| {
             let key = topology.tcp.fastopen_key.map(|word| format!("{word:08x}")).join("-");
@@ -100,10 +128,10 @@ impl Topology {
         Ok(topology)
     }
 
-    fn set_up_link(&self) -> Result<()> {
+    fn set_up_ports(&self, link: &NetNs) -> Result<()> {
         let mut routes = RouteSocket::open()?;
         for (end, namespace) in [(CLIENT_END, &self.client), (ORIGINS_END, &self.origins)] {
-            let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: &self.link };
+            let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: link };
             let inner = VethEnd { name: INTERFACE, mac: INNER_MAC, namespace };
             routes.add_veth(&outer, &inner, self.tcp.mtu_bytes)?;
             // The link's namespace has no addresses and must not invent any.
@@ -112,6 +140,25 @@ impl Topology {
             routes.bring_up(end)?;
         }
         Ok(())
+    }
+
+    fn set_up_routers(&self, near: &NetNs, far: &NetNs) -> Result<()> {
+        let pairs = [
+            ((near, CLIENT_END), (&self.client, INTERFACE)),
+            ((near, TO_FAR), (far, TO_NEAR)),
+            ((far, ORIGINS_END), (&self.origins, INTERFACE)),
+        ];
+        near.run(|| {
+            let mut routes = RouteSocket::open()?;
+            for ((one, one_name), (other, other_name)) in pairs {
+                // Both ends have one Ethernet address: without ARP the kernel addresses frames to the sender's own.
+                let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
+                routes.add_veth(&end(one, one_name), &end(other, other_name), self.tcp.mtu_bytes)?;
+            }
+            Ok(())
+        })?;
+        near.run(|| set_up_router(CLIENT_END, TO_FAR))?;
+        far.run(|| set_up_router(TO_NEAR, ORIGINS_END))
     }
 
     fn set_up_inner(&self, own: (Ipv4Addr, u8), other: (Ipv4Addr, u8), source: Ipv4Addr) -> Result<()> {
@@ -137,18 +184,36 @@ impl Topology {
         }
     }
 
+    /// The MTU of every interface, in bytes.
+    pub fn mtu_bytes(&self) -> u32 {
+        self.tcp.mtu_bytes
+    }
+
     /// The link's ends: packets from and to the client, packets from and to the origins.
     ///
     /// # Errors
     /// Where packet sockets are not to be had.
+    ///
+    /// # Panics
+    /// Where there are routers instead.
     pub fn ports(&self) -> Result<(PacketPort, PacketPort)> {
-        let open = |end| move || self.link.run(|| PacketPort::open(end, RING_FRAMES));
+        let Between::Ports(link) = &self.between else { panic!("this world has routers") };
+        let open = |end| move || link.run(|| PacketPort::open(end, RING_FRAMES));
         // At once, since the kernel waits for all processors in each.
         thread::scope(|scope| {
             let client = scope.spawn(open(CLIENT_END));
             let origins = open(ORIGINS_END)()?;
             Ok((client.join().expect("opening a port does not panic")?, origins))
         })
+    }
+
+    /// The two directions through the routers, down and up; none where there are ports instead.
+    pub fn ways(&self) -> Option<(Way, Way)> {
+        let Between::Routers { near, far } = &self.between else { return None };
+        let sending = |router: &NetNs, interface| Sending { router: router.clone(), interface };
+        let down = Way { queue: sending(far, TO_NEAR), wire: sending(near, CLIENT_END) };
+        let up = Way { queue: sending(near, TO_FAR), wire: sending(far, ORIGINS_END) };
+        Some((down, up))
     }
 
     /// Gives the client the address for its next connections.
@@ -168,6 +233,21 @@ impl Topology {
         self.client.run(|| sysctl::set(NAME, if on { "1" } else { "0" }))?;
         self.origins.run(|| sysctl::set(NAME, if on { "2" } else { "0" }))
     }
+}
+
+/// Makes the calling thread's namespace a router between the client's side and the origins' side.
+fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
+    let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
+    sysctl::set("net.ipv4.ip_forward", "1")?;
+    let mut routes = RouteSocket::open()?;
+    for (interface, destination) in [(to_client, CLIENT_NETWORK), (to_origins, ORIGIN_NETWORK)] {
+        disable_offloads(interface)?;
+        routes.bring_up(interface)?;
+        let plain =
+            Route { destination, interface, source: None, congestion_control: None, initial_window: None };
+        routes.replace_route(&plain)?;
+    }
+    Ok(())
 }
 
 /// The settings that a world makes and records, in order of name.

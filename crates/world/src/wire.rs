@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use fastopen_link::{ConfigError, Direction, DirectionConfig, Nanos, Stats};
+use fastopen_link::{ConfigError, Direction, DirectionConfig, Nanos};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
 use fastopen_netns::poll::{Waker, wait_readable};
 use fastopen_netns::process::run_in_short_turns;
 
+use crate::link::{DirectionReport, LinkConfig, LinkReport};
 use crate::topology::origin_number;
 
 /// Frames taken from one end before the other gets its turn.
@@ -24,37 +25,6 @@ const BATCH: usize = 64;
 const SLICE_NS: u64 = 100_000;
 /// Frame buffers kept for reuse.
 const POOL: usize = 4096;
-
-/// What the link is to be, until told otherwise.
-#[derive(Debug, Clone)]
-pub struct LinkConfig {
-    /// From the origins to the client.
-    pub down: DirectionConfig,
-    /// From the client to the origins.
-    pub up: DirectionConfig,
-    /// One-way delay on top, by number of origin; origins beyond its end have none.
-    pub extra_delay: Vec<Nanos>,
-}
-
-/// What happened in one direction since it was configured.
-#[derive(Debug, Clone, Default)]
-pub struct DirectionReport {
-    /// Counts of the model.
-    pub stats: Stats,
-    /// How much later than due packets were sent, in nanoseconds: median, 99th percentile, maximum.
-    pub late_ns: [u64; 3],
-    /// Packets that the kernel lost before the model saw them.
-    pub overruns: u32,
-}
-
-/// Both directions' reports.
-#[derive(Debug, Clone, Default)]
-pub struct LinkReport {
-    /// From the origins to the client.
-    pub down: DirectionReport,
-    /// From the client to the origins.
-    pub up: DirectionReport,
-}
 
 enum Command {
     /// Drop what is queued, be this from now on.
@@ -181,6 +151,7 @@ impl Lane {
         };
         DirectionReport {
             stats: self.model.stats(),
+            queue_watched: true,
             late_ns: [quantile(0.5), quantile(0.99), quantile(1.0)],
             overruns: self.overruns,
         }

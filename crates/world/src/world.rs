@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,17 +18,18 @@ use fastopen_replay::origins::{Origins, Served, Site};
 use hyper::Version;
 
 use crate::contract::{
-    BothEnds, Cookies, Fault, Http, Job, LinkRecord, LoadPlan, LoadRecord, Measured, Record, Transport,
-    VERSION, WorldRecord,
+    BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
+    Transport, VERSION, WorldRecord,
 };
+use crate::engine::Engine;
 use crate::evidence::{Known, judge};
+use crate::link::{Link, LinkConfig};
 use crate::loader::{Loading, load};
 use crate::measure;
-use crate::topology::{TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
-use crate::wire::{LinkConfig, Wire};
+use crate::routers::Routers;
+use crate::topology::{Shape, TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
+use crate::wire::Wire;
 
-/// How long before a packet is due the wire stops sleeping: what a sleeping virtual machine needs to wake up in most cases.
-pub const SPIN_NS: u64 = 200_000;
 /// How long the last packets of a load may take on a link that holds nothing up.
 const SETTLING: Duration = Duration::from_secs(5);
 /// More hosts than this would reach the addresses of probes.
@@ -62,48 +64,58 @@ impl From<fastopen_netns::Error> for Failure {
 ///
 /// # Errors
 /// The reason why the world could not be built, or is not what was asked for.
-pub fn run(job: &Job, write: &mut dyn FnMut(Record) -> Result<(), Failure>) -> Result<(), Failure> {
+pub fn run(
+    job: &Job,
+    engine: Engine,
+    write: &mut dyn FnMut(&Record) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    engine.begin_job()?;
     let begun = Instant::now();
-    let world = World::build(job)?;
-    write(Record::World(Box::new(world.measure(begun)?)))?;
+    let world = World::build(job, engine)?;
+    write(&Record::World(Box::new(world.measure(begun)?)))?;
     for (number, plan) in job.loads.iter().enumerate() {
-        write(Record::Load(Box::new(world.load(number, plan)?)))?;
+        write(&Record::Load(Box::new(world.load(number, plan)?)))?;
     }
     let ending = Instant::now();
     drop(world);
     let teardown_us = ending.elapsed().as_micros() as u64;
-    write(Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
+    write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
 /// A world that stands.
 struct World<'a> {
     job: &'a Job,
+    engine: Engine,
     policy: Policy,
-    link: LinkConfig,
+    asked: LinkConfig,
     hosts: BTreeMap<String, Ipv4Addr>,
     /// Address of each of the page's origins, in its own order.
     addresses: Vec<SocketAddrV4>,
     // In the order in which they must go: servers, then the link, then the namespaces.
     origins: Origins,
-    wire: Wire,
+    link: Link,
     topology: Topology,
     _names: Names,
 }
 
 impl<'a> World<'a> {
-    fn build(job: &'a Job) -> Result<Self, Failure> {
+    fn build(job: &'a Job, engine: Engine) -> Result<Self, Failure> {
         let hosts = number_hosts(job)?;
-        let link = link_config(job, &hosts)?;
-        let topology = Topology::build(TcpSettings {
+        let asked = link_config(job, &hosts)?;
+        let tcp = TcpSettings {
             congestion_control: job.tcp.congestion_control.clone(),
             initial_window_segments: job.tcp.initial_window_segments,
             mtu_bytes: job.network.mtu_bytes,
             fastopen_key: cookie_key(job.seed),
-        })
-        .map_err(|error| explain(error, job))?;
-        let (client_port, origins_port) = topology.ports()?;
-        let wire = Wire::start(client_port, origins_port, open_link(), SPIN_NS)
-            .map_err(|error| Failure::new(Fault::Machine, format!("starting the link: {error}")))?;
+        };
+        let by_kernel = match job.network.link {
+            LinkMaker::Auto => engine == Engine::Virtual && Routers::can_be(&asked),
+            LinkMaker::Program => false,
+            LinkMaker::Kernel => true,
+        };
+        let shape = if by_kernel { Shape::Routers } else { Shape::Ports };
+        let topology = Topology::build(tcp, shape).map_err(|error| explain(error, job))?;
+        let link = make_link(&topology, engine)?;
         let addresses: Vec<_> = job
             .page
             .origins()
@@ -114,15 +126,15 @@ impl<'a> World<'a> {
             .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
         let names = Names::put_up(&hosts)?;
         let policy = job.client.policy();
-        Ok(Self { job, policy, link, hosts, addresses, origins, wire, topology, _names: names })
+        Ok(Self { job, engine, policy, asked, hosts, addresses, origins, link, topology, _names: names })
     }
 
     /// Measures the network and reads the settings back.
     fn measure(&self, begun: Instant) -> Result<WorldRecord, Failure> {
         let setup_us = begun.elapsed().as_micros() as u64;
         let routes = measure::tcp_settings(&self.topology)?;
-        let link = measurable(&self.link);
-        self.configure(link.clone())?;
+        let link = measurable(&self.asked);
+        self.link.configure(&link)?;
         let measured = measure::network(&self.topology, &link, self.job.network.mtu_bytes)?;
         self.check(&measured)?;
         let settings = || -> fastopen_netns::Result<BTreeMap<String, String>> {
@@ -131,7 +143,8 @@ impl<'a> World<'a> {
         Ok(WorldRecord {
             job: self.job.id.clone(),
             contract: VERSION,
-            engine: "host",
+            engine: self.engine.name(),
+            link: self.link.name(),
             kernel: sysctl::get("kernel.osrelease")?,
             program: env!("CARGO_PKG_VERSION"),
             hosts: self.hosts.clone(),
@@ -174,16 +187,12 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn configure(&self, link: LinkConfig) -> Result<(), Failure> {
-        self.wire.configure(link).map_err(|error| Failure::new(Fault::Input, format!("network: {error}")))
-    }
-
     fn load(&self, number: usize, plan: &LoadPlan) -> Result<LoadRecord, Failure> {
         let address = client_address(number as u16 + 1);
         let fastopen = plan.transport == Transport::Tfo;
         // Before the link is made anew: that drops packets, and the resets of the last load must arrive.
         self.settle()?;
-        self.configure(open_link())?;
+        self.link.configure(&open_link())?;
         self.topology.set_fastopen(fastopen)?;
         self.topology.set_client_address(address)?;
         if plan.cookies == Some(Cookies::Warm) {
@@ -191,9 +200,10 @@ impl<'a> World<'a> {
         }
         self.settle()?;
         self.origins.begin_load();
-        self.configure(self.link.clone())?;
+        self.link.configure(&self.asked)?;
         let cookies = self.topology.client.run(|| self.cookies(address))?;
         let before = self.counters()?;
+        self.engine.begin_load();
         let started_unix_ms = realtime_ns() / 1_000_000;
         let loading = Loading {
             page: &self.job.page,
@@ -204,21 +214,22 @@ impl<'a> World<'a> {
                 Http::Http10 => Version::HTTP_10,
                 Http::Http11 => Version::HTTP_11,
             },
+            first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
         };
         let (mut loaded, (report, evidence, after)) = self.topology.client.run(|| {
             exact_timers();
             let doing = |source| fastopen_netns::Error { doing: "running the loader".into(), source };
             let (loaded, said) = load(&loading, |_| {
-                let said = (self.wire.report(), self.origins.connections().evidence(), self.counters());
+                let said = (self.link.report(), self.origins.connections().evidence(), self.counters());
                 // What is still under way belongs to no load; the resets that follow are to arrive at once.
-                let _ = self.wire.configure(open_link());
+                let _ = self.link.configure(&open_link());
                 said
             })
             .map_err(doing)?;
             Ok((loaded, said))
         })?;
-        let after = after?;
+        let (report, after) = (report?, after?);
         for (connection, ends) in loaded.connections.iter_mut().zip(&loaded.ends) {
             connection.origin = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
         }
@@ -343,6 +354,18 @@ impl Drop for Names {
             let _ = namespace::remove_overlay(path);
         }
     }
+}
+
+fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
+    let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
+    if let Some((down, up)) = topology.ways() {
+        let mut routers = Routers::new(down, up, topology.mtu_bytes());
+        routers.configure(&open_link())?;
+        return Ok(Link::Kernel(Mutex::new(routers)));
+    }
+    let (client, origins) = topology.ports()?;
+    let wire = Wire::start(client, origins, open_link(), engine.spin_ns()).map_err(wrong)?;
+    Ok(Link::Program(wire))
 }
 
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {

@@ -62,6 +62,7 @@ class Network(_Part):
     up: RateLimit
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
+    link: Literal["auto", "program", "kernel"] = "auto"
 
 
 class Tcp(_Part):

@@ -72,6 +72,7 @@ class WorldRecord(_Part):
     job: str
     contract: int
     engine: Literal["host", "virtual"]
+    link: Literal["program", "kernel"]
     kernel: str
     program: str
     hosts: dict[str, str]
@@ -156,7 +157,7 @@ class LinkUse(_Part):
     dropped_queue: int
     dropped_loss: int
     overruns: int
-    queue_bytes_max: int
+    queue_bytes_max: int | None
     late_us_p50: int
     late_us_p99: int
     late_us_max: int

@@ -1,8 +1,9 @@
-"""Engines: what carries jobs out, whose clock runs. Today this machine's kernel in real time, `host`."""
+"""Engines carry jobs out: `host` in real time on this machine's kernel, `virtual` in a kernel's own time."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.host import WORLDS_PER_CORE, HostEngine
+from fastopen.engines.host import WORLDS_PER_CORE, HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_version
+from fastopen.engines.virtual import VirtualEngine
 
 __all__ = [
     "WORLDS_PER_CORE",
@@ -12,8 +13,10 @@ __all__ = [
     "JobEnded",
     "JobStarted",
     "LoadDone",
+    "VirtualEngine",
     "WorldBuilt",
     "check_program",
+    "default_parallel",
     "find_program",
     "program_version",
 ]

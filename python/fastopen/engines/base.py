@@ -48,6 +48,11 @@ Event = JobStarted | WorldBuilt | LoadDone | JobEnded
 class Engine(Protocol):
     """Runs jobs. Closing the iterator, or an exception through it, ends everything that was started."""
 
+    @property
+    def parallel(self) -> int:
+        """How many jobs run at once."""
+        ...
+
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """Runs all jobs, several at once where the engine can.
 

@@ -4,7 +4,7 @@ import os
 import selectors
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,15 +27,15 @@ def default_parallel() -> int:
     return WORLDS_PER_CORE * len(os.sched_getaffinity(0))
 
 
-class HostEngine:
-    """Runs jobs with `parallel` worlds at once.
+class WorldEngine:
+    """Runs jobs with `parallel` worlds at once, each a process of `command`.
 
     Must be iterated by the main thread: worlds are told to die with the thread that started them.
     """
 
-    def __init__(self, program: Path, parallel: int | None = None) -> None:
-        self._program = program
-        self._parallel = default_parallel() if parallel is None else parallel
+    def __init__(self, command: Sequence[str | Path], parallel: int) -> None:
+        self._command = command
+        self._parallel = parallel
 
     @property
     def parallel(self) -> int:
@@ -44,7 +44,7 @@ class HostEngine:
 
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """See Engine."""
-        with BodiesFile(bodies) as packed, _Worlds(self._program, packed) as worlds:
+        with BodiesFile(bodies) as packed, _Worlds(self._command, packed) as worlds:
             waiting = iter(jobs)
             again: deque[tuple[Job, int]] = deque()
             while True:
@@ -66,11 +66,18 @@ class HostEngine:
                         yield from _conclusion(world)
 
 
+class HostEngine(WorldEngine):
+    """Worlds on this machine's kernel."""
+
+    def __init__(self, program: Path, parallel: int | None = None) -> None:
+        super().__init__([program], default_parallel() if parallel is None else parallel)
+
+
 class _Worlds:
     """The world programs that run now. A context manager that ends them all."""
 
-    def __init__(self, program: Path, bodies: BodiesFile) -> None:
-        self._program = program
+    def __init__(self, command: Sequence[str | Path], bodies: BodiesFile) -> None:
+        self._command = command
         self._bodies = bodies
         self._running: dict[int, WorldProcess] = {}  # by pidfd
         self._selector = selectors.DefaultSelector()
@@ -93,9 +100,9 @@ class _Worlds:
         """Starts a world for a job. Raises MachineError."""
         attached = self._bodies.attach(job)
         try:
-            world = WorldProcess(self._program, attached, attempt, self._bodies.descriptors, time.monotonic())
+            world = WorldProcess(self._command, attached, attempt, self._bodies.descriptors, time.monotonic())
         except OSError as error:
-            raise MachineError(f"{self._program} cannot be started: {error.strerror or error}") from None
+            raise MachineError(f"{self._command[0]} cannot be started: {error.strerror or error}") from None
         world.job = job
         pidfd = os.pidfd_open(world.process.pid)
         self._running[pidfd] = world

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,9 @@ TIDY_UP_S: Final = 30.0
 class WorldProcess:
     """A child process, its job, and what is still owed: `missing` are the ids of loads not yet reported."""
 
-    def __init__(self, program: Path, job: Job, attempt: int, inherited: tuple[int, ...], now: float) -> None:
+    def __init__(
+        self, command: Sequence[str | Path], job: Job, attempt: int, inherited: tuple[int, ...], now: float
+    ) -> None:
         self.job = job
         self.attempt = attempt
         self.missing = [load.id for load in job.loads]
@@ -42,7 +45,7 @@ class WorldProcess:
             stdin.seek(0)
             # A process group of its own, so that Ctrl-C reaches us alone and worlds are ended in order.
             self.process = subprocess.Popen(
-                [program],
+                command,
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

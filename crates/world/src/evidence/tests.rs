@@ -69,7 +69,7 @@ fn way() -> LinkDirectionRecord {
         dropped_queue: 0,
         dropped_loss: 0,
         overruns: 0,
-        queue_bytes_max: 0,
+        queue_bytes_max: Some(0),
         late_us_p50: 0,
         late_us_p99: 0,
         late_us_max: LATE_US,

@@ -1,0 +1,228 @@
+//! Queueing disciplines of an interface: the kernel's own emulation of a link (rtnetlink, `include/uapi/linux/pkt_sched.h`).
+
+use netlink_packet_core::{DefaultNla, Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
+
+use crate::route::{RouteSocket, interface_index};
+use crate::{Doing, Result};
+
+/// One discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Qdisc {
+    /// `tbf`: lets bytes through at a rate, up to `burst_bytes` ahead of it, and drops what would wait beyond `limit_bytes`.
+    TokenBucket {
+        /// Rate.
+        byte_per_s: u64,
+        /// What may pass at once; at least one packet.
+        burst_bytes: u32,
+        /// What may wait.
+        limit_bytes: u32,
+    },
+    /// `netem`: loses packets at random, sends the others one after another at a rate, and delivers them after a delay.
+    Emulator {
+        /// Delay after the last bit was sent.
+        delay_ns: u64,
+        /// Rate; none for no limit.
+        byte_per_s: Option<u64>,
+        /// Share of packets that is lost, in 1/(2^32 - 1).
+        loss: u32,
+        /// Where the kernel's random numbers for the losses start (from Linux 6.6 on).
+        seed: u64,
+    },
+}
+
+/// What a discipline has counted since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QdiscStats {
+    /// Packets that left or wait.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets dropped, for whatever reason.
+    pub dropped: u64,
+}
+
+const ROOT: TcHandle = TcHandle { major: 1, minor: 0 };
+/// The Ethernet header, which a link of IP packets does not have.
+const OVERHEAD: i32 = -14;
+/// Packets on their way: more than any link holds.
+const EMULATOR_LIMIT: u32 = 10_000_000;
+
+// Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
+const TCA_OPTIONS: u16 = 2;
+const TCA_STAB_BASE: u16 = 1;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TCA_NETEM_RATE: u16 = 6;
+const TCA_NETEM_RATE64: u16 = 8;
+const TCA_NETEM_LATENCY64: u16 = 10;
+const TCA_NETEM_PRNG_SEED: u16 = 14;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+
+impl RouteSocket {
+    /// Puts disciplines on what `interface` sends, each feeding the next; the first may be any, one that has a next must be
+    /// [`Qdisc::Emulator`]. Bytes count as IP packets have them.
+    ///
+    /// # Errors
+    /// ENOENT where the kernel lacks one of them; EEXIST where the interface has some already.
+    pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
+        for (number, qdisc) in (1..).zip(chain) {
+            let mut message = TcMessage::with_index(interface_index(interface)? as i32);
+            message.header.handle = TcHandle { major: number, minor: 0 };
+            message.header.parent =
+                if number == 1 { TcHandle::ROOT } else { TcHandle { major: number - 1, minor: 1 } };
+            message.attributes.push(TcAttribute::Kind(qdisc.kind().into()));
+            message
+                .attributes
+                .push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, qdisc.options(interface)?)));
+            if number == 1 {
+                message.attributes.push(TcAttribute::Stab(size_table()));
+            }
+            self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL)
+                .doing(|| format!("putting {} on {interface}", qdisc.kind()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the disciplines and all that waits in them off `interface`, which then sends at once.
+    ///
+    /// # Errors
+    /// ENOENT where it has none.
+    pub fn delete_qdiscs(&mut self, interface: &str) -> Result<()> {
+        let mut message = TcMessage::with_index(interface_index(interface)? as i32);
+        message.header.handle = ROOT;
+        message.header.parent = TcHandle::ROOT;
+        self.ask(RouteNetlinkMessage::DelQueueDiscipline(message), 0)
+            .doing(|| format!("taking the queueing disciplines off {interface}"))
+    }
+
+    /// What the disciplines of `interface` have counted, in the order of the chain.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
+        let index = interface_index(interface)? as i32;
+        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
+        let answers = self
+            .exchange(request, NLM_F_DUMP)
+            .doing(|| format!("reading the queueing disciplines of {interface}"))?;
+        let mut stats: Vec<_> = answers
+            .iter()
+            .filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewQueueDiscipline(message) if message.header.index == index => {
+                    Some((message.header.handle.major, counted(message)))
+                }
+                _ => None,
+            })
+            .filter(|(number, _)| *number > 0)
+            .collect();
+        stats.sort_by_key(|(number, _)| *number);
+        Ok(stats.into_iter().map(|(_, stats)| stats).collect())
+    }
+}
+
+fn counted(message: &TcMessage) -> QdiscStats {
+    let mut stats = QdiscStats::default();
+    for attribute in &message.attributes {
+        let TcAttribute::Stats2(all) = attribute else { continue };
+        for counts in all {
+            match counts {
+                TcStats2::Basic(basic) => {
+                    stats.packets += u64::from(basic.packets);
+                    stats.bytes += basic.bytes;
+                }
+                TcStats2::Queue(queue) => {
+                    stats.packets += u64::from(queue.qlen);
+                    stats.bytes += u64::from(queue.backlog);
+                    stats.dropped += u64::from(queue.drops);
+                }
+                _ => {}
+            }
+        }
+    }
+    stats
+}
+
+impl Qdisc {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::TokenBucket { .. } => "tbf",
+            Self::Emulator { .. } => "netem",
+        }
+    }
+
+    /// The payload of `TCA_OPTIONS`.
+    fn options(&self, interface: &str) -> Result<Vec<u8>> {
+        match *self {
+            Self::TokenBucket { byte_per_s, burst_bytes, limit_bytes } => {
+                let parameters = token_bucket_parameters(byte_per_s, limit_bytes);
+                let mut options = attribute(TCA_TBF_PARMS, parameters);
+                options.extend(attribute(TCA_TBF_RATE64, byte_per_s.to_ne_bytes()));
+                options.extend(attribute(TCA_TBF_BURST, burst_bytes.to_ne_bytes()));
+                Ok(options)
+            }
+            Self::Emulator { delay_ns, byte_per_s, loss, seed } => {
+                let delay = i64::try_from(delay_ns)
+                    .map_err(std::io::Error::other)
+                    .doing(|| format!("a delay for {interface}"))?;
+                let mut options = emulator_parameters(loss);
+                options.extend(attribute(TCA_NETEM_LATENCY64, delay.to_ne_bytes()));
+                if let Some(rate) = byte_per_s {
+                    options.extend(attribute(TCA_NETEM_RATE64, rate.to_ne_bytes()));
+                    options.extend(attribute(TCA_NETEM_RATE, emulator_rate(rate)));
+                }
+                options.extend(attribute(TCA_NETEM_PRNG_SEED, seed.to_ne_bytes()));
+                Ok(options)
+            }
+        }
+    }
+}
+
+/// `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for bytes replace.
+fn token_bucket_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
+    let mut bytes = rate_spec(byte_per_s);
+    bytes.extend(rate_spec(0));
+    for word in [limit_bytes, 0, 0] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// `struct tc_ratespec`: `cell_log`, `linklayer`, `overhead`, `cell_align`, `mpu`, `rate`.
+fn rate_spec(byte_per_s: u64) -> Vec<u8> {
+    let mut bytes = vec![0, if byte_per_s > 0 { TC_LINKLAYER_ETHERNET } else { 0 }];
+    bytes.extend([0; 6]);
+    bytes.extend(u32::try_from(byte_per_s).unwrap_or(u32::MAX).to_ne_bytes());
+    bytes
+}
+
+/// `struct tc_netem_qopt`: latency (an attribute has it), limit, loss, gap, duplicate, jitter.
+fn emulator_parameters(loss: u32) -> Vec<u8> {
+    [0, EMULATOR_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The size table knows the overhead already.
+fn emulator_rate(byte_per_s: u64) -> Vec<u8> {
+    let rate = u32::try_from(byte_per_s).unwrap_or(u32::MAX);
+    [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// `TCA_STAB` with a `struct tc_sizespec` and no table: every packet counts as long as it is, less its Ethernet header.
+fn size_table() -> Vec<u8> {
+    let mut bytes = vec![0, 0, 0, 0];
+    bytes.extend(OVERHEAD.to_ne_bytes());
+    // linklayer, mpu, mtu, tsize
+    for word in [u32::from(TC_LINKLAYER_ETHERNET), 0, 0, 0] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    attribute(TCA_STAB_BASE, bytes)
+}
+
+fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
+    let attribute = DefaultNla::new(kind, payload.into());
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
+}

@@ -1,0 +1,89 @@
+//! The link of a world: what it is asked to be, what it reports, and the two ways of making it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fastopen_link::{DirectionConfig, Nanos, Stats};
+
+use crate::contract::Fault;
+use crate::routers::Routers;
+use crate::wire::Wire;
+use crate::world::Failure;
+
+/// What the link is to be, until told otherwise.
+#[derive(Debug, Clone)]
+pub struct LinkConfig {
+    /// From the origins to the client.
+    pub down: DirectionConfig,
+    /// From the client to the origins.
+    pub up: DirectionConfig,
+    /// One-way delay on top, by number of origin; origins beyond its end have none.
+    pub extra_delay: Vec<Nanos>,
+}
+
+/// What happened in one direction since it was configured.
+#[derive(Debug, Clone, Default)]
+pub struct DirectionReport {
+    /// Counts.
+    pub stats: Stats,
+    /// Whether the counts know how full the queue was; the kernel's disciplines do not.
+    pub queue_watched: bool,
+    /// How much later than due packets were sent, in nanoseconds: median, 99th percentile, maximum.
+    pub late_ns: [u64; 3],
+    /// Packets that the kernel lost before the model saw them.
+    pub overruns: u32,
+}
+
+/// Both directions' reports.
+#[derive(Debug, Clone, Default)]
+pub struct LinkReport {
+    /// From the origins to the client.
+    pub down: DirectionReport,
+    /// From the client to the origins.
+    pub up: DirectionReport,
+}
+
+/// A link that stands.
+pub enum Link {
+    /// This program moves each packet, as the link model says.
+    Program(Wire),
+    /// The kernel's queueing disciplines do.
+    Kernel(Mutex<Routers>),
+}
+
+impl Link {
+    /// As records name it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Program(_) => "program",
+            Self::Kernel(_) => "kernel",
+        }
+    }
+
+    /// Drops what is under way, forgets the counts, and is a new link from now on.
+    ///
+    /// # Errors
+    /// With an impossible configuration, or where the kernel lacks a discipline.
+    pub fn configure(&self, config: &LinkConfig) -> Result<(), Failure> {
+        match self {
+            Self::Program(wire) => wire
+                .configure(config.clone())
+                .map_err(|error| Failure::new(Fault::Input, format!("network: {error}"))),
+            Self::Kernel(routers) => Ok(lock(routers).configure(config)?),
+        }
+    }
+
+    /// What happened since the last [`Link::configure`].
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn report(&self) -> fastopen_netns::Result<LinkReport> {
+        match self {
+            Self::Program(wire) => Ok(wire.report()),
+            Self::Kernel(routers) => lock(routers).report(),
+        }
+    }
+}
+
+fn lock(routers: &Mutex<Routers>) -> MutexGuard<'_, Routers> {
+    routers.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! The kernel's own emulation of the link: two routers with the access link between them.
+//!
+//! ```text
+//!  client ── near router ───────────── far router ── origins
+//!            queue of the uplink  ──►   ◄── queue of the downlink
+//!            ◄── wire of the downlink   wire of the uplink ──►
+//! ```
+//! In each direction the first router holds what waits (`tbf`, as large as one packet ahead of the rate, so that it never starves
+//! the wire), the second one is the wire (`netem`: one packet after another at the exact rate, then the delay). One queueing
+//! discipline alone would not do: `netem` limits its queue in packets, on their way or waiting alike, and `tbf` sends a short packet
+//! after a pause at once.
+
+use fastopen_link::{DirectionConfig, Rate, Stats};
+use fastopen_netns::Result;
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::qdisc::{Qdisc, QdiscStats};
+use fastopen_netns::route::RouteSocket;
+
+use crate::link::{DirectionReport, LinkConfig, LinkReport};
+
+/// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's grain, so that it is never late.
+const AHEAD_NS: u64 = 20_000;
+
+/// What a router sends towards one of its sides.
+#[derive(Clone)]
+pub struct Sending {
+    /// The router.
+    pub router: NetNs,
+    /// Its interface on that side.
+    pub interface: &'static str,
+}
+
+/// One direction: the router that queues, and the one that is the wire.
+#[derive(Clone)]
+pub struct Way {
+    /// The first router's interface to the second.
+    pub queue: Sending,
+    /// The second router's interface to the end.
+    pub wire: Sending,
+}
+
+/// The link between two routers.
+pub struct Routers {
+    down: Direction,
+    up: Direction,
+}
+
+impl Routers {
+    /// A link that holds nothing up. Nothing has been put on the interfaces of `down` and `up` before.
+    pub fn new(down: Way, up: Way, mtu_bytes: u32) -> Self {
+        let direction = |way| Direction { way, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
+        Self { down: direction(down), up: direction(up) }
+    }
+
+    /// Whether the kernel can be such a link: it has no traces, and all hosts are at the same distance.
+    pub fn can_be(config: &LinkConfig) -> bool {
+        let fixed = |way: &DirectionConfig| !matches!(way.rate, Rate::Trace(_));
+        fixed(&config.down) && fixed(&config.up) && config.extra_delay.iter().all(|delay| *delay == 0)
+    }
+
+    /// Drops what is under way, forgets the counts, and is a new link from now on.
+    ///
+    /// # Errors
+    /// Where the kernel lacks `tbf` or `netem`.
+    pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
+        self.down.configure(&config.down)?;
+        self.up.configure(&config.up)
+    }
+
+    /// What happened since the last [`Routers::configure`].
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn report(&self) -> Result<LinkReport> {
+        Ok(LinkReport { down: self.down.report()?, up: self.up.report()? })
+    }
+}
+
+struct Direction {
+    way: Way,
+    mtu_bytes: u32,
+    /// What is on the interfaces now.
+    queue: Vec<Qdisc>,
+    wire: Vec<Qdisc>,
+}
+
+impl Direction {
+    fn configure(&mut self, config: &DirectionConfig) -> Result<()> {
+        let (queue, wire) = disciplines(config, self.mtu_bytes);
+        for (sending, old, new) in
+            [(&self.way.queue, &mut self.queue, queue), (&self.way.wire, &mut self.wire, wire)]
+        {
+            sending.router.run(|| {
+                let mut routes = RouteSocket::open()?;
+                if !old.is_empty() {
+                    routes.delete_qdiscs(sending.interface)?;
+                }
+                old.clear();
+                routes.add_qdiscs(sending.interface, &new)?;
+                *old = new;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> Result<DirectionReport> {
+        let read =
+            |sending: &Sending| sending.router.run(|| RouteSocket::open()?.qdisc_stats(sending.interface));
+        let queue = if self.queue.is_empty() { Vec::new() } else { read(&self.way.queue)? };
+        let wire = read(&self.way.wire)?;
+        Ok(DirectionReport {
+            stats: counted(&self.queue, &queue, &wire),
+            queue_watched: false,
+            late_ns: [0; 3],
+            overruns: 0,
+        })
+    }
+}
+
+/// The disciplines for the queue and for the wire.
+fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
+    let byte_per_s = match config.rate {
+        Rate::BitPerS(rate) => Some(rate / 8),
+        Rate::Unlimited | Rate::Trace(_) => None,
+    };
+    // As in the link model: what is lost takes no room in the queue and no time on the wire.
+    let loss = (config.loss.ratio() * f64::from(u32::MAX)) as u32;
+    let (seed, delay_ns) = (config.seed, config.delay);
+    let queue = match (byte_per_s, config.queue_limit_bytes) {
+        (Some(rate), Some(limit)) => {
+            let burst_bytes = mtu_bytes + (rate * AHEAD_NS / 1_000_000_000).max(1) as u32;
+            let limit_bytes = u32::try_from(limit).unwrap_or(u32::MAX);
+            let bucket = Qdisc::TokenBucket { byte_per_s: rate, burst_bytes, limit_bytes };
+            let losing = Qdisc::Emulator { delay_ns: 0, byte_per_s: None, loss, seed };
+            if loss > 0 { vec![losing, bucket] } else { vec![bucket] }
+        }
+        _ => Vec::new(),
+    };
+    let loss = if queue.is_empty() { loss } else { 0 };
+    (queue, vec![Qdisc::Emulator { delay_ns, byte_per_s, loss, seed }])
+}
+
+/// The model's counts, from those of the disciplines `in_queue` and of the wire.
+fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> Stats {
+    let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
+    let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);
+    // A discipline counts what its next one dropped as well.
+    let (dropped_loss, dropped_queue) = match in_queue.len() {
+        0 => (dropped(wire, 0), 0),
+        1 => (0, dropped(queue, 0)),
+        _ => (dropped(queue, 0).saturating_sub(dropped(queue, 1)), dropped(queue, 1)),
+    };
+    Stats { packets: entry.packets, bytes: entry.bytes, dropped_loss, dropped_queue, ..Stats::default() }
+}
