@@ -82,7 +82,7 @@ python-lint: $(STAMPS)/python
 
 python-test: $(STAMPS)/python $(WORLD)
 	$(call say,pytest)
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses auto
 
 $(WORLD): $(RUST) | $(STAMPS)/prerequisites
 	$(call say,cargo build --release (minutes the first time))

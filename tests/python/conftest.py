@@ -1,7 +1,7 @@
 """What several tests share: small plans, and the fake world program."""
 
 import json
-import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +17,7 @@ settings.register_profile("long", max_examples=20_000, deadline=None)
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "contract"
+FAKE_WORLD = HERE / "fake_world.py"
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +64,11 @@ def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     def configure(modes: dict[str, str] | None = None) -> Path:
         monkeypatch.setenv("FAKE_WORLD", json.dumps(modes or {}))
         monkeypatch.setenv("FAKE_WORLD_STATE", str(state))
-        program = HERE / "fake_world.py"
-        assert os.access(program, os.X_OK)
+        # Started by hundreds: without the user's site packages, and past any wrapper that PATH leads to.
+        program = tmp_path / "fastopen-world"
+        run = f"runpy.run_path({str(FAKE_WORLD)!r}, run_name='__main__')"
+        program.write_text(f"#!{sys.executable} -SE\nimport runpy\n{run}\n")
+        program.chmod(0o700)
         monkeypatch.setenv("FASTOPEN_WORLD", str(program))
         return program
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli import audit, doctor, figures, kernel, pages, run, show
+from fastopen.cli import audit, doctor, figures, kernel, ls, pages, report, resume, run, show
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
 
@@ -21,7 +21,10 @@ EXIT_HELP: Final = (
 app = typer.Typer(name="fastopen", no_args_is_help=True, epilog=EXIT_HELP, pretty_exceptions_enable=False)
 app.command("run")(run.run)
 app.command("reproduce")(run.reproduce)
+app.command("resume")(resume.resume)
+app.command("ls")(ls.ls)
 app.command("show")(show.show)
+app.command("report")(report.report)
 app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)
 app.command("doctor")(doctor.doctor)

@@ -15,6 +15,7 @@ from fastopen.contract.job import PROFILES, RttUs
 from fastopen.errors import InputError
 from fastopen.experiments import (
     ARMS,
+    AskedEngine,
     AskedNetworks,
     Combine,
     Experiment,
@@ -147,10 +148,24 @@ def experiment_of(
             networks=networks,
             setups=setups,
             arms=_list(asked["arms"], "--transports", _one_of(*ARMS)),
-            engines=_list(asked["engines"], "--engine", _one_of("auto", "host", "virtual")),
+            engines=engines_asked(asked["engines"]),
             repeats=asked["repeats"],
             seed=seed,
         )
+    except ValidationError as error:
+        raise _of_option(error) from None
+
+
+def engines_asked(text: str) -> list[AskedEngine]:
+    """`host,virtual` as a list. Raises InputError."""
+    accepted: tuple[AskedEngine, ...] = ("auto", "host", "virtual")
+    return _list(text, "--engine", _one_of(*accepted))
+
+
+def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
+    """The experiment with other values, validated again. Raises InputError naming the option."""
+    try:
+        return Experiment(**{**dict(experiment), **changes})
     except ValidationError as error:
         raise _of_option(error) from None
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json
 from fastopen.errors import InputError
 from fastopen.report import results_document, results_renderables
-from fastopen.runs import RunStore
+from fastopen.runs import RunStore, find_run
 from fastopen.statistics import Results, collect
 
 # Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
@@ -19,12 +19,12 @@ FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `-o` made.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
 ) -> None:
     """Print a kept run again."""
-    with RunStore.open(folder) as store:
+    with RunStore.open(find_run(run)) as store:
         results = collect(store)
     if svg is not None:
         write_svg(results, svg)

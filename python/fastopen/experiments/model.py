@@ -52,6 +52,12 @@ class PublishedTable(BaseModel):
     """The `experiment` of the rows."""
     pages: dict[str, str]
     """Name of our page to name of the page in the rows."""
+    unit: Literal["s", "ms"] | None = None
+    """What the times really are in, where the table prints another unit."""
+    swapped: bool = False
+    """Whether the two columns of times stand under each other's heading."""
+    known: list[str] = Field(default_factory=list)
+    """Sentences: what else is known of the source that makes its figures other than ours."""
 
 
 class Setup(BaseModel):

@@ -1,7 +1,7 @@
 """Published figures that experiments are held against: facts of tables in papers and reports, as printed."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fastopen.errors import InputError
@@ -13,7 +13,7 @@ FILE: Final = "published.csv"
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """One row of a published table. PLTs in the unit that was printed, which may be wrong in the source."""
+    """One row of a published table: as printed, and (`off_ms`, `tfo_ms`) as it must have been meant."""
 
     source: str
     experiment: str
@@ -26,6 +26,29 @@ class PublishedCell:
     unit_as_printed: str
     improvement_percent_as_printed: float
     note: str
+    true_unit: str = ""
+    """What the times are really in; empty: the unit as printed."""
+    swapped: bool = False
+    """Whether the times stand under each other's heading."""
+
+    @property
+    def off_ms(self) -> float:
+        """PLT without TFO, in milliseconds."""
+        return (self.plt_tfo if self.swapped else self.plt_off) * self._unit_ms
+
+    @property
+    def tfo_ms(self) -> float:
+        """PLT with TFO, in milliseconds."""
+        return (self.plt_off if self.swapped else self.plt_tfo) * self._unit_ms
+
+    @property
+    def improvement_percent(self) -> float:
+        """Signed, from the two times: a slowdown is negative, whatever was printed."""
+        return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
+
+    @property
+    def _unit_ms(self) -> float:
+        return {"s": 1000.0, "ms": 1.0}[self.true_unit or self.unit_as_printed]
 
 
 _NUMBERS: Final = ("rtt_ms", "down_mbit", "up_mbit", "plt_off", "plt_tfo", "improvement_percent_as_printed")
@@ -51,11 +74,16 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
     """(name of our page, index of our network) to the published cell of the same page, RTT and rates."""
-    if experiment.published is None:
+    table = experiment.published
+    if table is None:
         return {}
-    rows = [row for row in all_published_cells() if row.experiment == experiment.published.experiment]
+    rows = [
+        replace(row, true_unit=table.unit or "", swapped=table.swapped)
+        for row in all_published_cells()
+        if row.experiment == table.experiment
+    ]
     found: dict[tuple[str, int], PublishedCell] = {}
-    for ours, theirs in experiment.published.pages.items():
+    for ours, theirs in table.pages.items():
         for index, network in enumerate(experiment.networks):
             asked = (network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s)
             for row in rows:

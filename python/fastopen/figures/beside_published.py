@@ -4,7 +4,6 @@ from typing import Any
 
 import altair as alt
 
-from fastopen.figures.encodings import panels
 from fastopen.figures.figure import Figure, data
 from fastopen.figures.sources import Source
 from fastopen.figures.style import ARM_COLOURS, THEIRS
@@ -38,12 +37,24 @@ def beside_published(source: Source) -> Figure | None:
     )
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> alt.ConcatChart:
+    views = [_view(page) for page in dict.fromkeys(row["page"] for row in rows)]
+    side_by_side = alt.concat(*views, columns=min(2, len(views)), data=data(rows))
+    chart: alt.ConcatChart = side_by_side.resolve_scale(x="shared")
+    return chart
+
+
+def _view(page: str) -> Any:
+    """One page: a row for each of its networks."""
     colours = alt.Scale(domain=[OURS, PUBLISHED], range=[ARM_COLOURS["warm"], THEIRS])
     shapes = alt.Scale(domain=[OURS, PUBLISHED], range=["square", "diamond"])
-    base = alt.Chart().encode(
-        y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True)),
-        color=alt.Color("who:N", scale=colours, title=None),
+    base = (
+        alt.Chart()
+        .transform_filter(alt.FieldEqualPredicate(field="page", equal=page))
+        .encode(
+            y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True)),
+            color=alt.Color("who:N", scale=colours, title=None),
+        )
     )
     title = "saved, % of PLT"
     intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
@@ -57,12 +68,4 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
             alt.Tooltip("high:Q", title="to", format="+.1f"),
         ],
     )
-    pages = len({row["page"] for row in rows})
-    chart: alt.FacetChart = (
-        alt.layer(intervals, points)
-        .properties(width=250, height=alt.Step(26))
-        .facet(panels("page", rows), columns=2 if pages > 1 else 1, data=data(rows))
-        .resolve_axis(x="independent")
-        .resolve_scale(y="independent")
-    )
-    return chart
+    return alt.layer(intervals, points).properties(width=250, height=alt.Step(26), title=page)

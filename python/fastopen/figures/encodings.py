@@ -58,7 +58,7 @@ def panels(field: str, rows: list[dict[str, Any]]) -> alt.Facet:
     return alt.Facet(f"{field}:N", sort=list(dict.fromkeys(row[field] for row in rows)))
 
 
-def zoom(*encodings: Literal["x", "y"]) -> alt.Parameter:
+def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
     """With the shift key held: the wheel zooms, dragging moves; a double click shows everything again.
 
     Without the key the page scrolls under the pointer, as everywhere.
@@ -69,5 +69,5 @@ def zoom(*encodings: Literal["x", "y"]) -> alt.Parameter:
         encodings=list(encodings or ("x", "y")),
         zoom=f"wheel!{held}",
         translate=f"[pointerdown{held}, window:pointerup] > window:pointermove!",
-        name="zoom",
+        name=name,
     )

@@ -24,7 +24,7 @@ def improvement_bars(source: Source) -> Figure | None:
         name="improvement",
         title="What TFO saves of the page load time",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Lines: 95 % interval (bootstrap, BCa). Black marks: the share of the page load time that the"
+        " Lines: 95 % interval (bootstrap, BCa). Long marks: the share of the page load time that the"
         " handshakes on the critical path take without TFO, the most that it could save there.",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
         chart=_chart(rows),

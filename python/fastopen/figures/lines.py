@@ -5,7 +5,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.attribution import Along, Curve, curves_of, position
-from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, panels, zoom
+from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, zoom
 from fastopen.figures.figure import Figure, data
 from fastopen.figures.sources import Source, median_span, middle
 from fastopen.figures.style import ARM_NAMES
@@ -38,7 +38,7 @@ def plt_along(source: Source, along: Along) -> Figure | None:
         f" are 6 loads or more.{left}",
         alt_text=f"Line charts of page load time against {WORDS[along]}, one line for each transport: "
         + ", ".join(shown),
-        chart=_chart(rows, along, len(shown)),
+        chart=_chart(rows, along),
     )
 
 
@@ -60,20 +60,33 @@ def _rows(curve: Curve, along: Along, panel: str) -> list[dict[str, Any]]:
                     "arm": ARM_NAMES[arm],
                     "n": len(plts),
                     **dict(zip(names, seconds, strict=True)),
-                    "top": 1.06 * (high or middle(plts)) / 1000,
                 }
             )
     return rows
 
 
-def _chart(rows: list[dict[str, Any]], along: Along, count: int) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]], along: Along) -> alt.ConcatChart:
+    titles = list(dict.fromkeys(row["panel"] for row in rows))
+    views = [_view(rows, title, along, number) for number, title in enumerate(titles)]
+    return alt.concat(*views, columns=min(2, len(views)), data=data(rows))
+
+
+def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> Any:
+    """One panel, with a scale of its own for the times: pages differ more than networks do."""
     most = max(row["x"] for row in rows)
-    base = alt.Chart().encode(
-        x=alt.X("x:Q", title=AXIS_TITLES[along], scale=alt.Scale(domain=[0, 1.04 * most])),
-        color=arm_colour(rows),
+    top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
+    base = (
+        alt.Chart()
+        .transform_filter(alt.FieldEqualPredicate(field="panel", equal=title))
+        .encode(
+            x=alt.X("x:Q", title=AXIS_TITLES[along], scale=alt.Scale(domain=[0, 1.04 * most])),
+            color=arm_colour(rows),
+        )
     )
     # The topmost label keeps within the axis, else the panels of a row would not stand in line.
-    y = alt.Y("plt:Q", title=TITLE, scale=alt.Scale(zero=True), axis=alt.Axis(labelFlush=True))
+    axis = alt.Axis(labelFlush=True)
+    scale = alt.Scale(domain=[0, 1.06 * top], nice=True)
+    y = alt.Y("plt:Q", title=TITLE, scale=scale, axis=axis)
     lines = base.mark_line(strokeWidth=1.8).encode(y=y)
     bars = base.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q", title=TITLE), y2="high:Q")
     points = base.mark_point(filled=True, size=45, opacity=1).encode(
@@ -87,13 +100,6 @@ def _chart(rows: list[dict[str, Any]], along: Along, count: int) -> alt.FacetCha
             alt.Tooltip("n:Q", title="loads"),
         ),
     )
-    # Room above the highest point, on a scale of its own in each panel.
-    room = base.mark_point(opacity=0).encode(y=alt.Y("top:Q", title=TITLE))
-    layered = alt.layer(room, lines, bars.add_params(zoom()), points).properties(width=270, height=170)
-    chart: alt.FacetChart = (
-        layered.facet(panels("panel", rows), columns=2 if count > 1 else 1, data=data(rows))
-        .resolve_scale(y="independent")
-        .resolve_axis(x="independent")
-        .properties(bounds="flush", spacing={"row": 80, "column": 60})
+    return alt.layer(lines.add_params(zoom(name=f"zoom{number}")), bars, points).properties(
+        width=270, height=170, title=title
     )
-    return chart

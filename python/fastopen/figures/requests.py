@@ -137,7 +137,7 @@ def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figu
     return Figure(
         name=f"waterfall-{slug}",
         title=f"{page.name}, {place}: what each request waited for",
-        caption="Median load of each transport; the dark line runs along the critical path.",
+        caption="Median load of each transport; the thin line runs along the critical path.",
         alt_text=f"Waterfalls of {page.name} at {place} beside each other, {_of_arms(arms)}.",
         chart=waterfall_chart(rows, path, len(page.resources)),
     )

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.attribution import Attribution, Place, attribute, places_of
+from fastopen.contract import WorldRecord
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
 
@@ -19,6 +20,8 @@ class Source:
 
     results: Results
     attribution: Attribution
+    world: WorldRecord | None
+    """The first world that was built: kernel and settings."""
 
     def places(self, page: str) -> list[Place]:
         """The comparisons of a page."""
@@ -27,7 +30,9 @@ class Source:
 
 def read_source(store: RunStore) -> Source:
     """Everything that figures and reports need of a run."""
-    return Source(collect(store), attribute(store, store.loads()))
+    rows = store.loads()
+    worlds = list(store.world_records(rows[0].job)) if rows else []
+    return Source(collect(store), attribute(store, rows), worlds[0] if worlds else None)
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:

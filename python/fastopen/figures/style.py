@@ -86,7 +86,7 @@ def config(style: Style) -> dict[str, Any]:
             "labelAnchor": "start",
             "labelLimit": 0,
         },
-        "title": {"color": style.ink, "fontSize": SIZE + 2, "anchor": "start", "subtitleColor": style.ink},
+        "title": {"color": style.ink, "fontSize": SIZE + 1, "anchor": "start", "frame": "group"},
         "text": {"color": style.ink, "fontSize": SIZE},
         "rule": {"color": style.ink},
         "tick": {"color": style.ink},

@@ -13,6 +13,7 @@ from rich.text import Text
 from fastopen import units
 from fastopen.contract import RateLimit
 from fastopen.experiments import Experiment
+from fastopen.report.beside import beside_renderables
 from fastopen.report.verdict import page_verdict
 from fastopen.statistics import CellResult, Results
 
@@ -34,9 +35,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
             yield Text(textwrap.fill(line, width), style="yellow")
         yield from _problems(results, page)
         yield Text()
-    if results.published:
-        yield _published_table(results)
-        yield Text()
+    yield from beside_renderables(results, width)
     yield Text(_closing(results), style="dim")
 
 
@@ -121,34 +120,6 @@ def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
             f" row took {warm.handshakes_ms:.0f} ms at most. The rest has other causes: segments sent again a"
             f" load {off.retransmitted:g} without, {warm.retransmitted:g} with TFO."
         )
-
-
-def _published_table(results: Results) -> Table:
-    sources = dict.fromkeys(cell.source for cell in results.published.values())
-    table = _table(Text(f"Beside the published figures: {'; '.join(sources)}", style="bold"))
-    table.add_column("page", no_wrap=True)
-    table.add_column("RTT\nms", justify="right")
-    for who in ("theirs", "ours"):
-        table.add_column(f"{who}\noff s", justify="right", no_wrap=True)
-        table.add_column(f"{who}\nTFO s", justify="right", no_wrap=True)
-        table.add_column(f"{who}\nsaves %", justify="right", no_wrap=True)
-    last = ""
-    for (page, number), theirs in results.published.items():
-        ours = {result.cell.arm.name: result for result in results.of(page, number)}
-        off, warm = ours.get("off"), ours.get("warm")
-        table.add_row(
-            page if page != last else "",
-            f"{theirs.rtt_ms:g}",
-            f"{theirs.plt_off:g}",
-            f"{theirs.plt_tfo:g}",
-            f"{theirs.improvement_percent_as_printed:g}",
-            _plt(off.plt_ms_median if off else None, True),
-            _plt(warm.plt_ms_median if warm else None, True),
-            _gain(warm, narrow=False) if warm else Text(MISSING),
-            end_section=number == len(results.experiment.networks) - 1,
-        )
-        last = page
-    return table
 
 
 def _closing(results: Results) -> str:

@@ -1,7 +1,10 @@
 """Runs: executed experiments. One SQLite file holds what was asked, where it ran, and every load."""
 
+from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment
 from fastopen.runs.execute import RunOutcome, RunProgress, execute
+from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, runs_folder
+from fastopen.runs.going_on import check_same, stored_plan
 from fastopen.runs.rows import LoadRow, WorldRow
 from fastopen.runs.store import ATTEMPTS, RunStore
 
@@ -11,7 +14,15 @@ __all__ = [
     "RunOutcome",
     "RunProgress",
     "RunStore",
+    "RunSummary",
     "WorldRow",
+    "check_same",
     "describe_environment",
     "execute",
+    "find_run",
+    "holds_run",
+    "list_runs",
+    "new_run_folder",
+    "runs_folder",
+    "stored_plan",
 ]

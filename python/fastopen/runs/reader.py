@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.errors import InputError
-from fastopen.experiments import ARMS, Cell, Experiment
+from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment
 from fastopen.pages import Page
 from fastopen.runs import database as files
 from fastopen.runs.rows import LoadRow, WorldRow
@@ -35,8 +35,8 @@ class RunReader:
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
         """`folder` is None for a run in memory."""
         self._database = database
-        self._folder = folder
-        self._place = "memory" if folder is None else str(folder)
+        self.folder = folder
+        self.place = "memory" if folder is None else str(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -65,7 +65,7 @@ class RunReader:
 
     def _is_abandoned(self) -> bool:
         """Whether the process that wrote the run is gone: killed, or the power was cut."""
-        return self._folder is not None and not files.is_being_written(self._folder)
+        return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -95,6 +95,22 @@ class RunReader:
         """Name to page, in the order in which they were given."""
         rows = self._rows("SELECT name, page FROM pages ORDER BY position")
         return {name: Page.model_validate_json(page) for name, page in rows}
+
+    def auto_engine(self) -> EngineName:
+        """What the engine `auto` was when the run was planned: the one that nobody named."""
+        engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
+        return next((engine for engine in engines if engine not in named), engines[0])
+
+    def page_names(self) -> list[str]:
+        """The keys of `pages`, without reading the pages."""
+        return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
+
+    def asked(self) -> dict[Comparison, int]:
+        """How many repeats of each comparison the run holds, done or not."""
+        rows = self._rows(
+            "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
+        )
+        return {Comparison(*comparison): repeats for *comparison, repeats in rows}
 
     def jobs(self) -> dict[str, int]:
         """Id of each job to its seed, in the order in which they were planned."""
@@ -151,19 +167,19 @@ class RunReader:
         return list(rows)
 
     def _rows(self, query: str, values: tuple[object, ...] = ()) -> Iterator[Any]:
-        with files.reading(self._place):
+        with files.reading(self.place):
             yield from self._database.execute(query, values)
 
     def _fact(self, name: str) -> Any:
         for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
             return json.loads(value)
-        raise InputError(f"damaged: it has no {name}", self._place)
+        raise InputError(f"damaged: it has no {name}", self.place)
 
     def _text(self, compressed: bytes) -> bytes:
         try:
             return zlib.decompress(compressed)
         except zlib.error as error:
-            raise InputError(f"damaged: {error}", self._place) from None
+            raise InputError(f"damaged: {error}", self.place) from None
 
 
 def _load_row(row: Sequence[Any]) -> LoadRow:

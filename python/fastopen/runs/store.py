@@ -3,6 +3,7 @@
 Each finished load is committed before anything else happens, and its record is kept as the world wrote it.
 """
 
+import contextlib
 import json
 import sqlite3
 import zlib
@@ -76,6 +77,10 @@ class RunStore(RunReader):
         """Closes the file and frees the folder."""
         if self._disk is not None:
             self._disk.close()
+        if self._lock is not None:
+            # One file, to be read from a read-only disk too; but not while somebody is reading.
+            with contextlib.suppress(sqlite3.OperationalError):
+                self._database.execute("PRAGMA journal_mode = DELETE")
         super().close()
         if self._lock is not None:
             self._lock.close()
@@ -145,6 +150,14 @@ class RunStore(RunReader):
             _write_jobs(database, jobs)
             _set_fact(database, "status", "running")
 
+    def add_environment(self, environment: dict[str, Any]) -> None:
+        """Notes where and with what the run goes on."""
+        first = self.environment
+        resumed = [*first.get("resumed", []), environment]
+        with self._writing() as database:
+            _set_fact(database, "environment", {**first, "resumed": resumed})
+            _set_fact(database, "status", "running")
+
     def set_status(self, status: str) -> None:
         """See `status`."""
         with self._writing() as database:
@@ -152,11 +165,11 @@ class RunStore(RunReader):
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with files.failing(self._place), self._database as database:
+        with files.failing(self.place), self._database as database:
             yield database
         if self._disk is not None:
             self._disk.wake()
-        elif self._folder is not None and (log := self._folder / f"{FILE}-wal").exists():
+        elif self.folder is not None and (log := self.folder / f"{FILE}-wal").exists():
             self._disk = DiskSync(log)  # the log comes into being with the first commit
 
 

@@ -8,10 +8,10 @@ by its last attempt alone.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from fastopen.experiments import Cell, derive_seed
+from fastopen.experiments import Cell, Comparison, derive_seed
 from fastopen.runs import LoadRow
 from fastopen.statistics.bootstrap import median_interval
 from fastopen.statistics.effect import rank_biserial
@@ -65,6 +65,8 @@ class CellResult:
     """Why loads were done again. Those attempts are in no figure."""
     deterministic: bool
     """Whether a load comes out the same however often it is done: virtual time, and no random loss."""
+    asked: int
+    """How many loads the run was to do."""
 
     @property
     def beats_bound(self) -> bool:
@@ -75,17 +77,22 @@ class CellResult:
 
 
 def summarise(
-    cells: Sequence[Cell], loads: Iterable[LoadRow], seed: int, lossless: Collection[int] = ()
+    cells: Sequence[Cell],
+    loads: Iterable[LoadRow],
+    seed: int,
+    lossless: Collection[int] = (),
+    asked: Mapping[Comparison, int] | None = None,
 ) -> list[CellResult]:
     """A result for each cell, in their order.
 
-    `seed` is the experiment's, `lossless` are the networks (by number) that lose nothing at random.
+    `seed` is the experiment's, `lossless` are the networks (by number) that lose nothing at random, and
+    `asked` is how many repeats were to be done (as many as were, if not given).
     """
     of_cell: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
         of_cell[load.cell].append(load)
     baselines = {cell.comparison: cell.index for cell in cells if cell.arm.name == BASELINE}
-    return [
+    results = [
         _result(
             cell,
             of_cell[cell.index],
@@ -95,6 +102,9 @@ def summarise(
         )
         for cell in cells
     ]
+    if asked is None:
+        return results
+    return [replace(result, asked=asked[result.cell.comparison]) for result in results]
 
 
 def _result(
@@ -127,6 +137,7 @@ def _result(
         outliers=find_outliers(plts),
         repeated=_reasons([load for load in attempts if load.superseded]),
         deterministic=deterministic,
+        asked=len(loads),
     )
 
 

@@ -61,7 +61,7 @@ def collect(store: RunStore) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        cells=summarise(store.cells(), store.loads(), experiment.seed, lossless),
+        cells=summarise(store.cells(), store.loads(), experiment.seed, lossless, store.asked()),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
     )

@@ -1,0 +1,236 @@
+"""Carries an experiment out, from its pages to the printed results: begins a run, or goes on with one."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from fastopen.cli.engines import auto_engine, engines_of
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.progress import RunWatcher, shown_duration
+from fastopen.cli.show import print_results
+from fastopen.engines import find_program, program_version
+from fastopen.engines.base import Bodies
+from fastopen.errors import InputError
+from fastopen.experiments import EngineName, Experiment, Plan, estimated_s, make_plan
+from fastopen.pages import ImportedPage
+from fastopen.report import results_document
+from fastopen.runs import (
+    RunOutcome,
+    RunStore,
+    check_same,
+    describe_environment,
+    execute,
+    holds_run,
+    new_run_folder,
+    runs_folder,
+    stored_plan,
+)
+from fastopen.runs.bodies import bodies_digests, check_bodies
+from fastopen.statistics import Results, UntilInterval, collect
+
+# A run that is expected to take so long is announced before it begins.
+ANNOUNCED_S: Final = 120
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+KeepOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Keep the run here; go on with one that is here, unfinished. (default: among your runs)",
+    ),
+]
+NoKeepOption = Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, max=1024, help="Worlds at once. (default: by cores)")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """What a run is carried out with, beside experiment and pages."""
+
+    jobs: int | None
+    json: bool
+    quiet: bool
+    kernel: str | None = None
+    output: Path | None = None
+    keep: bool = True
+    seed_drawn: bool = False
+    """Whether nobody named a seed: then a run that is there goes on with its own."""
+    until: UntilInterval | None = None
+    inputs: tuple[str, ...] = ()
+    """What the pages were loaded from, by `library` and `lenient`: recorded bodies are read there again."""
+    library: tuple[str, ...] = ()
+    lenient: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """What a kept run needs to go on by itself."""
+        return {
+            "kernel": self.kernel,
+            "until": None if self.until is None else self.until.as_json(),
+            "inputs": [_lasting(text) for text in self.inputs],
+            "library": [_lasting(text) for text in self.library],
+            "lenient": self.lenient,
+        }
+
+
+def carry_out(experiment: Experiment, imported: Sequence[ImportedPage], carrying: Carrying) -> None:
+    """Runs the experiment and prints its results; raises typer.Exit where that is not simply 0."""
+    if not imported:
+        raise InputError("no page in what was given")
+    _check_hosts(experiment, imported)
+    if carrying.output is not None and holds_run(carrying.output):
+        with RunStore.go_on(carrying.output) as store:
+            if carrying.seed_drawn:
+                experiment = experiment.model_copy(update={"seed": store.experiment().seed})
+            pages = make_plan(experiment, [one.page for one in imported], store.auto_engine()).pages
+            check_same(store, experiment, pages)
+            go_on(store, imported, carrying)
+        return
+    plan = make_plan(experiment, [one.page for one in imported], auto_engine(carrying.kernel))
+    bodies = _bodies(plan, imported)
+    # Before anything is written: can this machine do it at all?
+    worker = _Worker.of(plan, carrying)
+    options = {**carrying.as_json(), "bodies": bodies_digests(bodies)}
+    with _begun(plan, carrying, worker.environment, options) as store:
+        _run(store, plan, bodies, worker, carrying)
+
+
+def go_on(store: RunStore, imported: Sequence[ImportedPage], carrying: Carrying) -> None:
+    """Does what a kept run still owes, and prints its results as `carry_out` does."""
+    if store.status == "finished" and not store.pending():
+        remedy = "fastopen show prints it; name a new folder to run it again"
+        raise InputError("this run is finished", store.place, remedy)
+    plan = stored_plan(store)
+    bodies = _bodies(plan, imported)
+    check_bodies(store.options.get("bodies", {}), bodies, store.place)
+    kernel = carrying.kernel or store.options.get("kernel")
+    until = carrying.until or UntilInterval.of_json(store.options.get("until"))
+    carrying = replace(carrying, kernel=kernel, until=until)
+    worker = _Worker.of(plan, carrying)
+    store.add_environment(worker.environment)
+    if not carrying.quiet:
+        done, asked = store.loads_done(), store.loads_asked()
+        errors_console().print(f"going on: {done} of {asked} loads are done", markup=False)
+    _run(store, plan, bodies, worker, carrying)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """The engines that a plan needs, and what they run on."""
+
+    engines: dict[EngineName, Any]
+    environment: dict[str, Any]
+
+    @classmethod
+    def of(cls, plan: Plan, carrying: Carrying) -> "_Worker":
+        """Raises MachineError where this machine lacks one."""
+        program = find_program()
+        engines = engines_of(plan, program, carrying.kernel, carrying.jobs)
+        parallel = max(engine.parallel for engine in engines.values())
+        return cls(dict(engines), describe_environment(program_version(program), parallel))
+
+
+@contextmanager
+def _begun(
+    plan: Plan, carrying: Carrying, environment: dict[str, Any], options: dict[str, Any]
+) -> Iterator[RunStore]:
+    """A new run in the folder that was named, or among the user's runs, or in memory."""
+    folder = carrying.output
+    if folder is None and carrying.keep:
+        folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
+    try:
+        store = RunStore.create(folder, plan, environment, options)
+    except InputError as error:
+        if carrying.output is not None:
+            raise
+        # Nobody asked for it to be kept: what can be measured is.
+        errors_console().print(f"not kept: {error}", markup=False, soft_wrap=True)
+        store = RunStore.create(None, plan, environment, options)
+    with store:
+        yield store
+
+
+def _run(store: RunStore, plan: Plan, bodies: Bodies, worker: _Worker, carrying: Carrying) -> None:
+    if not carrying.quiet:
+        _announce(plan, worker, store)
+    with RunWatcher(store.loads_asked() - store.loads_done(), errors_console(), carrying.quiet) as watcher:
+        outcome = execute(plan, worker.engines, bodies, store, watcher, finish=carrying.until is None)
+        results = collect(store)
+        while carrying.until is not None and not outcome.interrupted:
+            more = carrying.until.more_jobs(results, store)
+            if not more:
+                store.set_status("finished")
+                break
+            store.add_jobs(more)
+            plan = replace(plan, jobs=(*plan.jobs, *more))
+            outcome = execute(plan, worker.engines, bodies, store, watcher, finish=False)
+            results = collect(store)
+        results = replace(results, status=store.status)
+    if carrying.json:
+        print_json(results_document(results))
+    else:
+        print_results(results, console())
+    _finish(store, outcome, results, carrying)
+
+
+def _announce(plan: Plan, worker: _Worker, store: RunStore) -> None:
+    """What is about to begin, where somebody might rather not wait for it."""
+    left = store.loads_asked() - store.loads_done()
+    parallel = {name: engine.parallel for name, engine in worker.engines.items()}
+    seconds = estimated_s(plan, parallel) * left / max(plan.loads(), 1)
+    if seconds >= ANNOUNCED_S:
+        errors_console().print(f"{left:,} loads, {shown_duration(seconds)} or so", markup=False)
+
+
+def _bodies(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
+    return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
+
+
+def _check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
+    """A host that no page asks is a slip of the pen, which would make no difference in silence."""
+    known = {host for one in imported for host in one.page.hosts()}
+    for network in experiment.networks:
+        for host in network.host_extra_rtt_us:
+            if host not in known:
+                raise InputError(
+                    f"no page asks the host {host}", "--extra-rtt", "fastopen page show names them"
+                )
+
+
+def _finish(store: RunStore, outcome: RunOutcome, results: Results, carrying: Carrying) -> None:
+    complaints = errors_console()
+    for reason, jobs in outcome.faults.items():
+        others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        complaints.print(f"fault in {jobs[0]}{others}: {reason}", markup=False, soft_wrap=True)
+    if carrying.until is not None and (wide := carrying.until.too_wide(results)):
+        said = f"{wide} intervals are wider than asked, with {carrying.until.max_repeats} repeats at most"
+        complaints.print(said, markup=False, soft_wrap=True)
+    name = _name(store)
+    if name is not None and (carrying.output is not None or not carrying.quiet):
+        complaints.print(f"kept in {store.place}", markup=False, soft_wrap=True)
+    if outcome.interrupted:
+        to_do = "" if name is None else f"; fastopen resume {name} goes on with it"
+        complaints.print(f"interrupted{to_do}", markup=False, soft_wrap=True)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if outcome.faults or any(cell.loads == cell.invalid for cell in results.cells):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _name(store: RunStore) -> str | None:
+    """What a person can call the run: its name where it is among the user's runs, else its folder."""
+    if store.folder is None:
+        return None
+    return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)
+
+
+def _lasting(text: str) -> str:
+    """An input as it can be found from another folder too."""
+    return str(Path(text).absolute()) if Path(text).exists() else text

@@ -1,0 +1,43 @@
+"""`fastopen reproduce --list`: what the packaged experiments load, and how long that takes."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fastopen.cli.engines import auto_engine
+from fastopen.cli.output import console, print_json
+from fastopen.cli.progress import shown_duration
+from fastopen.engines import default_parallel
+from fastopen.experiments import Experiment, estimated_s, load_experiment, make_plan, packaged_experiments
+from fastopen.pages import load_pages
+
+
+def list_experiments(*, as_json: bool) -> None:
+    """Prints name, title, source, pages, loads and estimated time of each."""
+    entries = [_entry(load_experiment(name)) for name in packaged_experiments()]
+    if as_json:
+        print_json({"experiments": entries})
+        return
+    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style="bold")
+    table.add_column("name", no_wrap=True)
+    table.add_column("what")
+    table.add_column("loads", justify="right", no_wrap=True)
+    table.add_column("about", justify="right", no_wrap=True)
+    for one in entries:
+        about = f"source: {one['source']}\npages: {', '.join(one['pages'])}"
+        what = Text.assemble(one["title"], "\n", (about, "dim"))
+        table.add_row(one["name"], what, f"{one['loads']:,}", shown_duration(one["estimated_s"]))
+    console().print(table)
+
+
+def _entry(experiment: Experiment) -> dict[str, Any]:
+    plan = make_plan(experiment, [one.page for one in load_pages(experiment.pages)], auto_engine(None))
+    parallel = dict.fromkeys(plan.engines, default_parallel())
+    keys = ("name", "title", "source", "pages", "repeats", "notes")
+    return {
+        **{key: getattr(experiment, key) for key in keys},
+        "engines": list(plan.engines),
+        "loads": plan.loads(),
+        "estimated_s": round(estimated_s(plan, parallel), 1),
+    }

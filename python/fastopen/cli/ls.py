@@ -1,0 +1,70 @@
+"""`fastopen ls`: which runs there are, how far they got, and what they take on the disk."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from fastopen import units
+from fastopen.cli.output import console, print_json
+from fastopen.runs import RunSummary, list_runs, runs_folder
+
+
+def ls(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A folder with runs in it. (default: your runs)")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List kept runs, oldest first."""
+    place = folder or runs_folder()
+    runs = list(list_runs(place))
+    if json:
+        print_json({"folder": str(place), "runs": [_document(run) for run in runs]})
+        return
+    if not runs:
+        console().print(f"no runs in {place}", markup=False, soft_wrap=True)
+        return
+    console().print(_table(runs))
+    total = units.format_bytes(_rounded(sum(run.bytes for run in runs)))
+    console().print(Text(f"{total} in {place}", style="dim"), soft_wrap=True)
+
+
+def _document(run: RunSummary) -> dict[str, Any]:
+    return {**asdict(run), "folder": str(run.folder), "name": run.folder.name}
+
+
+def _table(runs: Sequence[RunSummary]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("run", "started", "status", "loads", "engine", "pages", "size"):
+        right = heading in ("loads", "size")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    styles = {"finished": "green", "running": "cyan"}
+    for run in runs:
+        known = bool(run.started)
+        table.add_row(
+            run.folder.name,
+            datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M") if known else "",
+            Text(run.status, style=styles.get(run.status, "yellow")),
+            f"{run.loads_done}/{run.loads_asked}" if known else "",
+            ", ".join(run.engines),
+            Text(_pages(run.pages)),
+            units.format_bytes(_rounded(run.bytes)),
+        )
+    return table
+
+
+def _pages(names: Sequence[str]) -> str:
+    more = len(names) - 2
+    return ", ".join(names[:2]) + (f" and {more} more" if more > 0 else "")
+
+
+def _rounded(size: int) -> int:
+    """To two digits, and whole kilobytes: nobody wants the bytes."""
+    step = max(1000, int(10 ** (len(str(size)) - 2)))
+    return -(-size // step) * step

@@ -1,0 +1,61 @@
+"""`fastopen report`: a kept run as one page to read, or as tables for a paper."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fastopen.cli.output import errors_console
+from fastopen.errors import InputError
+from fastopen.runs import RunStore
+
+Form = Literal["html", "markdown", "latex", "csv"]
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a kept run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="(default: report.html in the run's folder)"),
+    ] = None,
+    form: Annotated[
+        Form, typer.Option("--format", "-f", help="What to write; all but html go to standard output.")
+    ] = "html",
+) -> None:
+    """Write what a kept run says: verdict, tables, figures, answers, evidence, method."""
+    with RunStore.open(folder) as store:
+        text = report_text(store, form)
+    if output is None and form != "html":
+        typer.echo(text, nl=False)
+        return
+    path = output or folder / "report.html"
+    write_report(text, path)
+    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+
+
+def report_text(store: RunStore, form: Form) -> str:
+    """The report of a run in one of the forms."""
+    # Altair and Vega take a second to import, which no other command should wait for.
+    from fastopen.figures import read_source
+    from fastopen.report.grids import all_grids
+    from fastopen.report.latex import latex
+    from fastopen.report.markdown import markdown
+    from fastopen.report.page import html
+    from fastopen.report.sheet import sheet
+
+    source = read_source(store)
+    if form == "html":
+        return html(source)
+    if form == "markdown":
+        return markdown(source)
+    if form == "csv":
+        return sheet(source)
+    return latex(all_grids(source), [source.results.experiment.title])
+
+
+def write_report(text: str, path: Path) -> None:
+    """Raises InputError where the file cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

@@ -1,0 +1,46 @@
+"""What goes into a page as data: specifications and rows, small, and inert whatever they hold."""
+
+import json
+import re
+from typing import Any
+
+from fastopen.figures import PAGE, Figure, rendered
+
+
+def packed(figure: Figure) -> dict[str, Any]:
+    """A figure for the page's script: its specification, and its rows as columns with texts numbered."""
+    spec = figure.spec(PAGE)
+    rows: list[dict[str, Any]] = spec.pop("data")["values"]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {
+        "title": figure.title,
+        "spec": spec,
+        "columns": [_column(name, [row.get(name) for row in rows]) for name in names],
+    }
+
+
+def _column(name: str, values: list[Any]) -> dict[str, Any]:
+    """Texts as numbers into a list of levels; numbers to five digits, which no eye tells apart."""
+    if any(isinstance(value, str) for value in values):
+        levels = list(dict.fromkeys(values))
+        numbers = {level: number for number, level in enumerate(levels)}
+        return {"name": name, "levels": levels, "values": [numbers[value] for value in values]}
+    return {"name": name, "values": [_short(value) for value in values]}
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand in a `script` element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def inline_svg(figure: Figure, prefix: str) -> str:
+    """The figure drawn beforehand, for print and for readers without scripts; ids made its own."""
+    svg = rendered(figure, "svg", PAGE).decode()
+    return re.sub(r'(id="|url\(#|href="#)((?:clip|gradient)[\w-]*)', rf"\1{prefix}-\2", svg)

@@ -1,0 +1,72 @@
+"""The tables of a run for a paper: LaTeX with booktabs."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from fastopen.report.grids import Grid
+
+_ESCAPES: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "[": r"{[}",
+    "]": r"{]}",
+    "\N{MINUS SIGN}": r"$-$",
+    "\N{NO-BREAK SPACE}": "~",
+    "\N{HORIZONTAL ELLIPSIS}": r"\ldots{}",
+}
+
+
+def escaped(text: str) -> str:
+    """Text as LaTeX prints it, whatever it holds; control characters become spaces."""
+    return "".join(_ESCAPES.get(letter, letter if letter.isprintable() else " ") for letter in text)
+
+
+def latex(grids: Iterable[Grid], preamble: Iterable[str] = ()) -> str:
+    """A `table` for each grid, to be \\input; it needs the packages booktabs and textcomp."""
+    lines = [f"% {_comment(line)}" for line in ("Needs \\usepackage{booktabs,textcomp}.", *preamble)]
+    return "\n".join([*lines, *(_table(grid) for grid in grids)])
+
+
+def _table(grid: Grid) -> str:
+    columns = "l" * grid.heads + ("l" if grid.in_words else "r") * (len(grid.columns) - grid.heads)
+    caption = escaped(grid.title) + (f". {escaped(grid.note)}" if grid.note else "")
+    return "\n".join(
+        [
+            "",
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{caption}}}",
+            rf"  \begin{{tabular}}{{{columns}}}",
+            r"    \toprule",
+            f"    {_row(grid.columns)}",
+            r"    \midrule",
+            *(f"    {_row(cell.text for cell in row)}" for row in grid.rows),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(escaped(cell) for cell in cells) + r" \\"
+
+
+def _comment(text: str) -> str:
+    """In a comment nothing but the end of the line means anything."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,0 +1,64 @@
+"""A report as Markdown: verdict, tables, answers and method, for an issue, a wiki or a notebook."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from fastopen.attribution import page_answers, run_answers
+from fastopen.figures import Source
+from fastopen.report.grids import Grid, all_grids
+from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.summary import summarise_run
+from fastopen.report.verdict import page_verdict
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown prints as it is; it cannot begin a list, a heading or HTML."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    return _SPECIAL.sub(r"\\\1", plain)
+
+
+def markdown(source: Source) -> str:
+    """The whole report but for its figures."""
+    return "\n".join(_lines(source)).rstrip() + "\n"
+
+
+def _lines(source: Source) -> Iterator[str]:
+    results, summary = source.results, summarise_run(source.results)
+    yield f"# {escaped(results.experiment.title or results.experiment.name)}"
+    yield f"\n**{escaped(summary.headline)}** {escaped(' '.join(summary.sentences))}"
+    yield "\n## Results"
+    for grid in all_grids(source):
+        yield from _table(grid)
+        if grid.title in results.pages:
+            yield f"\n{escaped(page_verdict(results, grid.title))}"
+    yield "\n## Answers"
+    for page in results.pages:
+        yield f"\n### {escaped(page)}"
+        for answer in page_answers(results, source.attribution, page):
+            yield f"\n**{answer.question}** {escaped(' '.join(answer.sentences))}"
+    for answer in run_answers(results, source.attribution):
+        yield f"\n### {answer.question}\n\n{escaped(' '.join(answer.sentences))}"
+    yield "\n## Method"
+    for paragraph in method_paragraphs(source):
+        yield f"\n{escaped(paragraph)}"
+    yield "\n## Environment\n"
+    for name, value in environment_facts(source):
+        yield f"- {escaped(name)}: {escaped(value)}"
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield f"\n### {escaped(grid.title)}\n"
+    yield _row(escaped(name) for name in grid.columns)
+    yield _row(
+        "---" if grid.in_words or number < grid.heads else "---:" for number in range(len(grid.columns))
+    )
+    for row in grid.rows:
+        yield _row(escaped(cell.text) for cell in row)
+    if grid.note:
+        yield f"\n{escaped(grid.note)}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

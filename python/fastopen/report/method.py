@@ -1,0 +1,155 @@
+"""What was done, in words fit for a methods section, and on what."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from fastopen import units
+from fastopen.attribution.phrases import NBSP, listed, plural
+from fastopen.contract import RateLimit, WorldRecord
+from fastopen.experiments import Setup
+from fastopen.figures import Source
+from fastopen.statistics import Results
+
+ARMS: Final = {
+    "off": "without TFO",
+    "off2": "without TFO a second time, which shows what noise alone does",
+    "cold": "with TFO and no cookies (a first visit)",
+    "warm": "with TFO and cookies of an earlier visit",
+}
+
+
+def method_paragraphs(source: Source) -> Iterator[str]:
+    """Paragraphs of plain text."""
+    results = source.results
+    experiment = results.experiment
+    yield (
+        f"We loaded {plural(len(results.pages), 'page')} ({listed(list(results.pages))}) over"
+        f" {plural(len(experiment.networks), 'emulated network')}: round-trip times of {_rtts(results)},"
+        f" {_rates(results)}. Half of the round-trip time was spent in each direction; all hosts of a page"
+        " shared one access link, each with an address of its own."
+    )
+    yield from (_client(setup) for setup in experiment.setups[:1])
+    yield (
+        f"Each page was loaded {listed([ARMS[arm] for arm in experiment.arms])}, up to"
+        f" {plural(experiment.repeats, 'time')} each. The loads of one repeat ran in one world, in an order"
+        f" shuffled from the seed {experiment.seed}, and were compared with each other only. No connection,"
+        " cookie or TCP metric was carried from load to load, but for the cookies of warm loads."
+    )
+    yield from _stack(results, source.world)
+    yield (
+        "Page load time runs from navigation start to the load event. The improvement is the median over the"
+        " paired repeats of (PLT off - PLT on) / PLT off, signed, with a bias-corrected and accelerated"
+        " bootstrap interval of 95 % (9,999 resamples). A load counted as one with TFO only if TCP_INFO of"
+        " its connections said that data in the SYN was acknowledged; loads whose evidence contradicted their"
+        " label are left out together with their pairs, and listed below."
+    )
+    yield (
+        "The critical path of a load was followed back from the load event through what each request waited"
+        " for last: its initiator, the handshake of its connection, or the request that held the connection"
+        " before. Its pieces add up to the page load time exactly. Names came from a hosts file, so name"
+        " look-ups took no time."
+    )
+    if experiment.notes:
+        yield " ".join(experiment.notes)
+
+
+def environment_facts(source: Source) -> list[tuple[str, str]]:
+    """What it ran on, as (what, value)."""
+    results = source.results
+    environment, experiment = results.environment, results.experiment
+    versions = environment.get("versions", {})
+    facts: list[tuple[str, Any]] = [
+        ("run begun", environment.get("started")),
+        ("status", results.status),
+        ("engine", listed(sorted({cell.cell.engine for cell in results.cells}))),
+        ("kernel", environment.get("kernel")),
+        ("processor", environment.get("processor")),
+        ("cores", environment.get("cores")),
+        ("memory", _memory(environment.get("memory_bytes"))),
+        ("worlds at once", environment.get("worlds_at_once")),
+        ("load average at the start", environment.get("load_average")),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+        ("experiment", experiment.name),
+        ("seed", experiment.seed),
+        ("repeats", experiment.repeats),
+    ]
+    if source.world is not None:
+        facts += _sysctls(source.world)
+    facts += [
+        (f"page {name}", f"{page.source}; SHA-256 {page.digest()[:16]}")
+        for name, page in results.pages.items()
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
+    """Settings of both ends; once where they are the same."""
+    client, origins = world.sysctls.client, world.sysctls.origins
+    for name in sorted({*client, *origins}):
+        if client.get(name) == origins.get(name):
+            yield name, client[name]
+        else:
+            yield f"{name} (client)", client.get(name, "")
+            yield f"{name} (origins)", origins.get(name, "")
+
+
+def _rtts(results: Results) -> str:
+    asked = sorted({network.rtt_us for network in results.experiment.networks})
+    texts = [f"{rtt / 1000:g}" for rtt in asked]
+    measured = list(results.measured_rtt_ms.items())
+    off = [abs(ms - results.experiment.networks[number].rtt_us / 1000) for (_, number), ms in measured]
+    proof = f" (as measured in the worlds, within {max(off):.2f}{NBSP}ms)" if off else ""
+    return f"{listed(texts)}{NBSP}ms{proof}"
+
+
+def _rates(results: Results) -> str:
+    networks = results.experiment.networks
+    down = _distinct(_rate(network.down) for network in networks)
+    up = _distinct(_rate(network.up) for network in networks)
+    queues = _distinct(_queue(network.down) for network in networks)
+    losses = _distinct(f"{100 * network.down.loss:g}{NBSP}%" for network in networks)
+    return f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return listed(list(dict.fromkeys(texts)))
+
+
+def _rate(limit: RateLimit) -> str:
+    return "a trace" if limit.trace_ms is not None else units.format_rate(limit.rate_bit_per_s)
+
+
+def _queue(limit: RateLimit) -> str:
+    return "any length" if limit.queue_bytes is None else f"{limit.queue_bytes / 1000:g}{NBSP}kB"
+
+
+def _client(setup: Setup) -> str:
+    client, origins = setup.client, setup.origins
+    return (
+        f"The client was the {client.kind} in its {client.profile} profile: at most"
+        f" {client.connections_per_host} connections a host and {client.connections_total} in all, keep-alive"
+        f" {'on' if client.keep_alive else 'off'}, recorded processing times multiplied by"
+        f" {client.processing_scale:g}."
+        f" The origins answered with HTTP/{origins.http} and recorded think times multiplied by"
+        f" {origins.think_scale:g}."
+    )
+
+
+def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:
+    engines = sorted({cell.cell.engine for cell in results.cells})
+    words = {
+        "host": "the TCP stack of the machine's own Linux kernel in real time",
+        "virtual": "the TCP stack of a pinned Linux kernel in virtual time",
+    }
+    text = f"All packets went through {listed([words[engine] for engine in engines])}"
+    if world is not None:
+        route = world.routes.client
+        text += (
+            f" (Linux {world.kernel}, {route.congestion_control}, initial window of"
+            f" {route.initial_window_segments} segments), in network namespaces of their own"
+        )
+    yield text + "."
+
+
+def _memory(count: object) -> str:
+    return f"{count / 2**30:.1f} GiB" if isinstance(count, int) else ""

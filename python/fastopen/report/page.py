@@ -1,0 +1,143 @@
+"""A report as one HTML file that needs no network: Jinja2 escapes whatever a page brings."""
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import vl_convert as vlc
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from fastopen.attribution import page_answers, run_answers
+from fastopen.figures import VEGA_LITE, Figure, Source, overview_figures, shown_arms
+from fastopen.figures.requests import timing_breakdown, waterfall
+from fastopen.report.embedding import inline_svg, packed, script_json
+from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, published_grid, result_grid
+from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.summary import summarise_run
+from fastopen.report.verdict import page_verdict
+
+# What single loads may take of the file: a report opens on a phone, too.
+LOADS_BYTES_MAX: Final = 5_000_000
+EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with what stands in its place until, or unless, scripts run."""
+
+    figure: Figure
+    svg: Markup
+
+
+def html(source: Source) -> str:
+    """The whole file."""
+    results = source.results
+    overview = overview_figures(source)
+    loads, left_out = _loads(source)
+    data = script_json(
+        {
+            "figures": {figure.name: packed(figure) for figure in overview},
+            "loads": [{**choice, "figures": data} for choice, _, data in loads],
+        }
+    )
+    scripts = {"library": library(), "own": _asset("report.js"), "data": data}
+    first = loads[0][1] if loads else ()
+    template = _environment().get_template("report.html.jinja")
+    return template.render(
+        experiment=results.experiment,
+        environment=results.environment,
+        status=results.status,
+        summary=summarise_run(results),
+        pages=[_page(source, name) for name in results.pages],
+        published=published_grid(source),
+        figures=[_drawn(figure) for figure in overview],
+        loads=[one[0] for one in loads],
+        first_load=[_drawn(figure) for figure in first],
+        left_out=left_out,
+        run_answers=run_answers(results, source.attribution),
+        grids=[grid for grid in (path_grid(source), evidence_grid(source), invalid_grid(source)) if grid],
+        method=list(method_paragraphs(source)),
+        facts=environment_facts(source),
+        style=Markup(_asset("report.css")),  # noqa: S704  # ours
+        scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # ours, or script_json
+        policy=_policy(scripts["library"], scripts["own"]),
+    )
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and vega-embed as one script; seconds to put together, hence once a process."""
+    bundle = vlc.javascript_bundle(EXPOSED, VEGA_LITE)
+    return "(() => {" + bundle.replace("</script", "<\\/script") + "})();"
+
+
+def _policy(*scripts: str) -> str:
+    """Content-Security-Policy: these scripts and no other, and no request to anywhere."""
+    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
+
+
+def _page(source: Source, name: str) -> dict[str, Any]:
+    results = source.results
+    return {
+        "name": name,
+        "facts": results.pages[name],
+        "grid": result_grid(source, name),
+        "verdict": page_verdict(results, name),
+        "answers": page_answers(results, source.attribution, name),
+    }
+
+
+def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
+    """What can be chosen: page and network, the figures, and the same packed; and how many had no room."""
+    taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
+    size, left_out = 0, 0
+    for page, place, figures in _load_figures(source):
+        data = [packed(figure) for figure in figures]
+        size += len(script_json(data))
+        if size > LOADS_BYTES_MAX and taken:
+            left_out += 1
+            # Those that follow are no smaller in sum: they need not be made to be counted.
+            left_out += sum(len(source.places(name)) for name in source.results.pages) - len(taken) - 1
+            break
+        taken.append(({"page": page, "place": place}, figures, data))
+    return taken, left_out
+
+
+def _load_figures(source: Source) -> Iterator[tuple[str, str, tuple[Figure, ...]]]:
+    for name, page in source.results.pages.items():
+        for place in source.places(name):
+            arms = shown_arms(source, place)
+            if arms:
+                yield (
+                    name,
+                    place.name,
+                    (
+                        waterfall(page, place.name, arms, "chosen"),
+                        timing_breakdown(page, place.name, arms, "chosen"),
+                    ),
+                )
+
+
+def _drawn(figure: Figure) -> Drawn:
+    return Drawn(figure, Markup(inline_svg(figure, figure.name)))  # noqa: S704  # vl-convert escapes
+
+
+def _asset(name: str) -> str:
+    return (resources.files("fastopen.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

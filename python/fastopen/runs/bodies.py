@@ -1,0 +1,29 @@
+"""Recorded bodies stay where they were recorded; a run keeps digests, to know them again when it goes on."""
+
+import hashlib
+from collections.abc import Mapping
+
+from fastopen.engines.base import Bodies
+from fastopen.errors import InputError
+
+
+def bodies_digests(bodies: Bodies) -> dict[str, str]:
+    """SHA-256 of each page's recorded bodies; pages without any are left out."""
+    return {page: _digest(of_page) for page, of_page in bodies.items() if of_page}
+
+
+def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
+    """Raises InputError where a page is not served the same bodies as when the run began."""
+    found = bodies_digests(bodies)
+    for page in dict.fromkeys([*kept, *found]):
+        if kept.get(page) != found.get(page):
+            said = f"page {page} was served other recorded bodies when this run began"
+            raise InputError(said, place, "give its inputs again, unchanged: fastopen resume RUN INPUT...")
+
+
+def _digest(of_page: Mapping[int, bytes]) -> str:
+    whole = hashlib.sha256()
+    for index, body in sorted(of_page.items()):
+        whole.update(f"{index} {len(body)}\n".encode())
+        whole.update(body)
+    return whole.hexdigest()

@@ -1,0 +1,104 @@
+"""Where runs are kept when nobody says where, and how people name them afterwards."""
+
+import difflib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from fastopen.errors import InputError
+from fastopen.runs.database import holds_run
+from fastopen.runs.reader import RunReader
+from fastopen.runs.schema import FILE
+
+VARIABLE: Final = "FASTOPEN_RUNS"
+LAST: Final = "last"
+
+
+def runs_folder() -> Path:
+    """FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories: ~/.local/state)."""
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    state = os.environ.get("XDG_STATE_HOME", "")
+    # The specification wants relative ones ignored.
+    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return base / "fastopen" / "runs"
+
+
+def new_run_folder(name: str, now: datetime) -> Path:
+    """A folder that is not there yet, named after what runs and when."""
+    stem = f"{name}-{now:%Y%m%d-%H%M%S}"
+    folder, number = runs_folder() / stem, 1
+    while folder.exists():
+        number += 1
+        folder = runs_folder() / f"{stem}-{number}"
+    return folder
+
+
+def find_run(text: str | Path) -> Path:
+    """The folder of a run: by its path, by its name in the runs folder, or `last` for the one written last.
+
+    Raises InputError where there is none.
+    """
+    path = Path(text)
+    if path.exists() or path.is_absolute() or len(path.parts) != 1:
+        return path
+    kept = {folder.name: folder for folder in run_folders(runs_folder())}
+    if str(text) == LAST and kept:
+        return max(kept.values(), key=lambda folder: (folder / FILE).stat().st_mtime_ns)
+    if str(text) in kept:
+        return kept[str(text)]
+    near = difflib.get_close_matches(str(text), kept, n=1)
+    remedy = f"did you mean {near[0]}?" if near else "fastopen ls lists kept runs"
+    raise InputError("not a kept run", str(text), remedy)
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The folder itself if it is a run's, else those in it that are, by name."""
+    if holds_run(folder):
+        return [folder]
+    if not folder.is_dir():
+        return []
+    return sorted(one for one in folder.iterdir() if holds_run(one))
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A line of a list of runs. What cannot be read has its reason as `status` and nothing else."""
+
+    folder: Path
+    status: str
+    bytes: int
+    experiment: str = ""
+    pages: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+    started: str = ""
+    loads_done: int = 0
+    loads_asked: int = 0
+
+
+def list_runs(folder: Path) -> Iterator[RunSummary]:
+    """Every run in a folder, oldest first; those that cannot be read come last."""
+    found = [_summary(one) for one in run_folders(folder)]
+    yield from sorted(found, key=lambda run: (not run.started, run.started))
+
+
+def _summary(folder: Path) -> RunSummary:
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    try:
+        with RunReader.open(folder) as run:
+            return RunSummary(
+                folder=folder,
+                status=run.status,
+                bytes=size,
+                experiment=run.experiment().name,
+                pages=tuple(run.page_names()),
+                engines=tuple(dict.fromkeys(cell.engine for cell in run.cells())),
+                started=str(run.environment.get("started", "")),
+                loads_done=run.loads_done(),
+                loads_asked=run.loads_asked(),
+            )
+    except InputError as error:
+        return RunSummary(folder, error.message, size)

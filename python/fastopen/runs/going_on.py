@@ -1,0 +1,65 @@
+"""Carrying a kept run on: the plan that it was made from, and whether it is the one that is asked for now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastopen.errors import InputError
+from fastopen.experiments import Experiment, Plan, make_plan
+from fastopen.pages import Page
+from fastopen.runs.reader import RunReader
+
+SHOWN_DIFFERENCES = 4
+# What is told to people, and how the same pages happened to be named.
+BESIDE_THE_POINT = ("title", "source", "notes", "pages")
+
+
+def stored_plan(run: RunReader) -> Plan:
+    """The plan of a kept run, with every job that it holds, made anew from its experiment and pages.
+
+    Raises InputError where this fastopen would plan other jobs than the one that began the run.
+    """
+    experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
+    longest = experiment.model_copy(update={"repeats": max(run.asked().values())})
+    plan = make_plan(longest, list(run.pages().values()), run.auto_engine())
+    planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
+    if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
+        said = "begun by another version of fastopen, which planned it otherwise"
+        raise InputError(said, run.place, "run it again into a new folder")
+    return replace(plan, experiment=experiment, jobs=tuple(planned.values()))
+
+
+def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) -> None:
+    """Raises InputError that says what differs where the run is not of this experiment and these pages."""
+    there, here = (
+        one.model_dump(mode="json", exclude=set(BESIDE_THE_POINT)) for one in (run.experiment(), experiment)
+    )
+    found = list(_differences("", there, here))
+    digests = [page.digest() for page in run.pages().values()]
+    for number, page in enumerate(pages):
+        if number >= len(digests) or page.digest() != digests[number]:
+            found.append(f"page {page.name} is not the one there")
+    if len(pages) < len(digests):
+        found.append(f"{len(digests)} pages there, {len(pages)} here")
+    if found:
+        more = f"; and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
+        said = "holds a run of another experiment: " + "; ".join(found[:SHOWN_DIFFERENCES]) + more
+        raise InputError(said, run.place, "name a new folder, or carry that run on with fastopen resume")
+
+
+def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
+    """The leaves in which two documents differ, each with both its values."""
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in dict.fromkeys([*there, *here]):
+            yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for number, (one, other) in enumerate(zip(there, here, strict=True)):
+            yield from _differences(f"{name}[{number}]", one, other)
+    elif there != here:
+        yield f"{name} {_shown(there)} there, {_shown(here)} here"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value):
+        return f"{len(value)} of them"
+    return str(value) if len(str(value)) <= 60 else f"{str(value)[:59]}…"

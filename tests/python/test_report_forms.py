@@ -1,0 +1,235 @@
+"""The report as HTML, Markdown, LaTeX and CSV: complete, and inert whatever a page is called."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fastopen.cli.app import app
+from fastopen.experiments import Plan
+from fastopen.figures import Source, read_source
+from fastopen.pages import Page
+from fastopen.report import latex, markdown
+from fastopen.report.embedding import script_json
+from fastopen.report.grids import all_grids
+from fastopen.report.page import html, library
+from fastopen.report.sheet import sheet
+from fastopen.report.summary import summarise_run
+from fastopen.runs import RunStore
+from made_up_run import fill, made_up_page, made_up_plan, made_up_run
+
+EVIL = '</script><script>window.broken = 1</script>"\'><img src=x onerror="window.broken=1">'
+PAGES = [made_up_page("small", 6), made_up_page("large", 30)]
+
+
+def source_of(plan: Plan, **others: Any) -> Source:
+    with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
+        fill(store, plan, **others)
+        return read_source(store)
+
+
+def evil_page() -> Page:
+    """A page whose name, source and URLs would break out of wherever they are put."""
+    page = made_up_page(EVIL, 6)
+    urls = [f"http://a.test/'-alert(1)-'&lt;b&gt;%3C/script%3E{number}" for number in range(6)]
+    resources = tuple(
+        one.model_copy(update={"url": url}) for one, url in zip(page.resources, urls, strict=True)
+    )
+    return page.model_copy(update={"source": EVIL, "resources": resources})
+
+
+class Elements(HTMLParser):
+    """Counts elements as a browser would see them, and collects the text of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts[-1] += data
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.tags)
+
+
+@pytest.fixture(name="source", scope="module")
+def _source() -> Source:
+    plan = made_up_plan(PAGES, (20, 100), repeats=6)
+    return source_of(plan, late=["small@20ms#1"])
+
+
+def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
+    text = html(source)
+    verdict = text.index('<section id="verdict">')
+    assert verdict < text.index('<section id="results">') < text.index('<section id="figures">')
+    assert text.index('<section id="answers">') < text.index('<section id="method">')
+    assert "Worth turning on." in text[verdict : verdict + 200]
+
+
+def test_the_page_asks_for_nothing_outside_itself(source: Source) -> None:
+    elements = Elements(html(source))
+    for tag, attributes in elements.tags:
+        assert tag not in ("link", "iframe", "object", "embed", "base"), tag
+        for name in ("src", "href", "action", "xlink:href"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#"), (tag, name, value)
+    (policy,) = (a["content"] for t, a in elements.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe-eval" not in policy
+
+
+def test_what_a_page_brings_is_text_in_html() -> None:
+    harmless = Elements(html(source_of(made_up_plan([made_up_page("p", 6)]))))
+    text = html(source_of(made_up_plan([evil_page()])))
+    elements = Elements(text)
+    assert elements.count("script") == harmless.count("script") == 3
+    assert elements.count("img") == 0
+    assert elements.count("b") == 0
+    data = json.loads(elements.scripts[0])
+    assert data["loads"][0]["page"] == EVIL
+    assert "&lt;/script&gt;&lt;script&gt;window.broken" in text
+
+
+def test_every_table_has_a_caption_and_every_section_a_heading(source: Source) -> None:
+    elements = Elements(html(source))
+    assert elements.count("table") == elements.count("caption") > 4
+    assert elements.count("h1") == 1
+    sections = [attributes for tag, attributes in elements.tags if tag == "section"]
+    assert all("id" in one or "aria-label" in one for one in sections)
+    assert elements.count("figure") == elements.count("figcaption") == 4 + 2
+    assert sum(tag == "svg" for tag, _ in elements.tags) == 6
+
+
+def test_drawings_in_one_page_do_not_share_ids(source: Source) -> None:
+    identifiers = [a["id"] for _, a in Elements(html(source)).tags if a.get("id")]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_invalid_loads_are_listed_with_their_reason(source: Source) -> None:
+    text = html(source)
+    assert "Loads that do not count" in text
+    assert "a packet left the link down 9123 us later than due" in text
+
+
+def test_a_run_without_a_valid_load_still_has_a_report() -> None:
+    plan = made_up_plan(PAGES[:1], (20,), repeats=1, arms=["warm"])
+    source = source_of(plan, late=["small@20ms#0"])
+    assert "Too few valid repeats" in summarise_run(source.results).headline
+    assert '<section id="loads">' not in html(source)
+    assert "Too few valid repeats" in markdown.markdown(source)
+    assert list(csv.DictReader(io.StringIO(sheet(source))))
+
+
+def test_the_library_is_whole_and_cannot_end_its_element() -> None:
+    assert 500_000 < len(library()) < 2_000_000
+    assert "</script" not in library()
+    assert "import(" not in library()
+
+
+@settings(deadline=None)
+@given(st.recursive(st.text() | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3)))
+def test_json_in_a_script_is_the_same_json_and_holds_no_markup(value: Any) -> None:
+    text = script_json(value)
+    assert json.loads(text) == value
+    assert not set("<>&\u2028\u2029") & set(text)
+
+
+def test_markdown_has_everything_but_the_figures(source: Source) -> None:
+    text = markdown.markdown(source)
+    for heading in ("## Results", "## Answers", "## Method", "## Environment", "### small", "### large"):
+        assert f"\n{heading}\n" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(line.endswith("|") for line in tables)
+
+
+@given(st.text())
+def test_markdown_shows_any_text_as_text(text: str) -> None:
+    shown = markdown.escaped(text)
+    assert "\n" not in shown
+    assert not re.search(r"(?<!\\)(?:\\\\)*[<>|`*_\[\]]", shown)
+
+
+def test_latex_has_a_table_for_each_grid(source: Source) -> None:
+    grids = list(all_grids(source))
+    text = latex.latex(grids, ["a title\nwith a line break"])
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(grids)
+    for line in text.splitlines():
+        if line.endswith(r"\\"):
+            assert line.count(" & ") >= 5
+    assert all(line.startswith("%") for line in text.splitlines()[:2])
+    assert "+" in text
+    assert "$-$" in text or "-" in text
+
+
+@given(st.text())
+def test_latex_shows_any_text_as_text(text: str) -> None:
+    shown = latex.escaped(text)
+    bare = re.sub(r"\\text[a-z]+\{\}|\\ldots\{\}|\\[{}$&#%_]|\$-\$|\{[\[\]]\}", "", shown)
+    assert not set(bare) & set("\\{}$&#%_^<>|\"'`[]")
+
+
+def test_a_page_called_like_a_command_is_printed_in_latex() -> None:
+    named = made_up_page(r"\input{/etc/passwd} 50% & $x_1^2$ #~", 6)
+    text = latex.latex(all_grids(source_of(made_up_plan([named]))))
+    assert r"\input" not in text
+    assert r"\textbackslash{}input\{/etc/passwd\} 50\% \& \$x\_1\textasciicircum{}2\$" in text
+
+
+def test_csv_has_a_row_for_each_cell_with_path_and_interval(source: Source) -> None:
+    rows = list(csv.DictReader(io.StringIO(sheet(source))))
+    assert len(rows) == 2 * 2 * 3
+    warm = rows[2]
+    assert (warm["page"], warm["rtt_ms"], warm["cookies"]) == ("small", "20", "warm")
+    assert float(warm["improvement_ci95_low"]) <= float(warm["improvement_percent"])
+    off = rows[0]
+    assert float(off["path_handshake_ms"]) == pytest.approx(40)
+    assert float(off["path_handshakes"]) == 2
+
+
+def test_csv_holds_no_formula() -> None:
+    rows = list(csv.DictReader(io.StringIO(sheet(source_of(made_up_plan([made_up_page("=1+1", 6)]))))))
+    assert rows[0]["page"] == "'=1+1"
+
+
+@pytest.mark.parametrize(("form", "begins"), [("markdown", "# "), ("latex", "% "), ("csv", "page,")])
+def test_other_forms_go_to_standard_output(tmp_path: Path, form: str, begins: str) -> None:
+    run = made_up_run(tmp_path / "run", made_up_plan(PAGES[:1]))
+    said = CliRunner().invoke(app, ["report", str(run), "--format", form])
+    assert said.exit_code == 0, said.output
+    assert said.stdout.startswith(begins)
+
+
+def test_the_page_is_written_into_the_folder_of_the_run(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", made_up_plan(PAGES[:1]))
+    said = CliRunner().invoke(app, ["report", str(run)])
+    assert said.exit_code == 0, said.output
+    assert str(run / "report.html") in said.output.replace("\n", "")
+    assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_run_with_many_loads_has_a_small_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastopen.report.page.LOADS_BYTES_MAX", 20_000)
+    plan = made_up_plan([made_up_page(f"p{number}", 30) for number in range(8)], repeats=1)
+    text = html(source_of(plan))
+    shown = re.search(r"Of (\d+) combinations of page and network the first (\d+) are here", text)
+    assert shown is not None
+    assert int(shown[1]) == 16
+    data = json.loads(Elements(text).scripts[0])
+    assert len(data["loads"]) == int(shown[2]) < 16

@@ -1,0 +1,198 @@
+"""Reproductions: every published cell has one of ours beside it, and the words say where the two part."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fastopen.engines import HostEngine
+from fastopen.experiments import (
+    Experiment,
+    load_experiment,
+    make_plan,
+    packaged_experiments,
+    published_cells,
+)
+from fastopen.experiments.published import PublishedCell, all_published_cells
+from fastopen.pages import Page, load_pages
+from fastopen.pages.declared import declared_pages
+from fastopen.pages.library import packaged_pages
+from fastopen.report import results_renderables
+from fastopen.report.beside import parting_words
+from fastopen.runs import RunStore, execute
+from fastopen.statistics import Mark, Parting, Results, collect, partings
+
+FakeWorld = Callable[..., Path]
+SHARED = Path(__file__).parents[3] / "shared" / "published" / "published.csv"
+
+
+def cell(off: float, tfo: float, printed: float, unit: str = "", *, swapped: bool = False) -> PublishedCell:
+    return PublishedCell("them", "x", "p", 20, 4, 4, off, tfo, "s", printed, "", unit, swapped)
+
+
+def results_of(asked: Experiment, page: Page, program: Path) -> Results:
+    plan = make_plan(asked, [page.model_copy(update={"name": name}) for name in asked.pages])
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(program, 2), {}, store, lambda _: None)
+        return collect(store)
+
+
+@pytest.fixture(name="palguyev")
+def _palguyev(page: Page, fake_world: FakeWorld) -> Results:
+    """Its experiment over the fake world: ten RTTs without TFO, eight with, two in handshakes."""
+    asked = load_experiment("palguyev")
+    return results_of(Experiment(**{**dict(asked), "repeats": 3}), page, fake_world())
+
+
+def test_every_published_row_belongs_to_one_cell_of_one_experiment() -> None:
+    beside = Counter(
+        (row.experiment, row.page, row.rtt_ms, row.down_mbit)
+        for name in packaged_experiments()
+        for row in published_cells(load_experiment(name)).values()
+    )
+    rows = [(row.experiment, row.page, row.rtt_ms, row.down_mbit) for row in all_published_cells()]
+    assert len(rows) == len(set(rows)) == 87
+    assert beside == Counter(rows)
+
+
+def test_every_row_of_the_shared_table_is_packaged() -> None:
+    if not SHARED.is_file():
+        pytest.skip("the published tables that the project starts from are not here")
+    with SHARED.open(encoding="utf-8", newline="") as file:
+        theirs = [{k: v for k, v in row.items() if k != "seed"} for row in csv.DictReader(file)]
+    packaged = Path(__file__).parents[2] / "experiments" / "published.csv"
+    with packaged.open(encoding="utf-8", newline="") as file:
+        assert list(csv.DictReader(file)) == theirs
+
+
+@pytest.mark.parametrize("name", packaged_experiments())
+def test_every_packaged_experiment_can_be_planned(name: str) -> None:
+    asked = load_experiment(name)
+    plan = make_plan(asked, [one.page for one in load_pages(asked.pages)])
+    assert plan.loads() == len(plan.cells) * asked.repeats
+    assert asked.title
+    assert asked.source
+    assert asked.published is not None
+    assert asked.published.experiment == name
+
+
+def test_the_bandwidth_sweeps_take_rates_first_with_first() -> None:
+    for method in ("purdue-method1-bandwidth", "purdue-method2-bandwidth"):
+        networks = load_experiment(method).networks
+        assert [(one.rtt_us, one.down.rate_bit_per_s, one.up.rate_bit_per_s) for one in networks] == [
+            (20_000, rate, rate) for rate in (5_000_000, 10_000_000, 15_000_000)
+        ]
+
+
+def test_the_packaged_pages_of_reports_are_those_that_are_written_down() -> None:
+    (written,) = ({page.name: page for page in pages} for pages in (declared_pages(),))
+    for name, page in written.items():
+        (packaged,) = load_pages([str(packaged_pages()[name])])
+        assert packaged.page == page
+
+
+@pytest.mark.parametrize(
+    ("name", "requests", "said"),
+    [
+        ("washingtonpost", 60, "about 60 requests"),
+        ("admission-gatech", 30, "about 30 requests"),
+        ("web-mit", 6, "six requests"),
+        ("ucla", 30, "more than 25 requests"),
+        ("gnu", 11, "mostly text"),
+        ("omscs", 37, "bootstrapcdn.com"),
+        ("brycemontano", 5, "extremely small"),
+        ("talrealty", 26, "jQuery"),
+    ],
+)
+def test_a_structural_page_says_what_its_report_says_and_what_is_assumed(
+    name: str, requests: int, said: str
+) -> None:
+    (imported,) = load_pages([name])
+    page = imported.page
+    assert len(page.resources) == requests
+    assert page.initiators == "declared"
+    assert "report" in page.source
+    notes = list(page.notes)
+    assert said in notes[0]
+    assert notes[0].startswith("the report says: ")
+    assert all(note.startswith("assumed: ") for note in notes[1:])
+
+
+def test_published_times_are_read_as_they_were_meant() -> None:
+    milliseconds = cell(6109.844, 7885.424, 29.06097111, "ms")
+    assert (milliseconds.off_ms, round(milliseconds.improvement_percent, 2)) == (6109.844, -29.06)
+    swapped = cell(0.5, 0.55, 9, swapped=True)
+    assert (swapped.off_ms, swapped.tfo_ms, round(swapped.improvement_percent, 1)) == (550, 500, 9.1)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "marks"),
+    [
+        (cell(6109.844, 7885.424, 29.06, "ms"), (Mark.SLOWER, Mark.UNSIGNED)),
+        (cell(17.655, 24.885, 10), (Mark.SLOWER, Mark.MISPRINTED)),
+        (cell(2.0, 1.6, 20), ()),
+        (cell(2.0, 1.6, 40), (Mark.MISPRINTED,)),
+        (cell(11.77, 0.92, 92.2), (Mark.IMPOSSIBLE,)),
+        (cell(0.5, 0.55, 9, swapped=True), ()),
+    ],
+)
+def test_the_print_itself_is_judged(
+    palguyev: Results, theirs: PublishedCell, marks: tuple[Mark, ...]
+) -> None:
+    one = partings(palguyev)[0]
+    assert Parting(one.comparison, theirs, None, None).marks == marks
+
+
+@pytest.mark.parametrize(
+    ("tfo", "mark"),
+    [(0.80, Mark.AGREES), (0.78, Mark.AGREES), (0.70, Mark.BEYOND), (0.90, Mark.OURS_MORE)],
+)
+def test_ours_is_held_beside_theirs_and_beside_the_bound(palguyev: Results, tfo: float, mark: Mark) -> None:
+    one = partings(palguyev)[2]
+    assert one.at_most_percent == pytest.approx(20, abs=0.2)
+    theirs = cell(1.0, tfo, 100 * (1 - tfo))
+    assert replace(one, theirs=theirs).marks == (mark,)
+
+
+def test_more_than_ours_within_the_bound_is_told_from_more_than_the_bound(palguyev: Results) -> None:
+    one = partings(palguyev)[2]
+    assert one.off is not None
+    roomy = replace(one.off, handshakes_ms=800.0)
+    assert one.warm is not None
+    warm = replace(one.warm, handshakes_ms=800.0)
+    marks = replace(one, theirs=cell(1.0, 0.7, 30), off=roomy, warm=warm).marks
+    assert marks == (Mark.THEIRS_MORE,)
+
+
+def test_the_words_say_where_and_why_they_part(palguyev: Results) -> None:
+    said = "\n".join(parting_words(palguyev, partings(palguyev)))
+    assert "Of 6 cells, 1 agrees; theirs saves more in 1 of the others, ours in 4." in said
+    assert "Printed without sign: their table prints the size of the difference without its sign." in said
+    assert (
+        "amazon at 100 ms: theirs saves 0.932 s (9.32 RTTs); in ours, handshakes in a row took 0.2 s" in said
+    )
+    assert (
+        "wikipedia-tcp without TFO: theirs takes 3.1 to 13 times as long as ours; each ms of RTT adds" in said
+    )
+    assert "19.9 ms to theirs and 10 to ours, so theirs waits for more round trips in a row" in said
+    assert "Known of the source:\n- Times are milliseconds under a heading of seconds." in said
+
+
+def test_a_run_without_valid_loads_still_stands_beside_the_print(page: Page, fake_world: FakeWorld) -> None:
+    asked = load_experiment("cs244-2015")
+    results = results_of(Experiment(**{**dict(asked), "repeats": 1}), page, fake_world({"*": "dies"}))
+    assert parting_words(results, partings(results))[0] == "Nothing valid of ours stands beside them."
+
+
+def test_the_table_fits_a_terminal(palguyev: Results) -> None:
+    for width in (80, 100):
+        target = Console(file=io.StringIO(), width=width)
+        for renderable in results_renderables(palguyev, width):
+            target.print(renderable)
+        assert isinstance(target.file, io.StringIO)
+        assert max(map(len, target.file.getvalue().splitlines())) <= width

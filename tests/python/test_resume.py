@@ -1,0 +1,357 @@
+"""Runs that stop before their end, however they do: nothing is lost, done twice, or left behind."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fastopen.engines import HostEngine
+from fastopen.errors import InputError, MachineError
+from fastopen.experiments import Plan, make_plan
+from fastopen.pages import Page
+from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
+from fastopen.runs.disk import DiskSync
+
+MakePlan = Callable[..., Plan]
+FakeWorld = Callable[..., Path]
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+# A hundred in a long test, few in the tests of every day.
+KILLS = int(os.environ.get("FASTOPEN_KILLS", "6"))
+
+
+def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in a process of its own, with the environment of the test."""
+    return subprocess.run(
+        [*FASTOPEN, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def stop_after(loads: int) -> Callable[[RunProgress], None]:
+    """A watcher that presses Ctrl-C after so many loads."""
+    seen: list[RunProgress] = []
+
+    def watch(progress: RunProgress) -> None:
+        seen.extend([progress] if progress.finished else [])
+        if len(seen) == loads:
+            raise KeyboardInterrupt
+
+    return watch
+
+
+def begin(folder: Path, plan: Plan, program: Path, loads: int) -> None:
+    """A run that stops after so many loads."""
+    with RunStore.create(folder, plan, {"kernel": "6"}) as store:
+        assert execute(plan, HostEngine(program, 1), {}, store, stop_after(loads)).interrupted
+
+
+def done(folder: Path) -> list[tuple[str, str, int]]:
+    with RunStore.open(folder) as store:
+        return [(row.job, row.load, row.attempt) for row in store.loads()]
+
+
+def assert_each_once(folder: Path, plan: Plan) -> None:
+    asked = [(planned.job.id, load.id, 1) for planned in plan.jobs for load in planned.job.loads]
+    assert sorted(done(folder)) == sorted(asked)
+
+
+@pytest.mark.parametrize("loads", [1, 2, 3, 5])
+def test_a_run_goes_on_where_it_stopped(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path, loads: int
+) -> None:
+    plan, program, kept = small_plan((20,), repeats=2), fake_world(), tmp_path / "kept"
+    begin(kept, plan, program, loads)
+    first = done(kept)
+    assert len(first) == loads
+    with RunStore.go_on(kept) as store:
+        again = stored_plan(store)
+        assert again == plan
+        execute(again, HostEngine(program, 1), {}, store, lambda _: None)
+        assert store.status == "finished"
+    assert done(kept)[:loads] == first
+    assert_each_once(kept, plan)
+    assert [path.name for path in kept.iterdir()] == ["run.sqlite"]
+
+
+def test_a_run_of_another_experiment_is_refused_with_what_differs(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path, page: Page
+) -> None:
+    plan, kept = small_plan((20,), repeats=2), tmp_path / "kept"
+    begin(kept, plan, fake_world(), 1)
+    before = (kept / "run.sqlite").read_bytes()
+    with RunStore.open(kept) as store:
+        check_same(store, plan.experiment, plan.pages)
+        with pytest.raises(InputError, match="repeats 2 there, 3 here"):
+            check_same(store, plan.experiment.model_copy(update={"repeats": 3}), plan.pages)
+        other = small_plan((30,), repeats=2)
+        with pytest.raises(InputError, match=r"networks\[0\]\.rtt_us 20000 there, 30000 here"):
+            check_same(store, other.experiment, plan.pages)
+        renamed = page.model_copy(update={"name": "other"})
+        with pytest.raises(InputError, match="page other is not the one there"):
+            check_same(store, plan.experiment, [renamed])
+        with pytest.raises(InputError, match="1 pages there, 0 here"):
+            check_same(store, plan.experiment, [])
+    assert (kept / "run.sqlite").read_bytes() == before
+
+
+def test_a_run_that_another_version_planned_otherwise_is_refused(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    begin(kept, small_plan(), fake_world(), 1)
+    with sqlite3.connect(kept / "run.sqlite") as database:
+        database.execute("UPDATE jobs SET seed = 1")
+    database.close()
+    with RunStore.open(kept) as store, pytest.raises(InputError, match="another version of fastopen"):
+        stored_plan(store)
+
+
+def test_one_process_at_a_time_writes_into_a_run(small_plan: MakePlan, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with RunStore.create(kept, small_plan(), {}):
+        with pytest.raises(InputError, match="carried out just now"):
+            RunStore.go_on(kept)
+        with RunStore.open(kept) as reader:
+            assert reader.status == "running"
+    with RunStore.open(kept) as reader:
+        assert reader.status == "stopped"
+
+
+def test_a_folder_in_which_a_run_was_killed_while_it_was_made_is_as_good_as_empty(
+    small_plan: MakePlan, tmp_path: Path
+) -> None:
+    for name in ("run.sqlite.new", "run.sqlite.new-journal"):
+        (tmp_path / name).write_bytes(b"half")
+    kept = [one for one in tmp_path.iterdir() if one.name.startswith("run.sqlite")]
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    for one in kept:
+        one.rename(folder / one.name)
+    RunStore.create(folder, small_plan(), {}).close()
+    assert [path.name for path in folder.iterdir()] == ["run.sqlite"]
+
+
+def test_a_damaged_run_is_refused_and_left_alone(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    begin(kept, small_plan((20, 100), repeats=4), fake_world(), 12)
+    path = kept / "run.sqlite"
+    whole = bytearray(path.read_bytes())
+    middle = len(whole) // 2
+    whole[middle : middle + 6000] = b"\xff" * 6000
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="damaged"):
+        RunStore.go_on(kept)
+    assert path.read_bytes() == bytes(whole)
+    path.write_bytes(whole[:5000])
+    with pytest.raises(InputError, match="damaged"):
+        RunStore.go_on(kept)
+    assert path.read_bytes() == bytes(whole[:5000])
+
+
+def test_a_full_disk_stops_the_run_with_what_is_finished(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    plan, program, kept = small_plan((20,), repeats=20), fake_world(), tmp_path / "kept"
+    with RunStore.create(kept, plan, {}) as store:
+        (pages,) = store._database.execute("PRAGMA page_count").fetchone()
+        store._database.execute(f"PRAGMA max_page_count = {pages + 4}")
+        with pytest.raises(MachineError, match="the run cannot be written: database or disk is full"):
+            execute(plan, HostEngine(program, 1), {}, store, lambda _: None)
+    finished = done(kept)
+    assert 0 < len(finished) < 60
+    with RunStore.go_on(kept) as store:
+        execute(stored_plan(store), HostEngine(program, 2), {}, store, lambda _: None)
+    assert done(kept)[: len(finished)] == finished
+    assert_each_once(kept, plan)
+
+
+def test_what_is_committed_is_brought_to_the_disk_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", flushed.append)
+    (tmp_path / "log").touch()
+    sync = DiskSync(tmp_path / "log")
+    sync.wake()
+    deadline = time.monotonic() + 10
+    while not flushed and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert flushed
+    before = len(flushed)
+    sync.close()
+    assert len(flushed) > before
+
+
+def arguments(kept: Path, *more: str) -> list[object]:
+    return ["run", "example", "--rtt", "20ms", "--repeats", 4, "--seed", 1, "-j", 2, "-q", "-o", kept, *more]
+
+
+def planned(kept: Path) -> Plan:
+    with RunStore.open(kept) as store:
+        return make_plan(store.experiment(), list(store.pages().values()))
+
+
+def test_the_same_command_again_goes_on_with_the_run(fake_world: FakeWorld, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    fake_world({"example@20ms#2": "machine"})
+    assert fastopen(*arguments(kept)).returncode == 3
+    some = len(done(kept))
+    fake_world()
+    other = fastopen(*arguments(kept, "--down", "5mbit"))
+    assert other.returncode == 2
+    assert "networks[0].down.rate_bit_per_s 4000000 there, 5000000 here" in other.stderr
+    assert len(done(kept)) == some
+    assert fastopen(*arguments(kept)).returncode == 0
+    assert_each_once(kept, planned(kept))
+    again = fastopen(*arguments(kept))
+    assert (again.returncode, "this run is finished" in again.stderr) == (2, True)
+
+
+def test_a_run_without_a_seed_goes_on_with_the_one_that_it_drew(
+    fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    fake_world({"*": "machine"})
+    command = ["run", "example", "--rtt", "20ms", "--repeats", 2, "-q", "-o", kept]
+    assert fastopen(*command).returncode == 3
+    fake_world()
+    assert fastopen(*command).returncode == 0
+    assert_each_once(kept, planned(kept))
+
+
+def test_resume_needs_no_options_and_by_default_takes_the_last_run(fake_world: FakeWorld) -> None:
+    fake_world({"example@20ms#1": "machine"})
+    assert fastopen("run", "example", "--rtt", "20ms", "--repeats", 2, "-j", 1).returncode == 3
+    (run,) = json.loads(fastopen("ls", "--json").stdout)["runs"]
+    assert run["status"] == "stopped"
+    assert 0 < run["loads_done"] < run["loads_asked"] == 6
+    fake_world()
+    resumed = fastopen("resume")
+    assert resumed.returncode == 0
+    assert f"going on: {run['loads_done']} of 6 loads are done" in resumed.stderr
+    assert_each_once(Path(run["folder"]), planned(Path(run["folder"])))
+    (run,) = json.loads(fastopen("ls", "--json").stdout)["runs"]
+    assert (run["status"], run["loads_done"]) == ("finished", 6)
+    assert "finished" in fastopen("ls").stdout
+    assert fastopen("show").stdout == fastopen("show", run["name"]).stdout == resumed.stdout
+    environment = json.loads(fastopen("show", "--json").stdout)["environment"]
+    assert len(environment["resumed"]) == 1
+
+
+def test_recorded_bodies_are_read_again_where_they_were(fake_world: FakeWorld, tmp_path: Path) -> None:
+    har = tmp_path / "my.har"
+    har.write_text(json.dumps(HAR))
+    kept = tmp_path / "kept"
+    fake_world({"my@20ms#1": "machine"})
+    command = ["run", har, "--rtt", "20ms", "--repeats", 2, "-j", 1, "-q", "-o", kept]
+    assert fastopen(*command).returncode == 3
+    fake_world()
+    moved = har.rename(tmp_path / "moved.har")
+    lost = fastopen("resume", kept)
+    assert lost.returncode == 2
+    changed = tmp_path / "changed.har"
+    changed.write_text(json.dumps(HAR).replace("hello", "olleh"))
+    refused = fastopen("resume", kept, changed)
+    assert (refused.returncode, "give its inputs again" in refused.stderr) == (2, True)
+    assert fastopen("resume", kept, moved).returncode == 0
+    assert (tmp_path / "state" / "body").read_bytes() == b"hello"
+
+
+HAR = {
+    "log": {
+        "version": "1.2",
+        "creator": {"name": "t", "version": "1"},
+        "pages": [
+            {
+                "id": "p",
+                "title": "my",
+                "startedDateTime": "2020-01-01T00:00:00.000Z",
+                "pageTimings": {"onLoad": 100},
+            }
+        ],
+        "entries": [
+            {
+                "pageref": "p",
+                "startedDateTime": "2020-01-01T00:00:00.000Z",
+                "time": 50,
+                "request": {
+                    "method": "GET",
+                    "url": "http://my.example/",
+                    "httpVersion": "HTTP/1.1",
+                    "headers": [],
+                    "headersSize": 200,
+                    "bodySize": 0,
+                },
+                "response": {
+                    "status": 200,
+                    "httpVersion": "HTTP/1.1",
+                    "headers": [],
+                    "headersSize": 200,
+                    "bodySize": 5,
+                    "content": {"size": 5, "mimeType": "text/html", "text": "hello"},
+                },
+                "timings": {"send": 0, "wait": 40, "receive": 10},
+            }
+        ],
+    }
+}
+
+
+def worlds_of(state: Path) -> list[int]:
+    """Processes that still run the fake world of this test."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"fake_world.py" in command and f"FAKE_WORLD_STATE={state}".encode() in environment:
+            found.append(int(process.name))
+    return found
+
+
+def test_a_run_that_is_killed_at_any_moment_goes_on(fake_world: FakeWorld, tmp_path: Path) -> None:
+    fake_world()
+    kept, kills = tmp_path / "kept", 0
+    draw = random.Random(KILLS)
+    command = [*FASTOPEN, *map(str, arguments(kept))]
+    began = time.monotonic()
+    subprocess.run([*command[:-1], str(tmp_path / "whole")], check=True, capture_output=True)
+    took_s = time.monotonic() - began
+    while kills < KILLS:
+        if kept.exists() and not (kept / "run.sqlite").exists():
+            assert all(path.name.startswith("run.sqlite.new") for path in kept.iterdir())
+        before = done(kept) if (kept / "run.sqlite").exists() else []
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+            try:
+                running.wait(draw.uniform(0.3, 1.0) * took_s)
+            except subprocess.TimeoutExpired:
+                running.send_signal(signal.SIGKILL)
+                kills += 1
+            assert running.wait(60) in (0, 2, -signal.SIGKILL)
+        if (kept / "run.sqlite").exists():
+            after = done(kept)
+            assert after[: len(before)] == before
+            assert len(set(after)) == len(after)
+            if len(after) == 12:
+                assert_each_once(kept, planned(kept))
+                kept = tmp_path / f"kept-{kills}"
+                command[-1] = str(kept)
+    if (kept / "run.sqlite").exists() and len(done(kept)) < 12:
+        assert fastopen("resume", kept).returncode == 0
+        assert_each_once(kept, planned(kept))
+        assert [path.name for path in kept.iterdir()] == ["run.sqlite"]
+    deadline = time.monotonic() + 30
+    while worlds_of(tmp_path / "state") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert worlds_of(tmp_path / "state") == []
