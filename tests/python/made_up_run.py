@@ -143,6 +143,7 @@ def load_data(planned: PlannedJob, cookies: str | None, number: int) -> dict[str
         of_host.append((end, connection))
         times = {"queued_ns": queued, "sent_ns": sent, "first_byte_ns": first, "end_ns": end}
         usual = {**golden["requests"][0], "resource": index, "connection": connection}
+        usual["body_bytes"] = resource.body_bytes
         requests.append({**usual, **begun, **times})
     last = max(request["end_ns"] for request in requests)
     golden.update(

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli import audit, doctor, figures, kernel, ls, pages, report, resume, run, show
+from fastopen.cli import audit, doctor, export, figures, kernel, ls, pages, report, resume, run, show
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
 
@@ -24,6 +24,7 @@ app.command("reproduce")(run.reproduce)
 app.command("resume")(resume.resume)
 app.command("ls")(ls.ls)
 app.command("show")(show.show)
+app.command("export")(export.export)
 app.command("report")(report.report)
 app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)

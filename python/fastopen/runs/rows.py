@@ -27,6 +27,8 @@ class LoadRow:
     """Whether it was done again: then a later attempt stands in its place in every figure."""
     requests: int = 0
     started_unix_ms: int = 0
+    number: int = 0
+    """In the order in which loads were written; each has its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,6 @@
+"""A run in the forms that other programs read: Parquet, CSV and HAR."""
+
+from fastopen.runs.export.files import Format, export
+from fastopen.runs.export.har import har_document
+
+__all__ = ["Format", "export", "har_document"]

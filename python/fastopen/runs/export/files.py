@@ -1,0 +1,163 @@
+"""The files of an export: tables as Parquet or CSV, loads as HAR; a load at a time, however large the run."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any, Final, Literal, Protocol
+
+from fastopen.errors import InputError
+from fastopen.runs.export.folder import whole_folder
+from fastopen.runs.export.har import har_document
+from fastopen.runs.reader import RunReader
+from fastopen.runs.rows import LoadRow
+from fastopen.runs.tables import TABLES, Flattener, Kind, Row
+
+Format = Literal["parquet", "csv", "har"]
+# Rows of a table in memory: a row group of a Parquet file, which readers take whole.
+BATCH: Final = 50_000
+NAME_MAX: Final = 120
+
+
+class TableFile(Protocol):
+    """A file of one table that is being written."""
+
+    @property
+    def add(self) -> Callable[[Row], object]:
+        """Takes the next row."""
+
+
+def export(
+    run: RunReader,
+    folder: Path,
+    form: Format,
+    *,
+    job: str | None = None,
+    watch: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Writes all loads of a run, or of one job, into a new folder; `watch` is told of each. Returns how many.
+
+    The folder appears when all is in it. Raises InputError, MachineError.
+    """
+    if job is not None and job not in run.jobs():
+        raise InputError(f"has no job {job!r}", run.place, "fastopen export --format csv lists them in loads")
+    count = 0
+    with whole_folder(folder) as place, _writing(run, place, form) as write:
+        for count, (row, record) in enumerate(run.documents(job), 1):
+            try:
+                write(row, record)
+            except (KeyError, IndexError, TypeError) as error:
+                raise InputError(
+                    f"damaged: the record of {row.job} {row.load}: {error!r}", run.place
+                ) from None
+            watch(count)
+    return count
+
+
+Write = Callable[[LoadRow, dict[str, Any]], None]
+
+
+@contextmanager
+def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
+    if form == "har":
+        yield _hars(run, place)
+        return
+    with ExitStack() as files:
+        tables: dict[str, TableFile] = {
+            name: files.enter_context(_OPENED[form](place / f"{name}.{form}", columns))
+            for name, columns in TABLES.items()
+        }
+        flat = Flattener.of(run)
+
+        def write(row: LoadRow, record: dict[str, Any]) -> None:
+            tables["loads"].add(flat.load(row))
+            tables["evidence"].add(flat.evidence(row, record))
+            for name, rows in (("requests", flat.requests), ("connections", flat.connections)):
+                add = tables[name].add
+                for one in rows(row, record):
+                    add(one)
+
+        yield write
+
+
+def _hars(run: RunReader, place: Path) -> Write:
+    """A file for each load, named after it."""
+    experiment, cells, pages = run.experiment(), run.cells(), run.pages()
+    addresses: dict[str, dict[str, str]] = {}
+
+    def write(row: LoadRow, record: dict[str, Any]) -> None:
+        cell = cells[row.cell]
+        if row.job not in addresses:
+            addresses.clear()  # loads of a job follow one another
+            addresses[row.job] = run.hosts(row.job)
+        hosts = addresses[row.job]
+        document = har_document(experiment, cell, pages[cell.page], row, record, hosts)
+        with (place / har_name(row)).open("x", encoding="utf-8") as file:
+            json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
+
+    return write
+
+
+def har_name(row: LoadRow) -> str:
+    """Load, then job: safe on every file system, and unique since it begins with the load's number."""
+    plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{row.job} {row.load}").strip("-")[:NAME_MAX]
+    return f"{row.number:06}-{plain}.har"
+
+
+class _CsvTable:
+    def __init__(self, file: IO[str], columns: Mapping[str, Kind]) -> None:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        self.add: Callable[[Row], object] = writer.writerow
+
+
+@contextmanager
+def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[_CsvTable]:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        yield _CsvTable(file, columns)
+
+
+class _ParquetTable:
+    """Rows gathered into batches."""
+
+    def __init__(self, write: Callable[[list[Row]], None]) -> None:
+        self._write = write
+        self._rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            self._write(self._rows)
+            self._rows = []
+
+
+@contextmanager
+def _parquet(path: Path, columns: Mapping[str, Kind]) -> Iterator[_ParquetTable]:
+    # A third of a second to import, which no other command should wait for.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "flag": pa.bool_()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+
+        def write(rows: list[Row]) -> None:
+            arrays = [pa.array(column, schema.types[n]) for n, column in enumerate(zip(*rows, strict=True))]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+        table = _ParquetTable(write)
+        yield table
+        table.flush()
+
+
+_OPENED: Final[dict[Format, Callable[[Path, Mapping[str, Kind]], AbstractContextManager[TableFile]]]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+}

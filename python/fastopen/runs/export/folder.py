@@ -1,0 +1,34 @@
+"""A folder that appears whole or not at all: written under another name, and renamed when all is in it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from fastopen.errors import InputError, MachineError
+
+# What a killed export leaves; the next one to the same place removes it.
+UNFINISHED: Final = ".unfinished"
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Where to write. Raises InputError where `folder` holds something, MachineError where the disk fails."""
+    unfinished = folder.with_name(folder.name + UNFINISHED)
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError("is there already", str(folder), "name a new folder with --output")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(folder)) from None
+    try:
+        yield unfinished
+        unfinished.rename(folder)
+    except OSError as error:
+        said = f"{folder}: cannot be written: {error.strerror or error}; nothing was"
+        raise MachineError(said, "make room there, or name another folder with --output") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,184 @@
+"""One load as a HAR 1.2 document, which browsers' own network panels open.
+
+What HAR has no word for stands in fields that begin with an underscore, as the format wants it: the evidence
+of each connection in `_connection` of its entries, that of the load in `_fastopen` of its page.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from importlib import metadata
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from fastopen.contract import Network
+from fastopen.experiments import Cell, Experiment
+from fastopen.pages import Page
+from fastopen.pages.model import Resource
+from fastopen.runs.rows import LoadRow
+
+PAGE: Final = "page_1"
+HEADERS: Final = (
+    "Heads were made as long as headersSize says; of what stood in them, only what is listed is known."
+)
+
+
+def har_document(
+    experiment: Experiment,
+    cell: Cell,
+    page: Page,
+    row: LoadRow,
+    record: Mapping[str, Any],
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
+    """`record` is the load's, `addresses` are those of its hosts. Requests that never began are left out."""
+    http = experiment.setups[cell.setup].origins.http
+    connections = {one["id"]: one for one in record["connections"]}
+    entries = []
+    for request in record["requests"]:
+        if request["queued_ns"] is not None:
+            entry = _entry(page, request, record["started_unix_ms"], http)
+            entry |= _connection(connections.get(request["connection"]), addresses)
+            entries.append(entry)
+    network = experiment.networks[cell.network]
+    arm = cell.arm.transport if cell.arm.cookies is None else f"{cell.arm.transport} {cell.arm.cookies}"
+    title = f"{page.name}, {_network_words(network)}, {arm}"
+    about = {
+        "startedDateTime": _date(record["started_unix_ms"], 0),
+        "id": PAGE,
+        "title": title,
+        "pageTimings": {"onContentLoad": -1, "onLoad": _ms(row.plt_ns) if row.plt_ns is not None else -1},
+        "_fastopen": {
+            "experiment": experiment.name,
+            "job": row.job,
+            "load": row.load,
+            "attempt": row.attempt,
+            "page": page.name,
+            "engine": cell.engine,
+            "network": network.model_dump(mode="json"),
+            **{key: record[key] for key in ("transport", "cookies", "cookies_before", "valid", "invalid")},
+            **{key: record[key] for key in ("client_address", "counters", "link")},
+        },
+    }
+    creator = {"name": "fastopen", "version": metadata.version("fastopen")}
+    log = {"version": "1.2", "creator": creator, "pages": [about], "entries": entries, "comment": HEADERS}
+    return {"log": log}
+
+
+def _entry(page: Page, request: Mapping[str, Any], started_unix_ms: int, http: str) -> dict[str, Any]:
+    resource = page.resources[request["resource"]]
+    timings = _timings(request)
+    return {
+        "pageref": PAGE,
+        "startedDateTime": _date(started_unix_ms, request["queued_ns"]),
+        "time": round(sum(value for value in timings.values() if value >= 0), 6),
+        "request": _request(resource),
+        "response": _response(resource, request, http),
+        "cache": {},
+        "timings": timings,
+        "_resourceType": resource.type,
+        "_initiator": _initiator(page, resource),
+    }
+
+
+def _timings(request: Mapping[str, Any]) -> dict[str, float]:
+    """In milliseconds; they add up to the time from queueing to the end. -1: does not apply (HAR 1.2).
+
+    Names come from a hosts file and nothing is encrypted. Where TCP Fast Open sends the request in the SYN,
+    `connect` is what opening took, and the round trip stands in `wait`.
+    """
+    queued, end = request["queued_ns"], request["end_ns"]
+    opened, connected = request["connect_start_ns"], request["connected_ns"]
+    sent, first = request["sent_ns"], request["first_byte_ns"]
+    timings = {"blocked": 0.0, "dns": -1.0, "connect": -1.0, "ssl": -1.0}
+    timings |= {"send": 0.0, "wait": 0.0, "receive": 0.0}
+    begun = sent if opened is None else opened
+    if begun is not None:
+        timings["blocked"] = _ms(begun - queued)
+    if opened is not None and connected is not None:
+        timings["connect"] = _ms(connected - opened)
+        timings["send"] = _ms(sent - connected) if sent is not None else 0.0
+    if sent is not None and first is not None:
+        timings["wait"] = _ms(first - sent)
+    if first is not None and end is not None:
+        timings["receive"] = _ms(end - first)
+    return timings
+
+
+def _request(resource: Resource) -> dict[str, Any]:
+    query = urlsplit(resource.url).query
+    return {
+        "method": resource.method,
+        "url": resource.url,
+        "httpVersion": "HTTP/1.1",
+        "cookies": [],
+        "headers": [_header("Host", urlsplit(resource.url).netloc)],
+        "queryString": [_header(name, value) for name, value in parse_qsl(query, keep_blank_values=True)],
+        "headersSize": resource.request_header_bytes,
+        "bodySize": resource.request_body_bytes,
+    }
+
+
+def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
+    """Of a request without an answer, the status is 0, as browsers write it."""
+    status = request["status"] or 0
+    answered = request["status"] is not None
+    redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
+    headers = [_header("Content-Type", resource.mime), _header("Content-Length", str(resource.body_bytes))]
+    headers += [_header("Location", redirect)] if redirect else []
+    response: dict[str, Any] = {
+        "status": status,
+        "statusText": _phrase(status),
+        "httpVersion": f"HTTP/{http}" if answered else "unknown",
+        "cookies": [],
+        "headers": headers if answered else [],
+        "content": {"size": request["body_bytes"], "mimeType": resource.mime if answered else "x-unknown"},
+        "redirectURL": redirect,
+        "headersSize": request["header_bytes"] if answered else -1,
+        "bodySize": request["body_bytes"] if answered else -1,
+    }
+    return response if request["error"] is None else {**response, "_error": request["error"]}
+
+
+def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """Which connection carried an entry, and what both ends' kernels said of it."""
+    if connection is None:
+        return {}
+    address = addresses.get(connection["host"])
+    where = {} if address is None else {"serverIPAddress": address}
+    # The format wants an id that is unique to the connection; browsers write this one too.
+    return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
+
+
+def _initiator(page: Page, resource: Resource) -> dict[str, str]:
+    """As Chromium writes it, so that its panel draws who asked for what."""
+    if resource.initiator is None:
+        return {"type": "other"}
+    asker = page.resources[resource.initiator]
+    kind = "script" if asker.type == "script" else "parser"
+    return {"type": kind, "url": asker.url}
+
+
+def _network_words(network: Network) -> str:
+    return f"RTT {network.rtt_us / 1000:g} ms"
+
+
+def _header(name: str, value: str) -> dict[str, str]:
+    return {"name": name, "value": value}
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _date(unix_ms: int, offset_ns: int) -> str:
+    """ISO 8601 in UTC, to the millisecond, as the format asks for it."""
+    moment = datetime.fromtimestamp(unix_ms / 1000, UTC) + timedelta(microseconds=offset_ns / 1000)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _ms(value_ns: int) -> float:
+    return round(value_ns / 1e6, 6)

@@ -1,0 +1,137 @@
+"""A run as flat tables: loads, requests, connections, and what the kernel said of each load as a whole.
+
+docs/runs.md lists the columns. Units are in their names; times of requests and connections are milliseconds
+since the start of their load. `load` numbers the loads of a run and joins the tables.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from fastopen.experiments import Cell, Experiment
+from fastopen.pages import Page
+from fastopen.runs.reader import RunReader
+from fastopen.runs.rows import LoadRow
+
+Kind = Literal["int", "float", "text", "flag"]
+Row = tuple[Any, ...]
+
+LOADS: Final[dict[str, Kind]] = {
+    "load": "int", "job": "text", "id": "text", "attempt": "int", "superseded": "flag", "page": "text",
+    "rtt_ms": "float", "down_bit_per_s": "int", "up_bit_per_s": "int", "down_queue_bytes": "int",
+    "up_queue_bytes": "int", "loss": "float", "client": "text", "profile": "text", "keep_alive": "flag",
+    "connections_per_host": "int", "processing_scale": "float", "initial_window_segments": "int",
+    "congestion_control": "text", "engine": "text", "arm": "text", "transport": "text", "cookies": "text",
+    "repeat": "int", "valid": "flag", "invalid": "text", "plt_ms": "float", "requests": "int",
+    "connections": "int", "syn_data_connections": "int", "handshakes_in_a_row_ms": "float",
+    "retransmitted_segments": "int", "started_unix_ms": "int",
+}  # fmt: skip
+REQUESTS: Final[dict[str, Kind]] = {
+    "load": "int", "resource": "int", "url": "text", "host": "text", "type": "text", "connection": "int",
+    "queued_ms": "float", "connect_start_ms": "float", "connected_ms": "float", "sent_ms": "float",
+    "first_byte_ms": "float", "end_ms": "float", "status": "int", "header_bytes": "int",
+    "body_bytes": "int", "error": "text",
+}  # fmt: skip
+ENDS: Final = ("client", "origin")
+END: Final[dict[str, Kind]] = {
+    "syn_data_acked": "flag", "options": "int", "fastopen_client_fail": "int", "rtt_us": "int",
+    "min_rtt_us": "int", "bytes_sent": "int", "bytes_received": "int", "segments_out": "int",
+    "segments_in": "int", "retransmits": "int",
+}  # fmt: skip
+CONNECTIONS: Final[dict[str, Kind]] = {
+    "load": "int", "connection": "int", "host": "text", "port": "int", "client_port": "int",
+    "opened_ms": "float", "connected_ms": "float", "handshake_ms": "float", "requests": "int",
+    **{f"{end}_{name}": kind for end in ENDS for name, kind in END.items()},
+}  # fmt: skip
+DIRECTIONS: Final = ("down", "up")
+DIRECTION: Final = (
+    *("packets", "bytes", "dropped_queue", "dropped_loss", "overruns", "queue_bytes_max"),
+    *("late_us_p50", "late_us_p99", "late_us_max"),
+)
+EVIDENCE: Final[dict[str, Kind]] = {
+    "load": "int", "client_address": "text", "cookies_before": "int",
+    **{f"{way}_{name}": "int" for way in DIRECTIONS for name in DIRECTION},
+    "client_counters": "text", "origins_counters": "text",
+}  # fmt: skip
+TABLES: Final[dict[str, dict[str, Kind]]] = {
+    "loads": LOADS,
+    "requests": REQUESTS,
+    "connections": CONNECTIONS,
+    "evidence": EVIDENCE,
+}
+
+
+@dataclass(frozen=True)
+class Flattener:
+    """Makes rows of tables from the loads of one run."""
+
+    experiment: Experiment
+    cells: list[Cell]
+    pages: dict[str, Page]
+    _known: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: RunReader) -> "Flattener":
+        """What all rows of a run share, read once."""
+        return cls(run.experiment(), run.cells(), run.pages())
+
+    def page(self, row: LoadRow) -> Page:
+        """The page that was loaded."""
+        return self.pages[self.cells[row.cell].page]
+
+    def load(self, row: LoadRow) -> Row:
+        """Of LOADS."""
+        cell = self.cells[row.cell]
+        network, setup = self.experiment.networks[cell.network], self.experiment.setups[cell.setup]
+        return (
+            *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
+            *(network.rtt_us / 1000, network.down.rate_bit_per_s, network.up.rate_bit_per_s),
+            *(network.down.queue_bytes, network.up.queue_bytes, network.down.loss),
+            *(setup.client.kind, setup.client.profile, setup.client.keep_alive),
+            *(setup.client.connections_per_host, setup.client.processing_scale),
+            *(setup.tcp.initial_window_segments, setup.tcp.congestion_control, cell.engine),
+            *(cell.arm.name, cell.arm.transport, cell.arm.cookies, row.repeat, row.valid),
+            "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None,
+            *(_ms(row.plt_ns), row.requests, row.connections, row.syn_data_connections),
+            *(row.handshakes_ns / 1e6, row.retransmitted, row.started_unix_ms),
+        )
+
+    def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+        """Of REQUESTS."""
+        page = self.page(row)
+        known = self._known.get(page.name)
+        if known is None:
+            known = self._known[page.name] = [(one.url, one.host, one.type) for one in page.resources]
+        for one in record["requests"]:
+            yield (
+                *(row.number, one["resource"], *known[one["resource"]], one["connection"]),
+                *(_ms(one["queued_ns"]), _ms(one["connect_start_ns"]), _ms(one["connected_ns"])),
+                *(_ms(one["sent_ns"]), _ms(one["first_byte_ns"]), _ms(one["end_ns"])),
+                *(one["status"], one["header_bytes"], one["body_bytes"], one["error"]),
+            )
+
+    def connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+        """Of CONNECTIONS."""
+        for one in record["connections"]:
+            handshake_us = one["handshake_us"]
+            ends = [one[end] or {} for end in ENDS]
+            yield (
+                *(row.number, one["id"], one["host"], one["port"], one["client_port"]),
+                *(_ms(one["opened_ns"]), _ms(one["connected_ns"])),
+                *(None if handshake_us is None else handshake_us / 1000, one["requests"]),
+                *(end.get(name) for end in ends for name in END),
+            )
+
+    def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
+        """Of EVIDENCE."""
+        link, counters = record["link"] or {}, record["counters"]
+        return (
+            *(row.number, record["client_address"], record["cookies_before"]),
+            *(link.get(way, {}).get(name) for way in DIRECTIONS for name in DIRECTION),
+            *(json.dumps(counters[end], sort_keys=True) for end in ("client", "origins")),
+        )
+
+
+def _ms(value_ns: int | None) -> float | None:
+    return None if value_ns is None else value_ns / 1e6

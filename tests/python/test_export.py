@@ -1,0 +1,217 @@
+"""Exports: what other programs read of a run, whole or not at all."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+
+from fastopen.contract import LoadRecord
+from fastopen.errors import InputError, MachineError
+from fastopen.pages import load_pages
+from fastopen.runs import RunStore
+from fastopen.runs.export import Format, export
+from fastopen.runs.export import files as export_files
+from fastopen.runs.tables import TABLES
+from har_schema import SCHEMA
+from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
+
+
+@pytest.fixture(name="kept")
+def _kept(tmp_path: Path) -> Path:
+    """Twelve loads of a page of twelve requests; the warm load of one job is invalid."""
+    plan = made_up_plan([made_up_page("news, \N{SNOWMAN}")], rtts_ms=(20,), repeats=4)
+    return made_up_run(tmp_path / "kept", plan, late=[plan.jobs[1].job.id])
+
+
+def exported(kept: Path, form: Format, **options: Any) -> Path:
+    place: Path = kept.parent / form
+    with RunStore.open(kept) as run:
+        export(run, place, form, **options)
+    return place
+
+
+def hars(folder: Path) -> list[Any]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.har"))]
+
+
+def test_the_tables_hold_every_load_request_and_connection(kept: Path) -> None:
+    place = exported(kept, "parquet")
+    tables = {name: pq.read_table(place / f"{name}.parquet").to_pylist() for name in TABLES}
+    assert {name: len(rows) for name, rows in tables.items()} == {
+        "loads": 12,
+        "requests": 144,
+        "connections": 72,
+        "evidence": 12,
+    }
+    with RunStore.open(kept) as run:
+        for row, flat in zip(run.loads(), tables["loads"], strict=True):
+            record = run.load_record(row.job, row.load)
+            assert (flat["job"], flat["id"], flat["valid"]) == (row.job, row.load, row.valid)
+            assert flat["plt_ms"] == (record.plt_ns or 0) / 1e6
+            requests = [one for one in tables["requests"] if one["load"] == flat["load"]]
+            assert [one["end_ms"] for one in requests] == [(r.end_ns or 0) / 1e6 for r in record.requests]
+            connections = [one for one in tables["connections"] if one["load"] == flat["load"]]
+            carried = [one["client_syn_data_acked"] or one["origin_syn_data_acked"] for one in connections]
+            assert sum(carried) == flat["syn_data_connections"] == record.syn_data_connections
+    (late,) = [one for one in tables["loads"] if not one["valid"]]
+    assert late["invalid"] == "link_late: a packet left the link down 9123 us later than due"
+
+
+def test_csv_says_the_same_as_parquet(kept: Path) -> None:
+    parquet, plain = exported(kept, "parquet"), exported(kept, "csv")
+    for name in TABLES:
+        rows = pq.read_table(parquet / f"{name}.parquet").to_pylist()
+        with (plain / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            read = list(csv.DictReader(file))
+        assert read == [{key: "" if v is None else str(v) for key, v in row.items()} for row in rows]
+
+
+def test_rows_go_to_the_disk_in_batches(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_files, "BATCH", 50)
+    file = pq.ParquetFile(exported(kept, "parquet") / "requests.parquet")
+    assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [50, 50, 44]
+
+
+def test_each_load_is_a_har_that_keeps_to_the_format(kept: Path) -> None:
+    documents = hars(exported(kept, "har"))
+    assert len(documents) == 12
+    for document in documents:
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_the_timings_of_a_har_add_up_to_the_load(kept: Path) -> None:
+    place = exported(kept, "har")
+    with RunStore.open(kept) as run:
+        rows = run.loads()
+        records = [run.load_record(row.job, row.load) for row in rows]
+    for document, record in zip(hars(place), records, strict=True):
+        (page,), entries = document["log"]["pages"], document["log"]["entries"]
+        assert page["pageTimings"]["onLoad"] == (record.plt_ns or 0) / 1e6
+        assert page["_fastopen"]["counters"] == record.counters.model_dump()
+        for entry, request in zip(entries, record.requests, strict=True):
+            assert request.queued_ns is not None
+            assert request.end_ns is not None
+            took_ms = (request.end_ns - request.queued_ns) / 1e6
+            assert entry["time"] == pytest.approx(took_ms)
+            spent = sum(value for value in entry["timings"].values() if value > 0)
+            assert spent == pytest.approx(took_ms)
+            carried = entry["_connection"]["client"]["syn_data_acked"]
+            assert carried == record.connections[request.connection or 0].carried_syn_data
+
+
+def test_a_har_that_was_written_can_be_loaded_again_as_the_same_page(kept: Path) -> None:
+    place = exported(kept, "har")
+    with RunStore.open(kept) as run:
+        (page,) = run.pages().values()
+    (imported,) = load_pages([str(sorted(place.glob("*.har"))[0])])
+    told = [(r.url, r.type, r.status, r.body_bytes, r.initiator) for r in page.resources]
+    again = [(r.url, r.type, r.status, r.body_bytes, r.initiator) for r in imported.page.resources]
+    assert sorted(again) == sorted(told)
+
+
+def test_what_failed_or_never_began_is_told_as_such(tmp_path: Path) -> None:
+    plan = made_up_plan([made_up_page("p", requests=4)], rtts_ms=(20,), repeats=1)
+    planned = plan.jobs[0]
+    data = load_data(planned, None, 0)
+    data.update(id="tcp", transport="tcp", cookies=None, valid=False, plt_ns=None)
+    data["invalid"] = [{"kind": "incomplete", "detail": "a request failed"}]
+    none = ("sent_ns", "first_byte_ns", "end_ns", "status")
+    data["requests"][1] |= {**dict.fromkeys(none), "error": "connection reset", "connected_ns": None}
+    data["requests"][2] |= {**dict.fromkeys(none), "error": "timed out", "connect_start_ns": None}
+    data["requests"][2] |= {"connection": None, "connected_ns": None}
+    data["requests"][3] |= {**dict.fromkeys(none), "queued_ns": None, "connection": None}
+    raw = json.dumps(data)
+    with RunStore.create(tmp_path / "kept", plan, {}) as store:
+        store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+    (document,) = hars(exported(tmp_path / "kept", "har"))
+    jsonschema.validate(document, SCHEMA)
+    log = document["log"]
+    assert log["pages"][0]["pageTimings"]["onLoad"] == -1
+    assert [entry["response"]["status"] for entry in log["entries"]] == [200, 0, 0]
+    assert [entry["response"].get("_error") for entry in log["entries"]][1:] == [
+        "connection reset",
+        "timed out",
+    ]
+    assert exported(tmp_path / "kept", "parquet")
+
+
+def test_the_loads_of_one_job_can_be_had_alone(kept: Path) -> None:
+    with RunStore.open(kept) as run:
+        job = list(run.jobs())[2]
+        with pytest.raises(InputError, match="has no job 'nonsense'"):
+            export(run, kept.parent / "none", "har", job="nonsense")
+    assert not (kept.parent / "none").exists()
+    titles = [
+        document["log"]["pages"][0]["_fastopen"]["job"] for document in hars(exported(kept, "har", job=job))
+    ]
+    assert titles == [job] * 3
+
+
+def test_names_of_files_are_safe_whatever_a_page_is_called(tmp_path: Path) -> None:
+    plan = made_up_plan([made_up_page("../../<b>\N{SNOWMAN}/" + "x" * 300)], rtts_ms=(20,), repeats=1)
+    place = exported(made_up_run(tmp_path / "kept", plan), "har")
+    assert len(list(place.iterdir())) == 3
+    for path in place.iterdir():
+        assert "/" not in path.name
+        assert path.name.isascii()
+        assert len(path.name) < 150
+
+
+def test_an_export_that_breaks_off_leaves_nothing(kept: Path) -> None:
+    def stop(done: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    forms: list[Format] = ["parquet", "csv", "har"]
+    for form in forms:
+        with pytest.raises(KeyboardInterrupt):
+            exported(kept, form, watch=stop)
+    assert sorted(path.name for path in kept.parent.iterdir() if path.name.startswith(("p", "c", "h"))) == []
+
+
+def test_an_export_never_overwrites_and_clears_what_a_killed_one_left(kept: Path) -> None:
+    left = kept.parent / "csv.unfinished"
+    left.mkdir()
+    (left / "loads.csv").write_text("half")
+    place = exported(kept, "csv")
+    assert not left.exists()
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(InputError, match="is there already"):
+        exported(kept, "csv")
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+sys.argv = ["fastopen", "export", *sys.argv[1:]]
+from fastopen.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "har"])
+def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, form: str) -> None:
+    place = kept.parent / "out"
+    command = [sys.executable, "-c", LIMITED, str(kept), "--format", form, "--output", str(place)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.startswith(f"error: {place}: cannot be written: ")
+    assert "make room there" in ended.stderr
+    assert sorted(path.name for path in kept.parent.iterdir() if path.name.startswith("out")) == []
+
+
+def test_a_disk_that_fails_is_a_fault_of_the_machine(kept: Path) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(MachineError, match="No space left on device; nothing was"):
+        exported(kept, "csv", watch=full)
