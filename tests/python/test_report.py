@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from fastopen.pages import Page
 from fastopen.report import page_verdict, results_document, results_renderables
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Results, collect
+from made_up_run import fill, made_up_page, made_up_plan
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 MakePlan = Callable[..., Plan]
@@ -59,6 +61,43 @@ def test_the_table_beside_published_figures(page: Page, fake_world: FakeWorld, w
     experiment = Experiment(**{**dict(asked), "repeats": 3})
     plan = make_plan(experiment, [page.model_copy(update={"name": name}) for name in asked.pages])
     compare(f"table-published-{width}.txt", printed(results_of(plan, fake_world()), width))
+
+
+@pytest.mark.parametrize("name", ["purdue-method2-bandwidth", "palguyev", "meissner"])
+def test_every_table_beside_published_figures_fits_80_columns(
+    page: Page, fake_world: FakeWorld, name: str
+) -> None:
+    asked = load_experiment(name)
+    experiment = Experiment(**{**dict(asked), "repeats": 1})
+    plan = make_plan(experiment, [page.model_copy(update={"name": name}) for name in asked.pages])
+    text = printed(results_of(plan, fake_world()), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+
+
+def virtual_run(**others: Any) -> Results:
+    """One load of each arm over a network, in virtual time."""
+    plan = made_up_plan([made_up_page("small", 6)], (20,), repeats=1, engines=["virtual"], **others)
+    with RunStore.create(None, plan, {"kernel": "6.18.0"}) as store:
+        fill(store, plan)
+        return collect(store)
+
+
+def test_a_virtual_run_of_one_repeat_prints_no_interval_and_says_why() -> None:
+    text = printed(virtual_run(), 100)
+    assert "[" not in text
+    assert "No interval: the virtual engine is deterministic" in text
+    assert "intervals are narrower than the truth" not in text
+    assert "Worth turning on. With warm cookies TFO loads it sooner" in text
+
+
+def test_loss_is_chance_in_virtual_time_too() -> None:
+    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000, "loss": 0.01}
+    network = {"rtt_us": 20_000, "down": limit, "up": limit}
+    text = printed(virtual_run(networks=[network]), 100)
+    assert "[few n]" in text
+    assert "No interval" not in text
+    assert "With fewer than 6 repeats" in text
 
 
 def test_the_document_of_a_run(small_plan: MakePlan, fake_world: FakeWorld) -> None:

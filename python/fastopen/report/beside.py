@@ -28,44 +28,57 @@ LEGEND: Final = {
     Mark.OURS_BEYOND: "ours saves more than its handshakes in a row took, see above",
     Mark.AGREES: "the improvements differ by 3 points at most",
 }
+# What was printed is shown with these.
+OF_PRINT: Final = (Mark.UNSIGNED, Mark.MISPRINTED)
+# For a terminal of 80 columns.
+SHORT: Final = {
+    Mark.SLOWER: "slower",
+    Mark.UNSIGNED: "unsigned",
+    Mark.MISPRINTED: "misprint",
+    Mark.IMPOSSIBLE: "over half",
+    Mark.BEYOND: "too much",
+    Mark.OURS_BEYOND: "ours: much",
+    Mark.AGREES: "agrees",
+    Mark.THEIRS_MORE: "theirs more",
+    Mark.OURS_MORE: "ours more",
+}
 
 
-def beside_renderables(results: Results, width: int) -> Iterator[RenderableType]:
-    """Everything that is printed of the published figures."""
+def beside_renderables(results: Results, width: int, *, narrow: bool) -> Iterator[RenderableType]:
+    """Everything that is printed of the published figures; `narrow` where marks have to be short."""
     found = partings(results)
     if not found:
         return
-    yield _table(results, found)
-    for line in parting_words(results, found):
+    sources = dict.fromkeys(one.theirs.source for one in found)
+    title = f"Beside the published figures: {'; '.join(sources)}"
+    yield Text(textwrap.fill(title, width, subsequent_indent="  "), style="bold")
+    yield _table(results, found, narrow=narrow)
+    for line in parting_words(results, found, narrow=narrow):
         yield Text(textwrap.fill(line, width, subsequent_indent="  "))
     yield Text()
 
 
-def _table(results: Results, found: list[Parting]) -> Table:
-    sources = dict.fromkeys(one.theirs.source for one in found)
-    table = Table(
-        title=Text(f"Beside the published figures: {'; '.join(sources)}", style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+def _table(results: Results, found: list[Parting], *, narrow: bool) -> Table:
+    # Columns are a space apart by the box alone.
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0 if narrow else 1, 0, 0), pad_edge=False)
     # A published experiment varies in its networks alone.
     axes = [axis for axis in results.axes.varying if axis.name in ("down", "rtt")]
-    table.add_column("page", no_wrap=True)
+    table.add_column("page", no_wrap=True, vertical="bottom")
     for axis in axes:
-        table.add_column(axis.header, justify="right")
+        table.add_column(axis.header, justify="right", no_wrap=True)
+    percent = "\n%" if narrow else " %"
     for who in ("theirs", "ours"):
         table.add_column(f"{who}\noff s", justify="right", no_wrap=True)
         table.add_column(f"{who}\nTFO s", justify="right", no_wrap=True)
-        table.add_column(f"{who}\nsaves %", justify="right", no_wrap=True)
-    table.add_column("ours at\nmost %", justify="right", no_wrap=True)
-    table.add_column("")
-    for one, following in zip(found, [*found[1:], None], strict=True):
-        first = one is found[0] or found[found.index(one) - 1].comparison.page != one.comparison.page
-        point = results.axes.point(one.comparison)
+        table.add_column(f"{who}\nsaves{percent}", justify="right", no_wrap=True)
+    table.add_column("at\nmost\n%" if narrow else "ours at\nmost %", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    earlier = [None, *(one.comparison.page for one in found)]
+    following = [*(one.comparison.page for one in found[1:]), None]
+    for one, before, after in zip(found, earlier, following, strict=False):
+        page, point = one.comparison.page, results.axes.point(one.comparison)
         table.add_row(
-            one.comparison.page if first else "",
+            page if page != before else "",
             *(axis.shown(point) for axis in axes),
             _seconds(one.theirs.off_ms),
             _seconds(one.theirs.tfo_ms),
@@ -74,24 +87,35 @@ def _table(results: Results, found: list[Parting]) -> Table:
             _seconds(one.warm.plt_ms_median if one.warm else None),
             _percent(one.warm.improvement_percent if one.warm else None, "+.1f"),
             _percent(one.at_most_percent, ".1f"),
-            _marks(one),
-            end_section=following is not None and following.comparison.page != one.comparison.page,
+            _marks(one, narrow=narrow),
+            end_section=after is not None and after != page,
         )
     return table
 
 
-def _marks(one: Parting) -> Text:
-    printed = f" ({one.theirs.improvement_percent_as_printed:.3g})"
-    texts = [f"{mark}{printed if mark in (Mark.UNSIGNED, Mark.MISPRINTED) else ''}" for mark in one.marks]
+def _marks(one: Parting, *, narrow: bool) -> Text:
+    texts = mark_texts(one, narrow=narrow)
     agrees = one.marks == (Mark.AGREES,)
-    return Text(", ".join(texts), style="green" if agrees else "yellow" if len(texts) > 1 else "")
+    style = "green" if agrees else "yellow" if len(texts) > 1 else ""
+    return Text(("\n" if narrow else ", ").join(texts), style=style)
 
 
-def parting_words(results: Results, found: list[Parting]) -> list[str]:
+def mark_texts(one: Parting, *, narrow: bool = False) -> list[str]:
+    """The marks of a cell in words; what was printed stands with the marks that are about the print."""
+    printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
+    if narrow:
+        return [f"{SHORT[mark]} {printed}" if mark in OF_PRINT else SHORT[mark] for mark in one.marks]
+    return [f"{mark} ({printed})" if mark in OF_PRINT else str(mark) for mark in one.marks]
+
+
+def parting_words(results: Results, found: list[Parting], *, narrow: bool = False) -> list[str]:
     """Where they part and why: counts, bounds, round trips, and what is known of the source."""
     used = {mark for one in found for mark in one.marks}
     lines = [_counts(found)]
-    lines += [f"{mark[0].upper()}{mark[1:]}: {text}." for mark, text in LEGEND.items() if mark in used]
+    names = {mark: SHORT[mark] if narrow else str(mark) for mark in Mark if mark in used}
+    lines += [
+        f"{name[0].upper()}{name[1:]}: {LEGEND[mark]}." for mark, name in names.items() if mark in LEGEND
+    ]
     lines += _beyond(results, found)
     grown = {growth.page: growth for growth in growths(found, results)}
     pages = dict.fromkeys(one.comparison.page for one in found)

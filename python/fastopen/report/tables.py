@@ -21,6 +21,10 @@ MISSING: Final = "-"
 REASON_WIDTH: Final = 160
 # Fewer values than this lie on one side of their median too often (2 * 0.5^n > 5 %).
 PAIRS_FOR_AN_INTERVAL: Final = 6
+NO_NOISE: Final = (
+    "No interval: the virtual engine is deterministic, and nothing was lost at random, so there is no noise "
+    "to measure; the same run gives the same figures."
+)
 # From so many columns on, an interval has room beside its figure; below it stands under it.
 WIDE: Final = 96
 
@@ -35,7 +39,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
             yield Text(textwrap.fill(line, width), style="yellow")
         yield from _problems(results, page)
         yield Text()
-    yield from beside_renderables(results, width)
+    yield from beside_renderables(results, width, narrow=width < WIDE)
     yield Text(_closing(results), style="dim")
 
 
@@ -55,7 +59,8 @@ def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
     for name in experiment.arms:
         table.add_column(f"PLT\n{name} {unit}", justify="right", no_wrap=True)
     for name in gaining:
-        table.add_column(f"{name} saves\n% [95 %]", justify="right", no_wrap=True)
+        sure = all(cell.deterministic for cell in results.cells if _is(cell, page, name))
+        table.add_column(f"{name} saves\n%{'' if sure else ' [95 %]'}", justify="right", no_wrap=True)
     for name in on:
         table.add_column(f"SYN data\n{name}", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
@@ -69,6 +74,10 @@ def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
             _range([cell.loads - cell.invalid for cell in cells.values()]),
         )
     return table
+
+
+def _is(cell: CellResult, page: str, arm: str) -> bool:
+    return cell.cell.page == page and cell.cell.arm.name == arm
 
 
 def _fixed_rates(results: Results) -> str:
@@ -135,13 +144,19 @@ def _closing(results: Results) -> str:
     if measured:
         lines.append(f"RTT measured in the worlds (ms): {'; '.join(measured)}.")
     engines = sorted({result.cell.engine for result in results.cells})
+    compared = [result for result in results.cells if result.improvement_percent is not None]
+    interval = (
+        "" if compared and all(result.deterministic for result in compared) else ", with its 95 % interval"
+    )
     lines.append(
-        "PLT: median page load time. Saves: median over paired repeats of (off - on) / off, with its 95 % "
-        "interval. SYN data: connections that carried data in their SYN, of all. n: valid loads. "
+        f"PLT: median page load time. Saves: median over paired repeats of (off - on) / off{interval}. "
+        "SYN data: connections that carried data in their SYN, of all. n: valid loads. "
         f"Engine {', '.join(engines)}, client {', '.join(_clients(experiment))}, "
         f"seed {experiment.seed}."
     )
-    if any(0 < result.pairs < PAIRS_FOR_AN_INTERVAL for result in results.cells):
+    if any(result.deterministic for result in compared):
+        lines.append(NO_NOISE)
+    if any(result.pairs < PAIRS_FOR_AN_INTERVAL and not result.deterministic for result in compared):
         lines.append(
             f"With fewer than {PAIRS_FOR_AN_INTERVAL} repeats intervals are narrower than the truth: "
             "repeat more often."
@@ -171,6 +186,9 @@ def _gain(result: CellResult, *, narrow: bool) -> Text:
     if result.improvement_percent is None:
         return Text(MISSING)
     text, between = _signed(result.improvement_percent), "\n" if narrow else " "
+    if result.deterministic:
+        shown = round(result.improvement_percent, 1)
+        return Text(text, style="green" if shown > 0 else "red" if shown < 0 else "dim")
     if result.improvement_ci95 is None:
         return Text(f"{text}{between}[few n]")
     low, high = result.improvement_ci95
