@@ -30,13 +30,15 @@ COMMON: Final = (
 def needed_arguments(kernel: Path) -> list[str]:
     """What this kernel wants on its command line besides what all want.
 
-    `seccomp=on` where the kernel knows it (6.16 and newer): several times faster than ptrace.
+    `seccomp=on` where the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` where it
+    has patch 0003.
     """
     try:
         said = subprocess.run([kernel, "--help"], capture_output=True, timeout=BOOT_S, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"the kernel does not start: {error}") from None
-    return ["seccomp=on"] if b"\nseccomp=" in said else []
+    known = {"seccomp=on": b"\nseccomp=", "free-clock": b"\nfree-clock"}
+    return [argument for argument, said_as in known.items() if said_as in said]
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> str:
