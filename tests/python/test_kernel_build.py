@@ -82,6 +82,22 @@ def test_a_given_folder_is_not_changed(tmp_path: Path, run_build: Build) -> None
     assert {path: path.stat().st_mtime_ns for path in source.rglob("*")} == before
 
 
+def test_a_folder_that_was_built_in_gives_its_sources_and_not_what_was_built(
+    tmp_path: Path, run_build: Build
+) -> None:
+    source = write_source(tmp_path / "linux")
+    sources = ["arch/um/kernel/vmlinux.lds.S", "tools/include/generated/kept.h"]
+    built = ["main.o", "lib/.crc.o.cmd", ".config", "linux", "include/generated/utsrelease.h"]
+    for name in [*sources, *built]:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("")
+    checks = "".join(f"\n\ttest -e {name}" for name in sources)
+    checks += "".join(f"\n\ttest ! -e {name}" for name in built)
+    makefile = (source / "Makefile").read_text()
+    (source / "Makefile").write_text(makefile.replace("allnoconfig:", f"allnoconfig:{checks}"))
+    assert run_build(source).new
+
+
 @pytest.mark.parametrize("ending", ["tar.gz", "tar.xz"])
 def test_a_tarball_is_unpacked_without_its_unused_parts(
     tmp_path: Path, run_build: Build, ending: str

@@ -12,10 +12,11 @@ from fastopen.kernels.apt import Apt, Package
 from fastopen.kernels.manifest import sha256_of
 from fastopen.kernels.process import pipe
 
-# What an earlier build may have left in a folder.
+# What an earlier build may have left in a folder, as tar's patterns. Without the commands it noted (*.cmd)
+# the kernel's make does all anew. None may match a source, as */vmlinux* would match vmlinux.lds.S.
 BUILT: Final = (
-    *("*.o", "*.a", "*.ko", "*/.*.cmd", "*/vmlinux*"),
-    *("*/.config", "*/.git", "*/include/config", "*/generated"),
+    *("*.o", "*.a", "*.ko", "*.cmd", "./vmlinux", "./linux", "./.config", "./.git"),
+    *("./include/config", "./include/generated", "./arch/*/include/generated"),
 )
 
 
