@@ -30,6 +30,8 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Bytes sent in data segments, retransmissions included.
     pub bytes_sent: u64,
+    /// Bytes of this end that the other acknowledged; its SYN counts as one.
+    pub bytes_acked: u64,
     /// Bytes received in order.
     pub bytes_received: u64,
     /// Segments sent, those without data included.
@@ -46,6 +48,35 @@ impl TcpInfo {
     /// Whether data in the SYN was acknowledged.
     pub fn syn_data_acked(&self) -> bool {
         self.options & OPT_SYN_DATA != 0
+    }
+
+    /// Reads a `struct tcp_info` as the kernel writes it; what an older kernel leaves out is 0.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut raw = RawTcpInfo::default();
+        let length = bytes.len().min(mem::size_of::<RawTcpInfo>());
+        // SAFETY: both are at least `length` bytes long, and any bytes make a RawTcpInfo, which is integers alone.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut raw).cast::<u8>(), length) };
+        raw.into()
+    }
+}
+
+impl From<RawTcpInfo> for TcpInfo {
+    fn from(raw: RawTcpInfo) -> Self {
+        Self {
+            state: raw.state,
+            options: raw.options,
+            fastopen_client_fail: (raw.limited_and_fail >> 1) & 3,
+            rtt_us: raw.rtt,
+            min_rtt_us: raw.min_rtt,
+            retransmits: raw.total_retrans,
+            bytes_sent: raw.bytes_sent,
+            bytes_acked: raw.bytes_acked,
+            bytes_received: raw.bytes_received,
+            segments_out: raw.segs_out,
+            segments_in: raw.segs_in,
+            congestion_window: raw.snd_cwnd,
+            send_mss: raw.snd_mss,
+        }
     }
 }
 
@@ -123,20 +154,7 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
             &raw mut length,
         )
     })?;
-    Ok(TcpInfo {
-        state: raw.state,
-        options: raw.options,
-        fastopen_client_fail: (raw.limited_and_fail >> 1) & 3,
-        rtt_us: raw.rtt,
-        min_rtt_us: raw.min_rtt,
-        retransmits: raw.total_retrans,
-        bytes_sent: raw.bytes_sent,
-        bytes_received: raw.bytes_received,
-        segments_out: raw.segs_out,
-        segments_in: raw.segs_in,
-        congestion_window: raw.snd_cwnd,
-        send_mss: raw.snd_mss,
-    })
+    Ok(raw.into())
 }
 
 /// Lets a listener accept up to `queue` connections that came with data in the SYN and are not yet acknowledged.

@@ -11,13 +11,27 @@ use fastopen_world::{boot, check, inside};
 use serde_json::value::RawValue;
 
 const USAGE: &str = "usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json\n\
+    \x20      fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     --kernel does the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs go on its command line.\n\
     Reads jobs on standard input and writes records (JSON Lines), as docs/contract.md has them.\n\
-    --check builds a small world and says as JSON what this machine can and cannot do.";
+    --check builds a small world and says as JSON what this machine can and cannot do.\n\
+    --exec runs a command with TCP Fast Open on this machine's network, as docs/exec.md has it.";
 
 fn main() -> ExitCode {
+    let mut given = std::env::args_os().skip(1);
+    // The words of a command need not be text.
+    let code = if given.next().is_some_and(|mode| mode == "--exec") {
+        fastopen_intercept::run(given)
+    } else {
+        run_jobs()
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(70))
+}
+
+/// All modes but `--exec`; returns the exit code.
+fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let code = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => work(|_, jobs, emit| {
             in_sandbox(|| run_all(jobs, Engine::Host, emit))
                 .unwrap_or_else(|failure| report(None, &failure, emit))
@@ -45,8 +59,7 @@ fn main() -> ExitCode {
             eprintln!("{USAGE}");
             2
         }
-    };
-    ExitCode::from(u8::try_from(code).unwrap_or(70))
+    }
 }
 
 /// Has `how` do the jobs on standard input, and returns the exit code.

@@ -1,0 +1,124 @@
+//! What a fetched descriptor is, and the little that is done to it.
+
+use std::io;
+use std::mem;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd};
+
+use nix::sys::socket::{MsgFlags, send};
+
+/// Whether it is a TCP socket (of IPv4 or IPv6). Other files, other sockets and Multipath TCP are not.
+pub(crate) fn is_tcp(descriptor: impl AsFd) -> bool {
+    option::<i32>(&descriptor, libc::SO_PROTOCOL).is_ok_and(|protocol| protocol == libc::IPPROTO_TCP)
+}
+
+/// The number that the kernel gives a socket for its life (`SO_COOKIE`; no relation to Fast Open's).
+pub(crate) fn cookie(socket: impl AsFd) -> io::Result<u64> {
+    option(&socket, libc::SO_COOKIE)
+}
+
+/// The number of the network namespace that a socket is in. 0 before Linux 5.14.
+pub(crate) fn namespace(socket: impl AsFd) -> u64 {
+    option(&socket, libc::SO_NETNS_COOKIE).unwrap_or(0)
+}
+
+/// Begins the handshake of a connection that waits for its first write: sends a SYN with the cookie and no data.
+pub(crate) fn begin_handshake(socket: impl AsFd) {
+    // Answers EINPROGRESS.
+    let _ = send(socket.as_fd().as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
+}
+
+/// Whether the socket's peer is known to the kernel: whether its connection is established.
+pub(crate) fn has_peer(socket: impl AsFd) -> bool {
+    nix::sys::socket::getpeername::<()>(socket.as_fd().as_raw_fd()).is_ok()
+}
+
+fn option<T: Copy + Default>(socket: &impl AsFd, name: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`; it is used with integers alone.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Reads a `sockaddr_in` or `sockaddr_in6`. None: of another family, or too short.
+pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = i32::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
+    match family {
+        libc::AF_INET => {
+            let ip = <[u8; 4]>::try_from(bytes.get(4..8)?).ok()?;
+            Some(SocketAddr::new(ip.into(), port))
+        }
+        libc::AF_INET6 => {
+            let ip = Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?);
+            let flow = u32::from_ne_bytes(bytes[4..8].try_into().ok()?);
+            // Left out by the oldest programs (RFC 2133).
+            let scope = bytes
+                .get(24..28)
+                .map_or(0, |scope| u32::from_ne_bytes([scope[0], scope[1], scope[2], scope[3]]));
+            Some(SocketAddrV6::new(ip, port, flow, scope).into())
+        }
+        _ => None,
+    }
+}
+
+/// Writes an address as `getpeername` does; the inverse of [`address`].
+pub(crate) fn name(address: SocketAddr) -> Vec<u8> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let mut bytes = (family as u16).to_ne_bytes().to_vec();
+    bytes.extend(address.port().to_be_bytes());
+    match address {
+        SocketAddr::V4(v4) => {
+            bytes.extend(v4.ip().octets());
+            bytes.resize(mem::size_of::<libc::sockaddr_in>(), 0);
+        }
+        SocketAddr::V6(v6) => {
+            bytes.extend(v6.flowinfo().to_ne_bytes());
+            bytes.extend(v6.ip().octets());
+            bytes.extend(v6.scope_id().to_ne_bytes());
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn only_tcp_sockets_are_taken_for_such() {
+        assert!(is_tcp(TcpListener::bind("127.0.0.1:0").expect("loopback works")));
+        assert!(is_tcp(TcpListener::bind("[::1]:0").expect("loopback works")));
+        assert!(!is_tcp(UdpSocket::bind("127.0.0.1:0").expect("loopback works")));
+        assert!(!is_tcp(UnixDatagram::unbound().expect("UNIX sockets exist")));
+        assert!(!is_tcp(std::fs::File::open("/dev/null").expect("it is there")));
+    }
+
+    #[test]
+    fn addresses_are_read_as_programs_write_them() {
+        let family = |number: i32| (number as u16).to_ne_bytes().to_vec();
+        let v4 = [family(libc::AF_INET), vec![0, 80, 192, 0, 2, 1], vec![0; 8]].concat();
+        let mut last = vec![0; 16];
+        last[15] = 1;
+        let v6 = [family(libc::AF_INET6), vec![1, 187], vec![0; 4], last, vec![0; 4]].concat();
+        assert_eq!(address(&v4), Some("192.0.2.1:80".parse().expect("it is one")));
+        assert_eq!(address(&v6), Some("[::1]:443".parse().expect("it is one")));
+        for bytes in [v4, v6.clone()] {
+            assert_eq!(address(&bytes).map(name), Some(bytes));
+        }
+        for odd in [family(libc::AF_UNSPEC), family(libc::AF_INET), v6[..20].to_vec(), vec![2]] {
+            assert_eq!(address(&odd), None, "{odd:?}");
+        }
+    }
+}

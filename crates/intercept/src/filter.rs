@@ -1,0 +1,97 @@
+//! The seccomp filter: which system calls are held until the supervisor has seen them.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_USER_NOTIF, sock_filter,
+};
+
+/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: a system call's number means something else in another architecture's table.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+#[cfg(target_arch = "riscv64")]
+const ARCHITECTURE: u32 = 0xC000_00F3;
+
+/// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h); of an argument the low half, as these machines have it first.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const THIRD_ARGUMENT: u32 = 16 + 2 * 8;
+
+/// Lengths of addresses: `sockaddr_in` is the shortest a TCP `connect` takes, `sockaddr_storage` the longest that makes sense.
+const SHORTEST: u32 = 16;
+const LONGEST: u32 = 128;
+/// `sizeof(struct sockaddr_un)`: what a program that connects a UNIX socket mostly gives. A filter sees no address, only its
+/// length.
+const UNIX: u32 = 110;
+
+/// Holds `listen`, `getpeername`, and `connect` where the address may be of an Internet socket. The last two lines are the ends.
+static PROGRAM: [sock_filter; 12] = [
+    load(ARCH),
+    jump(BPF_JEQ, ARCHITECTURE, 0, 8),
+    load(NUMBER),
+    jump(BPF_JEQ, libc::SYS_listen as u32, 7, 0),
+    jump(BPF_JEQ, libc::SYS_getpeername as u32, 6, 0),
+    jump(BPF_JEQ, libc::SYS_connect as u32, 0, 4),
+    load(THIRD_ARGUMENT),
+    jump(BPF_JEQ, UNIX, 2, 0),
+    jump(BPF_JGT, LONGEST, 1, 0),
+    jump(BPF_JGE, SHORTEST, 1, 0),
+    end(SECCOMP_RET_ALLOW),
+    end(SECCOMP_RET_USER_NOTIF),
+];
+
+const fn load(offset: u32) -> sock_filter {
+    sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
+}
+
+/// Skips `jt` instructions where the comparison holds, else `jf`.
+const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
+}
+
+const fn end(action: u32) -> sock_filter {
+    sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
+}
+
+/// Puts the calling thread, and all that it will start, under the filter for good; returns where the held calls are read.
+///
+/// Whoever lacks the privilege gives up gaining any (`no_new_privs`): programs with the set-user-ID bit run without it.
+///
+/// # Errors
+/// EBUSY: there is such a filter already. ENOSYS or EINVAL: the kernel is older than 5.0 or was built without.
+pub(crate) fn install() -> io::Result<OwnedFd> {
+    match attach() {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            nix::sys::prctl::set_no_new_privs()?;
+            attach()
+        }
+        done => done,
+    }
+}
+
+fn attach() -> io::Result<OwnedFd> {
+    // A signal must not end a call that the supervisor is at work on; Linux 5.19 and newer see to it.
+    let killable = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    match attach_with(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | killable) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            attach_with(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)
+        }
+        done => done,
+    }
+}
+
+fn attach_with(flags: libc::c_ulong) -> io::Result<OwnedFd> {
+    let program = libc::sock_fprog { len: PROGRAM.len() as u16, filter: PROGRAM.as_ptr().cast_mut() };
+    // SAFETY: the kernel reads the program during the call and does not write to it.
+    let descriptor =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made this descriptor for us alone (close-on-exec).
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
+}

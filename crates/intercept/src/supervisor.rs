@@ -1,0 +1,240 @@
+//! Helps the held calls of a command and of all that it starts, and keeps account of their connections.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::tcp::{self, TcpInfo};
+use nix::errno::Errno;
+
+use crate::descriptor;
+use crate::diag::{self, Ends, Word};
+use crate::listener::{Call, Listener};
+use crate::report::{Peer, Traffic};
+use crate::tally::Tally;
+use crate::task::Task;
+use crate::waiting::{Waiter, Waiting};
+
+/// `TCP_SYN_SENT` of include/net/tcp_states.h: the state of a connection that waits for its first write, too.
+const SYN_SENT: u8 = 2;
+/// How many connections with data in the SYN a listener may hold unacknowledged; the world's origins have the same.
+const LISTENER_QUEUE: i32 = 4096;
+/// How many peers are told apart.
+const PEERS: usize = 1000;
+/// How long to wait, once the command has ended, for the kernel's last words on its sockets.
+const LAST_WORDS_NS: u64 = 100_000_000;
+
+/// A connection that has not ended, as far as is known.
+struct Connection {
+    peer: Option<SocketAddr>,
+    /// What was seen of it on the way, for the case that its end is not told.
+    seen: Option<TcpInfo>,
+}
+
+/// Everything known of the command's sockets.
+pub(crate) struct Supervisor {
+    pub(crate) listener: Listener,
+    pub(crate) ends: Ends,
+    namespace: u64,
+    waiting: Waiting,
+    living: BTreeMap<u64, Connection>,
+    peers: BTreeMap<Option<SocketAddr>, Tally>,
+    traffic: Traffic,
+}
+
+impl Supervisor {
+    pub(crate) fn new(listener: OwnedFd, ends: Ends) -> Self {
+        Self {
+            listener: Listener::new(listener),
+            namespace: ends.namespace(),
+            ends,
+            waiting: Waiting::default(),
+            living: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// How long it has nothing to do of its own accord.
+    pub(crate) fn timeout_ns(&self) -> Option<u64> {
+        self.waiting.timeout_ns(monotonic_ns())
+    }
+
+    /// Answers one held call.
+    pub(crate) fn answer_call(&mut self) -> io::Result<()> {
+        let Some(call) = self.listener.receive()? else { return Ok(()) };
+        let answered = match call.number {
+            libc::SYS_connect => self.connect(&call).map(|()| false),
+            libc::SYS_listen => self.listen(&call).map(|()| false),
+            _ => self.peer_name(&call),
+        };
+        // A call that could not be helped is the kernel's affair, as if nobody had looked.
+        if let Err(error) = &answered {
+            self.note(error);
+        }
+        if !answered.unwrap_or(false) {
+            self.listener.carry_out(&call);
+        }
+        Ok(())
+    }
+
+    /// The thread of a call and the TCP socket that the call is about. None: it is about something else.
+    fn socket_of(&self, call: &Call) -> io::Result<Option<(Task, OwnedFd)>> {
+        let task = Task::open(call.thread)?;
+        let descriptor = match task.fetch(call.descriptor()) {
+            Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
+            fetched => fetched?,
+        };
+        // Only now: as long as the call waits, the thread's number was its own.
+        let is_meant = descriptor::is_tcp(&descriptor) && self.listener.waits(call);
+        Ok(is_meant.then_some((task, descriptor)))
+    }
+
+    fn connect(&mut self, call: &Call) -> io::Result<()> {
+        let Some((task, socket)) = self.socket_of(call)? else { return Ok(()) };
+        let mut bytes = [0; 28];
+        let length = (call.arguments[2] as usize).min(bytes.len());
+        let peer = match task.read(call.arguments[1], &mut bytes[..length]) {
+            Ok(()) => descriptor::address(&bytes[..length]),
+            Err(_) => None,
+        };
+        match tcp::set_fastopen_connect(&socket) {
+            // It is connected or on its way: a program may ask again how far it is.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
+            done => done?,
+        }
+        let cookie = descriptor::cookie(&socket)?;
+        if descriptor::namespace(&socket) != self.namespace {
+            self.tally(peer).count_elsewhere();
+        } else {
+            self.living.insert(cookie, Connection { peer, seen: None });
+        }
+        self.waiting.add(monotonic_ns(), task, call.descriptor(), cookie);
+        Ok(())
+    }
+
+    fn listen(&mut self, call: &Call) -> io::Result<()> {
+        if let Some((_, socket)) = self.socket_of(call)? {
+            tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
+            self.traffic.listeners += 1;
+        }
+        Ok(())
+    }
+
+    /// Tells the peer of a connection that waits for its first write; true: that is done. The kernel would deny that there is one,
+    /// though `connect` has succeeded, and a TLS library would take the connection for none and send in the clear.
+    fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
+        let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
+        let Some(peer) = self.living.get(&descriptor::cookie(&socket)?).and_then(|known| known.peer) else {
+            return Ok(false);
+        };
+        if descriptor::has_peer(&socket) {
+            return Ok(false);
+        }
+        let info = tcp::info(&socket)?;
+        let as_good_as_connected = info.state == SYN_SENT && (info.segments_out == 0 || info.bytes_sent > 0);
+        if !as_good_as_connected {
+            return Ok(false);
+        }
+        let [_, address, length, ..] = call.arguments;
+        let mut room = [0; 4];
+        task.read(length, &mut room)?;
+        let name = descriptor::name(peer);
+        let given = name.len().min(u32::from_ne_bytes(room) as usize);
+        task.write(address, &name[..given])?;
+        task.write(length, &(name.len() as u32).to_ne_bytes())?;
+        if self.listener.waits(call) {
+            self.listener.succeed(call);
+        }
+        Ok(true)
+    }
+
+    /// Looks at connections that may be waiting for a first write that does not come.
+    pub(crate) fn look_after_waiting(&mut self) {
+        let now_ns = monotonic_ns();
+        while let Some(waiter) = self.waiting.next_due(now_ns) {
+            // Closed meanwhile, most of them.
+            let _ = self.look_after(&waiter);
+        }
+    }
+
+    fn look_after(&mut self, waiter: &Waiter) -> io::Result<()> {
+        let socket = waiter.task.fetch(waiter.descriptor)?;
+        if descriptor::cookie(&socket)? != waiter.cookie {
+            return Ok(());
+        }
+        let mut info = tcp::info(&socket)?;
+        if info.state == SYN_SENT && info.segments_out == 0 {
+            descriptor::begin_handshake(&socket);
+            self.traffic.begun_without_data += 1;
+            info = tcp::info(&socket)?;
+        }
+        if let Some(connection) = self.living.get_mut(&waiter.cookie) {
+            connection.seen = Some(info);
+        }
+        Ok(())
+    }
+
+    /// Takes account of the sockets that have ended.
+    pub(crate) fn hear_ends(&mut self) {
+        while let Some(word) = self.ends.next() {
+            self.account(&word);
+        }
+    }
+
+    fn account(&mut self, word: &Word) {
+        let Some(connection) = self.living.remove(&word.cookie) else { return };
+        match word.info.or(connection.seen) {
+            Some(info) => self.tally(connection.peer).count(&info),
+            None => self.tally(connection.peer).count_unknown(),
+        }
+    }
+
+    /// Everything seen so far, what still lives included. Takes account of it for good.
+    pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
+        self.hear_ends();
+        for word in diag::living()? {
+            self.account(&word);
+        }
+        // What has just ended is told a little later, by a worker of the kernel's.
+        let until_ns = monotonic_ns() + LAST_WORDS_NS;
+        while !self.living.is_empty() {
+            let Some(left_ns) = until_ns.checked_sub(monotonic_ns()) else { break };
+            fastopen_netns::poll::wait_readable(&[std::os::fd::AsFd::as_fd(&self.ends)], Some(left_ns))?;
+            self.hear_ends();
+        }
+        for cookie in self.living.keys().copied().collect::<Vec<_>>() {
+            self.account(&Word { cookie, info: None });
+        }
+        Ok(self.summary())
+    }
+
+    fn summary(&mut self) -> Traffic {
+        let mut traffic = std::mem::take(&mut self.traffic);
+        traffic.overrun = self.ends.overrun;
+        for (peer, tally) in std::mem::take(&mut self.peers) {
+            traffic.total.add(&tally);
+            let peer = peer.map_or_else(|| "others".to_owned(), |peer| peer.to_string());
+            traffic.peers.push(Peer { peer, tally });
+        }
+        traffic.peers.sort_by_key(|peer| std::cmp::Reverse(peer.tally.connections));
+        traffic
+    }
+
+    fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
+        let known = self.peers.len() < PEERS || self.peers.contains_key(&peer);
+        self.peers.entry(peer.filter(|_| known)).or_default()
+    }
+
+    fn note(&mut self, error: &io::Error) {
+        let reason = match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ESRCH) => return, // its thread has ended
+            Some(Errno::EPERM | Errno::EACCES) => "the system protects the process",
+            Some(Errno::EOPNOTSUPP) => "net.ipv4.tcp_fastopen lacks the client bit",
+            _ => "the kernel refused",
+        };
+        *self.traffic.not_helped.entry(reason).or_default() += 1;
+    }
+}

@@ -1,0 +1,131 @@
+//! What became of connections, counted from what the kernel says of each.
+
+use fastopen_netns::tcp::TcpInfo;
+use serde::Serialize;
+
+/// `tcpi_fastopen_client_fail` of include/uapi/linux/tcp.h: why no data in the SYN was acknowledged.
+const COOKIE_UNAVAILABLE: u8 = 1;
+const DATA_NOT_ACKED: u8 = 2;
+const SYN_RETRANSMITTED: u8 = 3;
+
+/// Counts of connections. Every one is among `connections`, and in one of `established`, `failed`, `unused`, `elsewhere` and
+/// `unknown`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// TCP sockets whose `connect` was seen.
+    pub connections: u64,
+    /// Their handshake was completed.
+    pub established: u64,
+    /// A SYN was sent and nobody took it: refused, timed out, given up.
+    pub failed: u64,
+    /// Nothing was ever sent: closed before the first write, or no route.
+    pub unused: u64,
+    /// In another network namespace, whose end the kernel does not tell us.
+    pub elsewhere: u64,
+    /// The kernel's word was lost, or wiped by an abortive close.
+    pub unknown: u64,
+    /// The SYN asked for a cookie, since the kernel held none for that address.
+    pub cookie_requested: u64,
+    /// The SYN carried data.
+    pub syn_data_sent: u64,
+    /// The server acknowledged that data with its SYN-ACK: a round trip was saved.
+    pub syn_data_acked: u64,
+    /// The server acknowledged the SYN alone: it did not take the cookie.
+    pub data_not_acked: u64,
+    /// The SYN with data was lost or dropped on its way, and sent again without.
+    pub syn_retransmitted: u64,
+}
+
+impl Tally {
+    /// Counts a connection of which the kernel says `info`.
+    pub(crate) fn count(&mut self, info: &TcpInfo) {
+        self.connections += 1;
+        if info.segments_out == 0 {
+            self.unused += 1;
+            return;
+        }
+        let established = info.bytes_acked > 0;
+        self.established += u64::from(established);
+        self.failed += u64::from(!established);
+        self.cookie_requested += u64::from(info.fastopen_client_fail == COOKIE_UNAVAILABLE);
+        self.syn_data_acked += u64::from(info.syn_data_acked());
+        self.data_not_acked += u64::from(info.fastopen_client_fail == DATA_NOT_ACKED);
+        self.syn_retransmitted += u64::from(info.fastopen_client_fail == SYN_RETRANSMITTED);
+        let unanswered = !established && info.bytes_sent > 0;
+        let sent = info.syn_data_acked()
+            || unanswered
+            || matches!(info.fastopen_client_fail, DATA_NOT_ACKED | SYN_RETRANSMITTED);
+        self.syn_data_sent += u64::from(sent);
+    }
+
+    /// Counts a connection of another network namespace.
+    pub(crate) fn count_elsewhere(&mut self) {
+        self.connections += 1;
+        self.elsewhere += 1;
+    }
+
+    /// Counts a connection of which nothing is known.
+    pub(crate) fn count_unknown(&mut self) {
+        self.connections += 1;
+        self.unknown += 1;
+    }
+
+    /// Adds another tally to this one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.established += other.established;
+        self.failed += other.failed;
+        self.unused += other.unused;
+        self.elsewhere += other.elsewhere;
+        self.unknown += other.unknown;
+        self.cookie_requested += other.cookie_requested;
+        self.syn_data_sent += other.syn_data_sent;
+        self.syn_data_acked += other.syn_data_acked;
+        self.data_not_acked += other.data_not_acked;
+        self.syn_retransmitted += other.syn_retransmitted;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastopen_netns::tcp::OPT_SYN_DATA;
+
+    /// An established connection without data in its SYN.
+    fn plain() -> TcpInfo {
+        TcpInfo { segments_out: 3, bytes_acked: 1, ..TcpInfo::from_bytes(&[]) }
+    }
+
+    fn counted(info: TcpInfo) -> Tally {
+        let mut tally = Tally::default();
+        tally.count(&info);
+        tally
+    }
+
+    #[test]
+    fn a_plain_connection_is_established_and_no_more() {
+        assert_eq!(counted(plain()), Tally { connections: 1, established: 1, ..Tally::default() });
+    }
+
+    #[test]
+    fn the_kernels_word_on_the_cookie_and_the_data_is_told_apart() {
+        let failing = |fail| counted(TcpInfo { fastopen_client_fail: fail, ..plain() });
+        let established = Tally { connections: 1, established: 1, ..Tally::default() };
+        assert_eq!(failing(1), Tally { cookie_requested: 1, ..established });
+        assert_eq!(failing(2), Tally { syn_data_sent: 1, data_not_acked: 1, ..established });
+        assert_eq!(failing(3), Tally { syn_data_sent: 1, syn_retransmitted: 1, ..established });
+        let acknowledged = TcpInfo { options: OPT_SYN_DATA, ..plain() };
+        assert_eq!(counted(acknowledged), Tally { syn_data_sent: 1, syn_data_acked: 1, ..established });
+    }
+
+    #[test]
+    fn a_connection_that_sent_nothing_is_unused_and_one_that_nobody_took_has_failed() {
+        let unused = TcpInfo { segments_out: 0, ..plain() };
+        assert_eq!(counted(unused), Tally { connections: 1, unused: 1, ..Tally::default() });
+        let refused = TcpInfo { segments_out: 1, bytes_acked: 0, bytes_sent: 7, ..plain() };
+        assert_eq!(
+            counted(refused),
+            Tally { connections: 1, failed: 1, syn_data_sent: 1, ..Tally::default() }
+        );
+    }
+}
