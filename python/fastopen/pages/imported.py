@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.model import Page
 
 
@@ -22,5 +23,11 @@ class ImportedPage:
     recorded_plt_us: int | None = None
 
     def __post_init__(self) -> None:
-        for index, body in self.bodies.items():
-            assert len(body) == self.page.resources[index].body_bytes, f"body {index} has the wrong length"
+        for index, length in _lengths(self.bodies).items():
+            assert length == self.page.resources[index].body_bytes, f"body {index} has the wrong length"
+
+
+def _lengths(bodies: Mapping[int, bytes]) -> dict[int, int]:
+    if isinstance(bodies, RecordedBodies):
+        return bodies.lengths()
+    return {index: len(body) for index, body in bodies.items()}

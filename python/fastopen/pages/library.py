@@ -1,18 +1,21 @@
-"""Finding pages: by file (HAR, page JSON, list of URLs), by URL in a library, by a packaged one's name."""
+"""Finding pages: by file or folder, whatever kind it is; by URL in a library; by a packaged one's name."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastopen.errors import InputError
 from fastopen.pages import har
 from fastopen.pages import url as urls
-from fastopen.pages.files import read_text
+from fastopen.pages.files import first_bytes, read_text
+from fastopen.pages.folders import import_folder
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import decode_json, parse_page
+from fastopen.pages.progress import Progress, silent
 from fastopen.resources import packaged_folder
 
 PAGE_SUFFIX = ".page.json"
@@ -27,23 +30,33 @@ def packaged_pages() -> dict[str, Path]:
 
 
 def load_pages(
-    paths: Iterable[Path | str], library: Sequence[Path | str] = (), *, lenient: bool = False
+    paths: Iterable[Path | str],
+    library: Sequence[Path | str] = (),
+    *,
+    lenient: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[ImportedPage]:
     """Every page that the arguments name, in their order. Raises InputError.
 
-    An argument is a file (what it is, its content says), a URL to look up, or the name of a packaged page.
+    An argument is a file or folder (what it is, its content says), a URL to look up, or a packaged page's
+    name. `progress` is told the file, how much of it is read, and how much it has.
     `library` are folders in which URLs are looked up, after the folder of a list and
     before the packaged pages.
     """
-    return [page for path in paths for page in _load(path, library, lenient)]
+    found: list[ImportedPage] = []
+    for path in paths:
+        found += _load(path, library, lenient, silent if progress is None else partial(progress, str(path)))
+    return found
 
 
-def _load(argument: Path | str, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
+def _load(
+    argument: Path | str, library: Sequence[Path | str], lenient: bool, progress: Progress
+) -> list[ImportedPage]:
     path = Path(argument)
     if path.is_dir():
-        raise InputError("is a folder", str(argument), "give the files in it")
+        return import_folder(path, lenient=lenient, progress=progress)
     if path.exists():
-        return _load_file(path, library, lenient)
+        return _load_file(path, library, lenient, progress)
     name = str(argument)
     if urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name:
         return [Library(library, lenient=lenient).find(name, name)]
@@ -57,7 +70,12 @@ def _load(argument: Path | str, library: Sequence[Path | str], lenient: bool) ->
     raise InputError("no such file and no packaged page of that name", name, remedy)
 
 
-def _load_file(path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
+def _load_file(
+    path: Path, library: Sequence[Path | str], lenient: bool, progress: Progress = silent
+) -> list[ImportedPage]:
+    archive = _archive(path)
+    if archive is not None:
+        return archive(path, lenient=lenient, progress=progress)
     text = read_text(path)
     start = text.lstrip()[:1]
     if start in ("{", "["):
@@ -69,12 +87,27 @@ def _load_file(path: Path, library: Sequence[Path | str], lenient: bool) -> list
     return _load_list(text, path, library, lenient)
 
 
+def _archive(path: Path) -> Callable[..., list[ImportedPage]] | None:
+    """The importer of a file that holds records instead of one text; None for everything else."""
+    start = first_bytes(path)
+    if start.startswith(b"PK\x03\x04"):
+        from fastopen.pages.wacz import import_wacz
+
+        return import_wacz
+    if start.startswith(b"WARC/") or first_bytes(path, unpacked=True).startswith(b"WARC/"):
+        from fastopen.pages.warc import import_warc
+
+        return import_warc
+    return None
+
+
 def _reject_foreign(text: str, path: Path) -> None:
     """An error of its own for what is likely to be given by mistake."""
-    kinds = {"<": "looks like HTML or XML", "WARC/": "is a WARC archive", "\x00": "is a binary file"}
+    kinds = {"<": "looks like HTML or XML", "\x00": "is a binary file"}
     for start, kind in kinds.items():
         if text.lstrip().startswith(start) or (start == "\x00" and start in text):
-            raise InputError(f"{kind}, not a page", str(path), "give a HAR, a page JSON, or a list of URLs")
+            remedy = "give a HAR, WARC or WACZ, a page JSON, a list of URLs, or the folder of a mirror"
+            raise InputError(f"{kind}, not a page", str(path), remedy)
 
 
 def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:

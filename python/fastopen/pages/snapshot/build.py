@@ -16,9 +16,9 @@ from fastopen.pages.har.initiators import HELD_BACK_MS, Finder
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.har.sizes import Sizes
 from fastopen.pages.model import Page, Resource, body_is_empty
+from fastopen.pages.references import Reference, find_reference
 from fastopen.pages.snapshot.bodies import Body, file_of, is_text, never_compressed, url_of
 from fastopen.pages.snapshot.fetchlog import Fetch, FetchLog
-from fastopen.pages.snapshot.references import Reference, find_reference
 
 _TYPICAL_RESPONSE_HEADER: Final = 350
 _PLAUSIBLE: Final = (150, 1200)

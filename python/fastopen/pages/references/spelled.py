@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import posixpath
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -26,14 +27,21 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
     The whole URL first, then the path alone (scripts put hosts together), then the path without what changes
     from load to load (queries, the parameters of advertisers after `;`), then as relative to `base`.
     """
-    last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
-    if unquote(last) == last and html.escape(last) == last and last.encode("utf-8", "replace") not in text:
-        return None  # every spelling has it
+    last = _in_every_spelling(url)
+    if last is not None and last not in text:
+        return None
     for spelling in _spellings(url, base):
         offset = text.find(spelling)
         if offset >= 0:
             return offset + len(spelling)
     return None
+
+
+@lru_cache(maxsize=8192)
+def _in_every_spelling(url: str) -> bytes | None:
+    """The last part of the path, where it has nothing that texts write in several ways."""
+    last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
+    return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
 
 def _spellings(url: str, base: str) -> list[bytes]:

@@ -1,0 +1,77 @@
+"""Recorded bodies while they are kept: in memory while they are few, in an unnamed file beyond that."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Final
+
+# Below this a store needs no file; a recording of 100 MB should not cost 100 MB of memory.
+_IN_MEMORY_BYTES: Final = 16 * 2**20
+
+
+class BodyStore:
+    """Bytes that are written once and read when they are needed. The file goes when the store does."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = io.BytesIO()
+        self._end = 0
+
+    def add(self, data: bytes) -> StoredBody:
+        """Keeps `data`."""
+        if self._end + len(data) > _IN_MEMORY_BYTES and isinstance(self._file, io.BytesIO):
+            self._move()
+        self._file.seek(self._end)
+        self._file.write(data)
+        stored = StoredBody(self, self._end, len(data))
+        self._end += len(data)
+        return stored
+
+    def _move(self) -> None:
+        """Out of memory into a file."""
+        file = tempfile.TemporaryFile(prefix="fastopen-import-")  # noqa: SIM115
+        weakref.finalize(self, file.close)
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, file)
+        self._file = file
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on."""
+        self._file.seek(offset)
+        return self._file.read(length)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBody:
+    """Where a body lies in its store."""
+
+    store: BodyStore
+    offset: int
+    length: int
+
+    def read(self) -> bytes:
+        return self.store.read(self.offset, self.length)
+
+
+class RecordedBodies(Mapping[int, bytes]):
+    """Index of a resource to its body; each is read when it is asked for."""
+
+    def __init__(self, stored: Mapping[int, StoredBody]) -> None:
+        self._stored = dict(stored)
+
+    def __getitem__(self, index: int) -> bytes:
+        return self._stored[index].read()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def lengths(self) -> dict[int, int]:
+        """Index to length in bytes, without reading the bodies."""
+        return {index: stored.length for index, stored in self._stored.items()}

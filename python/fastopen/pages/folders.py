@@ -1,0 +1,38 @@
+"""Folders that are pages: mirrors, Mahimahi's recordings, or several recordings side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastopen.errors import InputError
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.progress import Progress, silent
+
+
+def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """The pages of a folder, by what lies in it. Raises InputError."""
+    # Their libraries cost a quarter of a second to import, and most runs read none of these.
+    from fastopen.pages import mahimahi, mirror
+
+    try:
+        if mahimahi.is_recording(folder):
+            return mahimahi.import_recording(folder, lenient=lenient, progress=progress)
+        inner = sorted(p for p in folder.iterdir() if p.is_dir())
+        recordings = [path for path in inner if mahimahi.is_recording(path)]
+        if recordings and len(recordings) == len(inner):
+            return [
+                page
+                for path in recordings
+                for page in mahimahi.import_recording(path, lenient=lenient, progress=progress)
+            ]
+        if mirror.is_mirror(folder):
+            return mirror.import_mirror(folder, lenient=lenient, progress=progress)
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error.strerror or error}", str(error.filename or folder)
+        ) from None
+    raise InputError(
+        "is a folder, but neither a mirror (a folder for each host) nor a Mahimahi recording",
+        str(folder),
+        "give the files in it",
+    )

@@ -1,0 +1,6 @@
+"""Where one resource names another: by the structure of documents and stylesheets, and by spelling."""
+
+from fastopen.pages.references.named import Named, Names, names_in
+from fastopen.pages.references.spelled import Reference, find_reference
+
+__all__ = ["Named", "Names", "Reference", "find_reference", "names_in"]

@@ -1,0 +1,148 @@
+"""What HTML names, and after how many of its bytes a parser knows: a real parser is fed, bit by bit."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from lxml import etree
+
+from fastopen.pages.model import ResourceType
+from fastopen.pages.references.named import Named, Names
+from fastopen.pages.references.stylesheet import names_in_stylesheet
+
+# How exact the places are: a small part of what a segment carries.
+_STEP_BYTES: Final = 128
+# What a browser that runs scripts does not load from.
+_SILENT: Final = frozenset(["noscript", "template"])
+_PRELOADED: Final[dict[str, ResourceType]] = {
+    "style": "stylesheet", "script": "script", "image": "image", "font": "font", "fetch": "xhr",
+    "audio": "media", "video": "media", "track": "media", "document": "document", "worker": "script",
+}  # fmt: skip
+_SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
+    "script": (("src", "script"), ("href", "script"), ("xlink:href", "script")),
+    "img": (("src", "image"),),
+    "image": (("href", "image"), ("xlink:href", "image"), ("src", "image")),
+    "use": (("href", "image"), ("xlink:href", "image")),
+    "input": (("src", "image"),),
+    "iframe": (("src", "document"),),
+    "frame": (("src", "document"),),
+    "embed": (("src", None),),
+    "object": (("data", None),),
+    "audio": (("src", "media"),),
+    "video": (("src", "media"), ("poster", "image")),
+    "source": (("src", "media"),),
+    "track": (("src", "media"),),
+    "body": (("background", "image"),),
+    "table": (("background", "image"),),
+    "td": (("background", "image"),),
+    "th": (("background", "image"),),
+}
+_LINKS: Final = ("a", "area")
+# A candidate of a srcset: a URL without spaces, and what says when to take it.
+_CANDIDATE: Final = re.compile(r"[\s,]*(\S*[^\s,])(?:\s[^,]*)?")
+_REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+)", re.IGNORECASE)
+
+
+def names_in_document(text: bytes, charset: str | None = None) -> Names:
+    """Everything that a document names, comments and what stands for browsers without scripts left out."""
+    names = _Collector()
+    parser = etree.HTMLParser(target=names, encoding=_known(charset), huge_tree=True)
+    try:
+        for start in range(0, len(text), _STEP_BYTES):
+            names.at = min(start + _STEP_BYTES, len(text))
+            parser.feed(text[start : start + _STEP_BYTES])
+        parser.close()
+    except (etree.LxmlError, ValueError, UnicodeError):
+        pass  # what it read until then counts: browsers do not give up on a document either
+    return Names(names.found, names.base)
+
+
+def _known(charset: str | None) -> str | None:
+    """The charset if there is such a one; else the document's own word for it counts."""
+    try:
+        return codecs.lookup(charset).name if charset else None
+    except LookupError:
+        return None
+
+
+class _Collector:
+    """lxml's parser target: it is told tags as they come."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.found: list[Named] = []
+        self.base: str | None = None
+        self._silent = 0
+        self._style: list[str] | None = None
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag in _SILENT:
+            self._silent += 1
+        if self._silent:
+            return
+        if tag == "base" and self.base is None:
+            self.base = attributes.get("href")
+        if tag == "style":
+            self._style = []
+        self.found.extend(self._of_tag(tag, attributes))
+
+    def end(self, tag: str) -> None:
+        if tag in _SILENT and self._silent:
+            self._silent -= 1
+        if tag == "style" and self._style is not None:
+            self._add_css("".join(self._style))
+            self._style = None
+
+    def data(self, text: str) -> None:
+        if self._style is not None:
+            self._style.append(text)
+
+    def comment(self, text: str) -> None:
+        """Comments name nothing."""
+
+    def close(self) -> None:
+        """All is told."""
+
+    def _add_css(self, text: str) -> None:
+        self.found.extend(Named(name.url, self.at, name.type) for name in names_in_stylesheet(text))
+
+    def _of_tag(self, tag: str, attributes: Mapping[str, str]) -> Iterator[Named]:
+        if tag == "link":
+            yield from self._of_link(attributes)
+        elif tag in _LINKS:
+            yield from self._one(attributes.get("href"), None, link=True)
+        elif tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh":
+            refresh = _REFRESH.match(attributes.get("content", ""))
+            yield from self._one(refresh and refresh[1], "document", link=True)
+        for attribute, kind in _SOURCES.get(tag, ()):
+            yield from self._one(attributes.get(attribute), kind)
+        for attribute in ("srcset", "imagesrcset"):
+            for candidate in _CANDIDATE.findall(attributes.get(attribute, "")):
+                yield from self._one(candidate, "image")
+        for name in names_in_stylesheet(attributes.get("style", "")):
+            yield Named(name.url, self.at, name.type)
+
+    def _of_link(self, attributes: Mapping[str, str]) -> Iterator[Named]:
+        relations = attributes.get("rel", "").lower().split()
+        kind: ResourceType | None = None
+        if "stylesheet" in relations:
+            if "alternate" in relations:
+                return
+            kind = "stylesheet"
+        elif "modulepreload" in relations:
+            kind = "script"
+        elif "preload" in relations:
+            kind = _PRELOADED.get(attributes.get("as", "").lower(), "other")
+        elif any(relation.endswith(("icon", "icon-precomposed")) for relation in relations):
+            kind = "image"
+        elif "manifest" in relations:
+            kind = "other"
+        if kind is not None:
+            yield from self._one(attributes.get("href"), kind)
+
+    def _one(self, url: str | None, kind: ResourceType | None, *, link: bool = False) -> Iterator[Named]:
+        if url is not None and url.strip() and not url.lstrip().lower().startswith(("data:", "javascript:")):
+            yield Named(url.strip(), self.at, kind, link)

@@ -1,0 +1,44 @@
+"""What a document or stylesheet names, out of its structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastopen.pages.model import ResourceType
+
+
+@dataclass(frozen=True)
+class Named:
+    """A reference as it is written. `at` is after how many bytes of the text a parser knows of it.
+
+    `type` is what the browser will take it for, None where that is not said. People alone follow a `link`.
+    """
+
+    url: str
+    at: int
+    type: ResourceType | None = None
+    link: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """All references of a text in its order, and the base that a document declares for them."""
+
+    found: Sequence[Named] = ()
+    base: str | None = None
+
+
+def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
+    """What a `document` or `stylesheet` names; nothing for other kinds, which have no such structure."""
+    # The parsers cost a tenth of a second to import, and most inputs never need them.
+    if kind == "document":
+        from fastopen.pages.references.document import names_in_document
+
+        return names_in_document(text, charset)
+    if kind == "stylesheet":
+        from fastopen.pages.references.stylesheet import names_in_stylesheet
+
+        decoded = text.decode(charset or "utf-8", "replace")
+        return Names([Named(name.url, len(text), name.type) for name in names_in_stylesheet(decoded)])
+    return Names()

@@ -1,0 +1,130 @@
+"""One request and its response as they crossed the wire, of which no times are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
+from fastopen.pages.har import fields, kinds
+from fastopen.pages.model import MAX_BYTES, ResourceType, body_is_empty
+from fastopen.pages.untimed.notes import Notes
+from fastopen.pages.untimed.unpack import unpacked
+
+Headers = Sequence[tuple[str, str]]
+TYPICAL_REQUEST = 400
+TYPICAL_RESPONSE = 300
+_METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+_MAX_HEADER_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Sizes in bytes as on the wire. `recorded` is the body of that size, None where only its size is known.
+
+    `text` is the body unpacked, where it is kept otherwise than `recorded`.
+    """
+
+    url: str
+    type: ResourceType
+    method: str = "GET"
+    status: int = 200
+    mime: str = "application/octet-stream"
+    charset: str | None = None
+    coding: str = ""
+    request_header_bytes: int = TYPICAL_REQUEST
+    request_body_bytes: int = 0
+    response_header_bytes: int = TYPICAL_RESPONSE
+    body_bytes: int = 0
+    recorded: StoredBody | None = None
+    referer: str | None = None
+    location: str | None = None
+    # Whether the browser said that it asked because a person went there.
+    navigated: bool = False
+    text: StoredBody | None = field(default=None, repr=False)
+
+    def unpacked(self) -> bytes | None:
+        """The body as programs see it; None where it is not kept or cannot be unpacked."""
+        if self.text is not None:
+            return self.text.read()
+        return unpacked(self.recorded.read(), self.coding) if self.recorded is not None else None
+
+
+def http_exchange(
+    raw_url: str,
+    method: str,
+    status: int,
+    sent: Headers,
+    got: Headers,
+    body: StoredBody | None,
+    notes: Notes,
+    *,
+    request_header_bytes: int | None = None,
+    request_body_bytes: int = 0,
+    response_header_bytes: int | None = None,
+    lost_body_bytes: int | None = None,
+) -> Exchange | None:
+    """An exchange out of what HTTP said, or None where it is no part of a page (counted in `notes`).
+
+    `body` is as on the wire without chunks' frames; `lost_body_bytes` is its length where it was not kept.
+    """
+    url = urls.cleaned(raw_url)
+    method = method.upper()
+    if url is None or method not in _METHODS:
+        notes.add("scheme")
+        return None
+    if not 200 <= status <= 599:
+        notes.add("failed")
+        return None
+    listed_sent, listed_got = _listed(sent), _listed(got)
+    raw = {"request": {"headers": listed_sent}}
+    mime = kinds.mime_of({"headers": listed_got})
+    lower_sent, lower_got = fields.headers(listed_sent), fields.headers(listed_got)
+    redirects = 300 <= status < 400 and status != 304
+    location = fields.header(lower_got, "location") if redirects else None
+    referer = fields.header(lower_sent, "referer")
+    if body_is_empty(method, status):
+        body, lost_body_bytes = None, None
+    size = body.length if body is not None else lost_body_bytes or 0
+    return Exchange(
+        url=url,
+        type=kinds.type_of(raw, url, mime),
+        method=method,
+        status=status,
+        mime=mime,
+        charset=_charset(mime),
+        coding=fields.header(lower_got, "content-encoding") or "",
+        request_header_bytes=_at_most(request_header_bytes or TYPICAL_REQUEST),
+        request_body_bytes=min(request_body_bytes, MAX_BYTES),
+        response_header_bytes=_at_most(response_header_bytes or TYPICAL_RESPONSE),
+        body_bytes=min(size, MAX_BYTES),
+        recorded=body,
+        referer=urls.cleaned(referer) if referer else None,
+        location=urls.cleaned(location, base=url) if location else None,
+        navigated=(fields.header(lower_sent, "sec-fetch-dest") or "").strip().lower() == "document",
+    )
+
+
+def head_bytes(first_line: str, headers: Headers) -> int:
+    """Bytes of a head as HTTP/1.1 text: first line, fields and the blank line."""
+    written = sum(len(f"{name}: {value}\r\n".encode("utf-8", "replace")) for name, value in headers)
+    return len(first_line.encode("utf-8", "replace")) + 2 + written + 2
+
+
+def _listed(headers: Headers) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in headers]
+
+
+def _charset(mime: str) -> str | None:
+    """The charset parameter of a Content-Type, if Python knows it."""
+    value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
+    try:
+        b"".decode(value)
+    except (LookupError, ValueError):
+        return None
+    return value or None
+
+
+def _at_most(size: int) -> int:
+    return min(size, _MAX_HEADER_BYTES)

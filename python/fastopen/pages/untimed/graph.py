@@ -1,0 +1,178 @@
+"""Which exchange made the client ask for which other: from the root outwards, along what names what."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, Literal
+from urllib.parse import urljoin
+
+from fastopen.pages import url as urls
+from fastopen.pages.model import ResourceType
+from fastopen.pages.references import find_reference, names_in
+from fastopen.pages.untimed.exchange import Exchange
+
+Way = Literal["chained", "named", "spelled", "referer", "guessed"]
+# (the exchange that holds the reference, the reference as written, the URL that it is relative to) to a URL.
+Resolve = Callable[[Exchange, str, str], str | None]
+_CODE: Final = ("document", "stylesheet", "script")
+_TEXTS_IN_MEMORY: Final = 32
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Who asked (its index), after how many of its bytes (None: all), for what, and how we know."""
+
+    by: int | None
+    at_bytes: int | None = None
+    type: ResourceType | None = None
+    way: Way = "named"
+
+
+def as_url(_: Exchange, written: str, base: str) -> str | None:
+    """References as the web resolves them."""
+    return urls.cleaned(written, base=base)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A reference that leads to something recorded."""
+
+    index: int
+    at_bytes: int | None
+    type: ResourceType | None
+
+
+@dataclass
+class Graph:
+    """The exchanges of one recording, in their order, and what they name."""
+
+    exchanges: Sequence[Exchange]
+    resolve: Resolve = as_url
+    by_url: dict[str, list[int]] = field(init=False)
+    unreadable: set[int] = field(default_factory=set)
+    linked: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for index, exchange in enumerate(self.exchanges):
+            found[exchange.url].append(index)
+        self.by_url = dict(found)
+        self.text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._text)
+        self.targets = lru_cache(maxsize=None)(self._targets)
+
+    def reached(self, root: int) -> dict[int, Edge]:
+        """Everything that the root leads to by redirects and names, each after its initiator."""
+        edges = self.named(root)
+        while True:
+            news = self._spelled(edges)
+            if not news:
+                return edges
+            self.grow(edges, news)
+
+    def named(self, root: int) -> dict[int, Edge]:
+        """Everything that the root leads to by structure alone."""
+        edges: dict[int, Edge] = {root: Edge(None)}
+        self.grow(edges, [root])
+        return edges
+
+    def grow(self, edges: dict[int, Edge], begun: Iterable[int]) -> None:
+        """Breadth first: what is nearer to the root is asked for sooner."""
+        waiting = deque(begun)
+        while waiting:
+            index = waiting.popleft()
+            exchange = self.exchanges[index]
+            if exchange.location is not None:
+                led_to = self._first_free(exchange.location, edges)
+                if led_to is not None:
+                    edges[led_to] = Edge(index, None, edges[index].type, "chained")
+                    waiting.append(led_to)
+            for target in self.targets(index):
+                if target.index not in edges:
+                    edges[target.index] = Edge(index, target.at_bytes, target.type)
+                    waiting.append(target.index)
+
+    def of_links(self, begun: Iterable[int]) -> set[int]:
+        """What is only linked to, and all that it names or links to in its turn: other pages of a crawl."""
+        found = set(begun)
+        waiting = deque(found)
+        while waiting:
+            targets = {target.index for target in self.targets(waiting.popleft())} | self.linked
+            waiting.extend(targets - found)
+            found |= targets
+        return found
+
+    def _first_free(self, url: str, edges: dict[int, Edge]) -> int | None:
+        """The first exchange of this URL that is not in the page yet."""
+        return next((index for index in self.by_url.get(url, ()) if index not in edges), None)
+
+    def _text(self, index: int) -> bytes | None:
+        exchange = self.exchanges[index]
+        if exchange.type not in _CODE or not exchange.body_bytes:
+            return None
+        text = exchange.unpacked()
+        if text is None and exchange.recorded is not None:
+            self.unreadable.add(index)
+        return text
+
+    def _targets(self, index: int) -> list[_Target]:
+        """What the exchange names and the recording holds, in the order of the text."""
+        exchange = self.exchanges[index]
+        text = self.text(index) if exchange.type != "script" else None
+        if not text:
+            return []
+        names = names_in(text, exchange.type, exchange.charset)
+        base = _joined(exchange.url, names.base)
+        found = []
+        for name in names.found:
+            url = self.resolve(exchange, name.url, base)
+            known = self.by_url.get(url, ()) if url is not None else ()
+            for other in known[:1]:
+                if name.link:
+                    self.linked.add(other)
+                elif other != index:
+                    found.append(_Target(other, self._at(index, name.at, len(text)), name.type))
+        return found
+
+    def _at(self, index: int, offset: int, length: int) -> int | None:
+        """Bytes on the wire for a place in the text: in proportion, where it was compressed.
+
+        Only documents are used while they arrive; a stylesheet or script is used as a whole.
+        """
+        exchange = self.exchanges[index]
+        if exchange.type != "document":
+            return None
+        return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
+
+    def _spelled(self, edges: dict[int, Edge]) -> list[int]:
+        """What no structure names, but a text of the page does: scripts put requests together themselves."""
+        missing = [i for i in range(len(self.exchanges)) if i not in edges and i not in self.linked]
+        news: list[int] = []
+        # Scripts first: what they ask for is what structure cannot show.
+        order = sorted(edges, key=lambda i: self.exchanges[i].type != "script")
+        for index in order:
+            text = self.text(index) if missing else None
+            if not text:
+                continue
+            found = self._searched(index, text, missing)
+            edges.update(found)
+            news.extend(found)
+            missing = [i for i in missing if i not in found]
+        return news
+
+    def _searched(self, index: int, text: bytes, missing: Sequence[int]) -> dict[int, Edge]:
+        found = {}
+        for other in missing:
+            offset = find_reference(text, self.exchanges[other].url, self.exchanges[index].url)
+            if offset is not None:
+                found[other] = Edge(index, self._at(index, offset, len(text)), None, "spelled")
+        return found
+
+
+def _joined(url: str, base: str | None) -> str:
+    try:
+        return urljoin(url, base) if base else url
+    except ValueError:
+        return url

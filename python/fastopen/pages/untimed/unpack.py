@@ -1,0 +1,63 @@
+"""Bodies as programs see them: content codings undone, so that texts can be searched for references."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import brotli
+import zstandard
+
+# A text larger than this names nothing that matters, and a small body may unpack to any size.
+MAX_UNPACKED_BYTES: Final = 64 * 2**20
+
+
+def unpacked(body: bytes, codings: str) -> bytes | None:
+    """`body` without the codings that Content-Encoding lists; None where that cannot be done.
+
+    What came before a body was cut short counts. A body that is not coded, whatever its header says (some
+    archivers unpack), is returned as it is.
+    """
+    for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
+        if coding == "identity":
+            continue
+        decode = _DECODERS.get(coding)
+        if decode is None:
+            return None
+        try:
+            body = decode(body)
+        except (zlib.error, brotli.error, zstandard.ZstdError):
+            return body if _is_text(body) else None
+    return body
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether this may be markup or a program: coded bodies have control characters soon."""
+    return bool(body) and not any(byte < 9 for byte in body[:512])
+
+
+def _gzip(body: bytes) -> bytes:
+    found = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_UNPACKED_BYTES)
+    return found or b""
+
+
+def _deflate(body: bytes) -> bytes:
+    """With zlib's frame, as RFC 9110 has it, or without, as some servers do."""
+    try:
+        return _gzip(body)
+    except zlib.error:
+        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, MAX_UNPACKED_BYTES)
+
+
+def _brotli(body: bytes) -> bytes:
+    return bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_UNPACKED_BYTES))
+
+
+def _zstd(body: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(body).read(MAX_UNPACKED_BYTES)
+
+
+_DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd,
+}  # fmt: skip

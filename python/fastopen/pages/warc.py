@@ -1,0 +1,308 @@
+"""WARC archives (ISO 28500), as browsers, crawlers and wget write them, into pages; warcio reads the records.
+
+The specification: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
+
+from fastopen.errors import InputError
+from fastopen.pages.bodies import BodyStore, StoredBody
+from fastopen.pages.files import stem_of
+from fastopen.pages.har import fields
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.progress import Progress, silent
+from fastopen.pages.untimed import Exchange, Notes, http_exchange, pages_of
+from fastopen.pages.untimed.chunks import without_chunks
+
+GZIP: Final = b"\x1f\x8b"
+_RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
+_MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
+_KINDS: Final = ("request", "response", "resource", "revisit")
+# What warcio raises at damage; the last three where its own code takes fields for granted.
+_DAMAGE: Final = (
+    ArchiveLoadFailed, StatusAndHeadersParserException, zlib.error, ValueError, EOFError, OSError,
+    AttributeError, KeyError, TypeError,
+)  # fmt: skip
+_BLOCK: Final = 2**16
+
+
+@dataclass
+class _Record:
+    """What of a record matters. `body` is without chunks' frames, `head` the parsed HTTP head."""
+
+    kind: str
+    id: str
+    concurrent: str
+    url: str
+    moment: float
+    digest: str
+    refers_to: tuple[str, str]
+    date: str
+    mime: str
+    head: StatusAndHeaders | None
+    head_bytes: int
+    body: bytes = b""
+
+
+@dataclass
+class Archive:
+    """The exchanges of one or more WARC files, and what was said of them."""
+
+    store: BodyStore = field(default_factory=BodyStore)
+    notes: Notes = field(default_factory=Notes)
+    software: str = ""
+    day: str = ""
+    _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
+    _requests: list[_Record] = field(default_factory=list)
+    _bodies: dict[object, StoredBody] = field(default_factory=dict)
+
+    def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
+        """Takes in every record of a file. Raises InputError where it is damaged and not read leniently."""
+        for record in _records(file, place, lenient, self.notes, progress):
+            if isinstance(record, str):
+                self.software = self.software or record
+            else:
+                self._take(record)
+
+    def _take(self, record: _Record) -> None:
+        self.day = self.day or record.date[:10]
+        if record.kind == "request":
+            self._requests.append(record)
+            return
+        stored = None
+        if record.kind != "revisit":
+            stored = self.store.add(record.body) if record.body else None
+            if stored is not None:
+                if record.digest:
+                    self._bodies.setdefault(record.digest, stored)
+                self._bodies.setdefault((record.url, record.date), stored)
+            record.body = b""
+        self._responses.append((record, stored))
+
+    def exchanges(self) -> list[Exchange]:
+        """Responses with their requests, in the order of their dates."""
+        by_id = {r.id: r for r in self._requests if r.id}
+        by_response = {r.concurrent: r for r in self._requests if r.concurrent}
+        by_url: dict[str, list[_Record]] = {}
+        for late in reversed(self._requests):
+            by_url.setdefault(late.url, []).append(late)
+        found = []
+        for response, stored in sorted(self._responses, key=lambda pair: pair[0].moment):
+            request = by_response.get(response.id) or by_id.get(response.concurrent)
+            if request is None and by_url.get(response.url):
+                request = by_url[response.url].pop()
+            made = self._exchange(response, request, stored)
+            if made is not None:
+                found.append(made)
+        return found
+
+    def _exchange(
+        self, response: _Record, request: _Record | None, stored: StoredBody | None
+    ) -> Exchange | None:
+        if request is None:
+            self.notes.add("no_request")
+        lost = None
+        status, got = _status(response)
+        if response.kind == "revisit" and status != 304:
+            stored = self._bodies.get(response.digest) or self._bodies.get(response.refers_to)
+            self.notes.add("revisit" if stored is not None else "revisit_lost")
+            if stored is None:
+                lost = fields.size(fields.header(_lower(got), "content-length")) or 0
+        if response.head is None:
+            self.notes.add("no_head")
+        return http_exchange(
+            response.url,
+            _method(request),
+            status,
+            request.head.headers if request is not None and request.head is not None else (),
+            got,
+            stored,
+            self.notes,
+            request_header_bytes=request.head_bytes if request is not None else None,
+            request_body_bytes=len(request.body) if request is not None else 0,
+            response_header_bytes=response.head_bytes if response.head is not None else None,
+            lost_body_bytes=lost,
+        )
+
+    def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
+        """The pages that the archive holds."""
+        exchanges = self.exchanges()
+        source = f"WARC by {self.software}" if self.software else "WARC"
+        if self.day.replace("-", "").isdigit():
+            source += f", recorded {self.day}"
+        return pages_of(exchanges, name, source, self.notes, place, roots=roots)
+
+
+def import_warc(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """The pages of a WARC file, compressed or not. Raises InputError."""
+    archive = Archive()
+    with path.open("rb") as file:
+        archive.read(file, str(path), lenient, progress)
+    return archive.pages(stem_of(str(path), (".gz", ".warc")), str(path))
+
+
+def _records(
+    file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
+) -> Iterator[_Record | str]:
+    """Requests, responses and what stands for them; the name of the software, where the archive tells it.
+
+    Read leniently, a damaged record is left out, and reading goes on at the next one that can be found.
+    """
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        start = 0
+        while start < len(whole):
+            window = _Window(whole, start)
+            iterator = _Quiet(window, check_digests=False)
+            at, url = start, ""
+            try:
+                for raw in iterator:
+                    at = start + iterator.offset
+                    if iterator.err_count:
+                        raise ValueError("what comes before it is no record")
+                    url = raw.rec_headers.get_header("WARC-Target-URI") or ""
+                    progress(at, len(whole))
+                    yield from _read(raw, notes)
+                if whole[start + iterator.offset :].strip():
+                    raise EOFError("the file ends in the middle of it")
+                progress(len(whole), len(whole))
+                return
+            except _DAMAGE as error:
+                reached = start + iterator.offset
+                if reached > at:  # it is the next one that could not be begun
+                    at, url = reached, ""
+                if not lenient:
+                    named = f" ({url})" if url else ""
+                    raise InputError(
+                        f"damaged record: {_said(error)}",
+                        f"{place}: record at byte {at}{named}",
+                        "fetch it again, or leave damaged records out with --lenient",
+                    ) from None
+                notes.add("broken")
+                start = _next_record(whole, max(at, start) + 1)
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, without the bytes that are."""
+    if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError)):
+        return "there is no WARC record"
+    if isinstance(error, StatusAndHeadersParserException):
+        return "its HTTP head is none"
+    return str(error) or type(error).__name__
+
+
+class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
+    """warcio's reader, which writes to standard error where a record is longer than it says."""
+
+    INC_RECORD = ""
+
+
+class _Window(io.RawIOBase):
+    """What of a mapped file comes after a place, as a file."""
+
+    def __init__(self, whole: mmap.mmap, start: int) -> None:
+        self._whole, self._at, self._start = whole, start, start
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self._whole) if size < 0 else min(self._at + size, len(self._whole))
+        data = self._whole[self._at : end]
+        self._at = end
+        return data
+
+    def tell(self) -> int:
+        return self._at - self._start
+
+
+def _next_record(whole: mmap.mmap, start: int) -> int:
+    """Where the next record begins; the end of the file if none does."""
+    if whole[:2] != GZIP:
+        found = _RECORD.search(whole, start)
+        return found.start() if found else len(whole)
+    for member in _MEMBER.finditer(whole, start):
+        unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        try:
+            begun = unpacker.decompress(whole[member.start() : member.start() + _BLOCK], 64)
+        except zlib.error:
+            continue
+        if _RECORD.match(begun):
+            return member.start()
+    return len(whole)
+
+
+def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
+    """One record, read to its end."""
+    headers = raw.rec_headers
+    if raw.rec_type == "warcinfo":
+        told = raw.raw_stream.read().decode("utf-8", "replace")
+        software = re.search(r"^software:\s*(.+?)\s*$", told, re.MULTILINE | re.IGNORECASE)
+        yield "".join(c for c in software[1] if c.isprintable())[:80] if software else ""
+        return
+    if raw.rec_type not in _KINDS:
+        return
+    head = raw.http_headers
+    body = raw.raw_stream.read()
+    head_bytes = head.total_len if head is not None else 0
+    length = headers.get_header("Content-Length")
+    if length is None:
+        raise ValueError("it does not say how long it is")
+    missing = int(length) - head_bytes - len(body)
+    if missing > 0:
+        raise EOFError(f"{missing} bytes are missing")
+    if headers.get_header("WARC-Truncated"):
+        notes.add("short")
+    if head is not None and "chunked" in (head.get_header("Transfer-Encoding") or "").lower():
+        body = without_chunks(body)
+        notes.add("chunked")
+    date = headers.get_header("WARC-Date") or ""
+    yield _Record(
+        kind=raw.rec_type,
+        id=headers.get_header("WARC-Record-ID") or "",
+        concurrent=headers.get_header("WARC-Concurrent-To") or "",
+        # Some writers put the URI into angle brackets, as an older version of the specification had it.
+        url=(headers.get_header("WARC-Target-URI") or "").strip("<>"),
+        moment=fields.moment_ms(date) or 0.0,
+        digest=headers.get_header("WARC-Payload-Digest") or "",
+        refers_to=(
+            headers.get_header("WARC-Refers-To-Target-URI") or "",
+            headers.get_header("WARC-Refers-To-Date") or "",
+        ),
+        date=date,
+        mime=headers.get_header("Content-Type") or "",
+        head=head,
+        head_bytes=head_bytes,
+        body=body,
+    )
+
+
+def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
+    """Status and header fields; a `resource` record has neither, but its own type."""
+    if response.head is None:
+        return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
+    code = response.head.get_statuscode()
+    return (int(code) if code.isdigit() else 0), response.head.headers
+
+
+def _method(request: _Record | None) -> str:
+    if request is None or request.head is None:
+        return "GET"
+    # warcio takes the first word of the first line for the protocol: of a request, it is the method.
+    return str(request.head.protocol) or "GET"
+
+
+def _lower(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in headers]
