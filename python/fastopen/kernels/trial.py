@@ -30,8 +30,8 @@ COMMON: Final = (
 def needed_arguments(kernel: Path) -> list[str]:
     """What this kernel wants on its command line besides what all want.
 
-    `seccomp=on` where the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` where it
-    has patch 0003.
+    `seccomp=on` where the kernel knows it (6.16 and newer): several times faster than ptrace.
+    `free-clock` where it has patch 0003.
     """
     try:
         said = subprocess.run([kernel, "--help"], capture_output=True, timeout=BOOT_S, check=False).stdout
