@@ -30,8 +30,16 @@ const ERROR: u16 = 2;
 pub(crate) struct Word {
     /// `SO_COOKIE`.
     pub(crate) cookie: u64,
-    /// None: an abortive close (`SO_LINGER` 0) has wiped it.
-    pub(crate) info: Option<TcpInfo>,
+    pub(crate) fate: Fate,
+}
+
+/// What became of a connection.
+pub(crate) enum Fate {
+    Known(TcpInfo),
+    /// It was never established, and what it sent is forgotten.
+    Failed,
+    /// It was established, but an abortive close (`SO_LINGER` 0) has wiped what it did; or its end was not told.
+    Unknown,
 }
 
 /// Hears of every TCP socket that ends in this network namespace.
@@ -130,15 +138,24 @@ fn word(payload: &[u8]) -> Option<Word> {
     let info =
         NlasIterator::new(attributes).filter_map(Result::ok).find(|attribute| attribute.kind() == INFO)?;
     let info = TcpInfo::from_bytes(info.value());
-    // tcp_disconnect in net/ipv4/tcp.c forgets the peer's port together with the counts.
+    // A connect that fails, and an abortive close, come by tcp_disconnect in net/ipv4/tcp.c, which forgets the peer's port together
+    // with the counts.
     let wiped = info.segments_out == 0 && message[PEER_PORT..PEER_PORT + 2] == [0, 0];
-    Some(Word { cookie, info: (!wiped).then_some(info) })
+    let fate = match (wiped, info.receive_space) {
+        (false, _) => Fate::Known(info),
+        (true, 0) => Fate::Failed,
+        (true, _) => Fate::Unknown,
+    };
+    Some(Word { cookie, fate })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Ends, Fate, TcpInfo, descriptor, living};
+    use socket2::{Domain, SockRef, Socket, Type};
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
 
     #[test]
     fn a_living_connection_is_found_and_its_end_is_told_with_what_it_did() {
@@ -148,15 +165,38 @@ mod tests {
         let cookie = descriptor::cookie(&stream).expect("it is a socket");
         let living = living().expect("anybody may");
         let own = living.iter().find(|word| word.cookie == cookie).expect("it lives");
-        assert_eq!(own.info.expect("it is known").state, 1);
+        assert!(matches!(own.fate, Fate::Known(TcpInfo { state: 1, .. })));
         drop((stream, listener.accept().expect("it connected")));
+        let end = end_of(&mut ends, cookie);
+        assert!(matches!(end, Fate::Known(info) if info.segments_out >= 2 && info.bytes_acked > 0));
+    }
+
+    #[test]
+    fn a_refused_connection_is_told_from_one_that_was_established_and_aborted() {
+        let mut ends = Ends::listen().expect("anybody may");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("there are descriptors");
+        let cookie = descriptor::cookie(&socket).expect("it is a socket");
+        let nobody =
+            TcpListener::bind("127.0.0.1:0").expect("loopback works").local_addr().expect("it is bound");
+        assert!(socket.connect(&nobody.into()).is_err());
+        drop(socket);
+        assert!(matches!(end_of(&mut ends, cookie), Fate::Failed));
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+        let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let cookie = descriptor::cookie(&stream).expect("it is a socket");
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it is a socket");
+        drop(stream);
+        assert!(matches!(end_of(&mut ends, cookie), Fate::Unknown));
+    }
+
+    /// Waits until the kernel tells that the socket has ended.
+    fn end_of(ends: &mut Ends, cookie: u64) -> Fate {
         loop {
             fastopen_netns::poll::wait_readable(&[ends.as_fd()], None).expect("it can be waited for");
             while let Some(word) = ends.next() {
                 if word.cookie == cookie {
-                    let info = word.info.expect("it is not wiped");
-                    assert!(info.segments_out >= 2 && info.bytes_acked > 0);
-                    return;
+                    return word.fate;
                 }
             }
         }

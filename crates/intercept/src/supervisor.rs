@@ -10,7 +10,7 @@ use fastopen_netns::tcp::{self, TcpInfo};
 use nix::errno::Errno;
 
 use crate::descriptor;
-use crate::diag::{self, Ends, Word};
+use crate::diag::{self, Ends, Fate, Word};
 use crate::listener::{Call, Listener};
 use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
@@ -186,9 +186,11 @@ impl Supervisor {
 
     fn account(&mut self, word: &Word) {
         let Some(connection) = self.living.remove(&word.cookie) else { return };
-        match word.info.or(connection.seen) {
-            Some(info) => self.tally(connection.peer).count(&info),
-            None => self.tally(connection.peer).count_unknown(),
+        match (&word.fate, connection.seen) {
+            (Fate::Known(info), _) => self.tally(connection.peer).count(info),
+            (Fate::Failed, _) => self.tally(connection.peer).count_failed(),
+            (Fate::Unknown, Some(info)) => self.tally(connection.peer).count(&info),
+            (Fate::Unknown, None) => self.tally(connection.peer).count_unknown(),
         }
     }
 
@@ -206,7 +208,7 @@ impl Supervisor {
             self.hear_ends();
         }
         for cookie in self.living.keys().copied().collect::<Vec<_>>() {
-            self.account(&Word { cookie, info: None });
+            self.account(&Word { cookie, fate: Fate::Unknown });
         }
         Ok(self.summary())
     }

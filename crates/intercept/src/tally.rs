@@ -16,9 +16,9 @@ pub struct Tally {
     pub connections: u64,
     /// Their handshake was completed.
     pub established: u64,
-    /// A SYN was sent and nobody took it: refused, timed out, given up.
+    /// Nobody took it: refused, timed out, given up, no route. What its SYN carried is mostly forgotten.
     pub failed: u64,
-    /// Nothing was ever sent: closed before the first write, or no route.
+    /// Nothing was ever sent: closed before the first write.
     pub unused: u64,
     /// In another network namespace, whose end the kernel does not tell us.
     pub elsewhere: u64,
@@ -56,6 +56,12 @@ impl Tally {
             || unanswered
             || matches!(info.fastopen_client_fail, DATA_NOT_ACKED | SYN_RETRANSMITTED);
         self.syn_data_sent += u64::from(sent);
+    }
+
+    /// Counts a connection that was never established, and of which the kernel says no more.
+    pub(crate) fn count_failed(&mut self) {
+        self.connections += 1;
+        self.failed += 1;
     }
 
     /// Counts a connection of another network namespace.

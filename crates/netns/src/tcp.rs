@@ -42,6 +42,8 @@ pub struct TcpInfo {
     pub congestion_window: u32,
     /// Maximum segment size for sending, in bytes.
     pub send_mss: u32,
+    /// Room for what is received (`tcpi_rcv_space`): 0 as long as the connection never was established.
+    pub receive_space: u32,
 }
 
 impl TcpInfo {
@@ -76,6 +78,7 @@ impl From<RawTcpInfo> for TcpInfo {
             segments_in: raw.segs_in,
             congestion_window: raw.snd_cwnd,
             send_mss: raw.snd_mss,
+            receive_space: raw.rcv_space,
         }
     }
 }

@@ -1,0 +1,394 @@
+//! Programs under interception, in a network namespace of their own: what they do, what the kernel did, what is left.
+//!
+//! Each test runs itself again inside the namespace, as a process of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+
+use fastopen_netns::route::RouteSocket;
+use fastopen_netns::{sysctl, tcp};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Set in the process that is to run a test's inside.
+const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
+const V4: &str = "127.0.0.1:8000";
+const V6: &str = "[::1]:8000";
+
+/// Runs `inside` in a network namespace of its own, with TCP Fast Open set to `fast_open`.
+fn in_namespace_with(fast_open: &str, name: &str, inside: fn()) {
+    if std::env::var(INSIDE).is_ok_and(|wanted| wanted == name) {
+        RouteSocket::open().and_then(|mut routes| routes.bring_up("lo")).expect("loopback");
+        sysctl::set("net.ipv4.tcp_fastopen", fast_open).expect("the namespace is ours");
+        inside();
+        return;
+    }
+    let program = std::env::current_exe().expect("this is a program");
+    let done = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net"])
+        .arg(program)
+        .args(["--exact", "--nocapture", name])
+        .env(INSIDE, name)
+        .output()
+        .expect("unshare (util-linux) is installed");
+    let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn in_namespace(name: &str, inside: fn()) {
+    in_namespace_with("3", name, inside);
+}
+
+/// The test program, without interception in mind; `linked` is `static` or `dynamic`.
+fn client(linked: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = folder.join(format!("client-{linked}"));
+    // Tests run at once: whoever comes last leaves the same file.
+    let own = folder.join(format!("client-{linked}-{}", std::process::id()));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/client.rs");
+    let feature = if linked == "static" { "+crt-static" } else { "-crt-static" };
+    let done = Command::new("rustc")
+        .args(["--edition=2024", "-C", &format!("target-feature={feature}"), "-o"])
+        .args([own.as_path(), Path::new(source)])
+        .output()
+        .expect("rustc is in the PATH");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    fs::rename(&own, &program).expect("they are in one folder");
+    program
+}
+
+fn dynamic() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| client("dynamic").display().to_string())
+}
+
+/// The program under test, told to write its report to its standard output through descriptor 9.
+fn exec(command: &[&str]) -> Command {
+    let mut shell = Command::new("sh");
+    let run = "exec 9>&1 >&2; exec \"$0\" 9 -- \"$@\"";
+    shell.args(["-c", run, env!("CARGO_BIN_EXE_fastopen-intercept")]).args(command);
+    shell
+}
+
+/// What came of a command.
+struct Done {
+    code: Option<i32>,
+    records: Vec<Value>,
+    stderr: String,
+}
+
+impl Done {
+    fn report(&self) -> &Value {
+        let last = self.records.last().unwrap_or_else(|| panic!("no record; {}", self.stderr));
+        assert_eq!(last["type"], "ended", "{last}; {}", self.stderr);
+        last
+    }
+
+    fn total(&self, key: &str) -> u64 {
+        self.report()["total"][key].as_u64().unwrap_or_else(|| panic!("no {key} in {}", self.report()))
+    }
+
+    /// The counts that a test is about: connections, cookie requests, SYNs with data, those acknowledged, unknown.
+    fn counts(&self) -> [u64; 5] {
+        ["connections", "cookie_requested", "syn_data_sent", "syn_data_acked", "unknown"]
+            .map(|key| self.total(key))
+    }
+}
+
+fn run(command: &[&str]) -> Done {
+    let done = exec(command).output().expect("it runs");
+    let records = done.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    Done {
+        code: done.status.code(),
+        records: records.map(|line| serde_json::from_slice(line).expect("a record")).collect(),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+/// A server that hands out cookies, answers what is written, and ends with this process. `greeting` is said first.
+fn server(address: &str, greeting: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("the address is free");
+    tcp::set_fastopen_queue(&listener, 1000).expect("it listens");
+    let bound = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || {
+                let mut stream = stream.expect("accept");
+                let _ = stream.write_all(greeting);
+                let _ = stream.read(&mut [0; 100]);
+                let _ = stream.write_all(b"answer");
+            });
+        }
+    });
+    bound
+}
+
+/// A command that goes on, with its standard input and the records of its run.
+struct Running {
+    child: Child,
+    stdin: ChildStdin,
+    records: BufReader<ChildStdout>,
+    stderr: BufReader<std::process::ChildStderr>,
+    pid: i32,
+}
+
+impl Running {
+    fn start(command: &[&str]) -> Self {
+        let pipes = |mut command: Command| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        };
+        let mut child = pipes(exec(command)).expect("it starts");
+        let stdin = child.stdin.take().expect("it is piped");
+        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let records = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut running = Self { child, stdin, records, stderr, pid: 0 };
+        running.pid = running.record()["pid"].as_i64().expect("the first record has it") as i32;
+        running
+    }
+
+    fn record(&mut self) -> Value {
+        serde_json::from_str(&line(&mut self.records)).expect("a record")
+    }
+
+    /// Has the program `told` connect once, and returns what it says of it.
+    fn tell(&mut self) -> String {
+        self.stdin.write_all(b"\n").expect("it reads");
+        line(&mut self.stderr)
+    }
+
+    fn supervisor(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+}
+
+fn line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).expect("it is text");
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn static_and_dynamic_programs_send_data_in_the_syn_over_ipv4_and_ipv6() {
+    in_namespace("static_and_dynamic_programs_send_data_in_the_syn_over_ipv4_and_ipv6", || {
+        for (linked, port) in [("static", 8000), ("dynamic", 8001)] {
+            let program = client(linked).display().to_string();
+            for address in [format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
+                server(&address, b"");
+                let done = run(&[&program, "write", &address, "5"]);
+                assert_eq!(done.code, Some(0), "{}", done.stderr);
+                // The cookie belongs to the address, not to the program.
+                let asked = u64::from(linked == "static");
+                assert_eq!(done.counts(), [5, asked, 5 - asked, 5 - asked, 0], "{linked} {address}");
+                assert_eq!(done.report()["peers"][0]["peer"], address);
+            }
+        }
+    });
+}
+
+#[test]
+fn sockets_that_do_not_block_threads_and_children_are_helped() {
+    in_namespace("sockets_that_do_not_block_threads_and_children_are_helped", || {
+        server(V4, b"");
+        run(&[dynamic(), "write", V4, "1"]);
+        for (mode, count, connections) in
+            [("nonblocking", "5", 5), ("threads", "10", 80), ("children", "3", 3)]
+        {
+            let done = run(&[dynamic(), mode, V4, count]);
+            assert_eq!(done.code, Some(0), "{mode}: {}", done.stderr);
+            assert_eq!(done.counts(), [connections, 0, connections, connections, 0], "{mode}");
+        }
+    });
+}
+
+#[test]
+fn a_thousand_connections_are_all_accounted_for() {
+    in_namespace("a_thousand_connections_are_all_accounted_for", || {
+        server(V6, b"");
+        let done = run(&[dynamic(), "threads", V6, "125"]);
+        assert_eq!((done.total("connections"), done.total("established")), (1000, 1000), "{}", done.stderr);
+        assert_eq!((done.total("unknown"), done.report()["overrun"].as_bool()), (0, Some(false)));
+    });
+}
+
+#[test]
+fn a_client_that_waits_for_the_server_to_speak_does_not_wait_for_ever() {
+    in_namespace("a_client_that_waits_for_the_server_to_speak_does_not_wait_for_ever", || {
+        server(V4, b"hello");
+        let done = run(&[dynamic(), "read", V4, "4"]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert_eq!(done.counts(), [4, 1, 0, 0, 0]);
+        // The first asks for the cookie and is connected by that.
+        assert_eq!(done.report()["begun_without_data"], 3);
+    });
+}
+
+#[test]
+fn a_connection_that_waits_for_its_first_write_has_a_peer() {
+    in_namespace("a_connection_that_waits_for_its_first_write_has_a_peer", || {
+        for address in [V4, V6] {
+            server(address, b"");
+            let done = run(&[dynamic(), "peer", address, "3"]);
+            assert_eq!(done.code, Some(0), "{}", done.stderr);
+            assert_eq!(done.counts(), [3, 1, 2, 2, 0]);
+        }
+    });
+}
+
+#[test]
+fn sockets_that_are_not_tcps_are_left_alone() {
+    in_namespace("sockets_that_are_not_tcps_are_left_alone", || {
+        let done = run(&[dynamic(), "others", V4, "1"]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert_eq!(done.counts(), [0; 5]);
+        assert_eq!(done.report()["not_helped"], serde_json::json!({}));
+    });
+}
+
+#[test]
+fn a_server_hands_out_cookies_and_takes_data_in_the_syn() {
+    in_namespace("a_server_hands_out_cookies_and_takes_data_in_the_syn", || {
+        let mut serving = Running::start(&[dynamic(), "serve", V4, "3"]);
+        assert_eq!(line(&mut serving.stderr), "listening");
+        let done = run(&[dynamic(), "write", V4, "3"]);
+        assert_eq!(done.counts(), [3, 1, 2, 2, 0]);
+        assert_eq!(serving.record()["listeners"], 1);
+        assert_eq!(serving.child.wait().expect("it ends").code(), Some(0));
+    });
+}
+
+#[test]
+fn what_nobody_took_is_counted_as_failed() {
+    in_namespace("what_nobody_took_is_counted_as_failed", || {
+        let done = run(&[dynamic(), "write", V4, "1"]);
+        assert_eq!((done.total("connections"), done.total("failed")), (1, 1));
+        assert_eq!(done.code, Some(101), "a panic's");
+    });
+}
+
+#[test]
+fn exit_codes_and_signals_are_the_commands() {
+    in_namespace("exit_codes_and_signals_are_the_commands", || {
+        let done = run(&["sh", "-c", "exit 42"]);
+        assert_eq!((done.code, done.report()["exit_code"].as_i64()), (Some(42), Some(42)));
+        let done = run(&["sh", "-c", "kill -USR1 $$"]);
+        assert_eq!((done.code, done.report()["signal"].as_i64()), (Some(138), Some(10)));
+        for (command, code, said) in
+            [("/nowhere/at/all", 127, "no such command"), ("/etc/passwd", 126, "denied")]
+        {
+            let done = run(&[command]);
+            assert_eq!(done.code, Some(code));
+            assert_eq!(done.records[0]["type"], "failed");
+            assert!(done.records[0]["message"].as_str().is_some_and(|text| text.contains(said)));
+        }
+    });
+}
+
+#[test]
+fn a_signal_sent_to_the_supervisor_reaches_the_command() {
+    in_namespace("a_signal_sent_to_the_supervisor_reaches_the_command", || {
+        let mut running = Running::start(&["sleep", "1000"]);
+        kill(running.supervisor(), Signal::SIGTERM).expect("it lives");
+        let ended = running.record();
+        assert_eq!((ended["type"].as_str(), ended["signal"].as_i64()), (Some("ended"), Some(15)));
+        assert_eq!(running.child.wait().expect("it ends").code(), Some(143));
+    });
+}
+
+#[test]
+fn a_command_that_is_stopped_is_told_of() {
+    in_namespace("a_command_that_is_stopped_is_told_of", || {
+        let mut running = Running::start(&["sleep", "1000"]);
+        kill(Pid::from_raw(running.pid), Signal::SIGSTOP).expect("it lives");
+        assert_eq!(running.record(), serde_json::json!({"type": "stopped", "signal": 19}));
+        kill(Pid::from_raw(running.pid), Signal::SIGKILL).expect("it lives");
+        assert_eq!(running.record()["signal"], 9);
+    });
+}
+
+#[test]
+fn a_supervisor_that_is_killed_leaves_a_command_that_cannot_connect_but_does_not_hang() {
+    in_namespace(
+        "a_supervisor_that_is_killed_leaves_a_command_that_cannot_connect_but_does_not_hang",
+        || {
+            server(V4, b"");
+            let mut running = Running::start(&[dynamic(), "told", V4, "1"]);
+            assert_eq!(running.tell(), "connected true");
+            kill(running.supervisor(), Signal::SIGKILL).expect("it lives");
+            running.child.wait().expect("it is dead");
+            assert_eq!(running.tell(), format!("failed {}", libc::ENOSYS));
+            kill(Pid::from_raw(running.pid), Signal::SIGKILL).expect("it lives");
+        },
+    );
+}
+
+#[test]
+fn a_close_is_a_close_though_the_supervisor_sleeps() {
+    in_namespace("a_close_is_a_close_though_the_supervisor_sleeps", || {
+        let listener = TcpListener::bind(V4).expect("the address is free");
+        let mut running = Running::start(&[dynamic(), "told", V4, "1"]);
+        let supervisor = running.supervisor();
+        running.stdin.write_all(b"\n").expect("it reads");
+        let (mut stream, _) = listener.accept().expect("it connects");
+        kill(supervisor, Signal::SIGSTOP).expect("it lives");
+        // A duplicate in the supervisor's hands would keep the connection open.
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client closes");
+        kill(supervisor, Signal::SIGCONT).expect("it lives");
+        assert_eq!(all, b"x");
+        drop(running.stdin);
+        assert_eq!(running.child.wait().expect("it ends").code(), Some(0));
+    });
+}
+
+#[test]
+fn what_outlives_the_command_is_helped_on_and_then_nothing_is_left() {
+    in_namespace("what_outlives_the_command_is_helped_on_and_then_nothing_is_left", || {
+        server(V4, b"");
+        run(&[dynamic(), "write", V4, "1"]);
+        // The orphan waits for a line, connects, and says how it went.
+        let script = format!("(read x; {} write {V4} 1 && echo done >&2) <&3 &", dynamic());
+        let mut running = Running::start(&["sh", "-c", &format!("exec 3<&0; {script}")]);
+        let ended = running.record();
+        assert_eq!((ended["exit_code"].as_i64(), ended["goes_on"].as_bool()), (Some(0), Some(true)));
+        assert!(running.child.try_wait().expect("it is a child").is_none(), "it looks after the orphan");
+        running.stdin.write_all(b"\n").expect("the orphan reads");
+        assert_eq!(line(&mut running.stderr), "done");
+        assert_eq!(running.child.wait().expect("it ends").code(), Some(0));
+    });
+}
+
+#[test]
+fn one_inside_another_is_refused_in_words() {
+    in_namespace("one_inside_another_is_refused_in_words", || {
+        let program = env!("CARGO_BIN_EXE_fastopen-intercept");
+        let done = run(&[program, "--", "true"]);
+        assert_eq!(done.code, Some(3));
+        assert!(done.stderr.contains("there is a listener already"), "{}", done.stderr);
+    });
+}
+
+#[test]
+fn where_fast_open_is_off_the_remedy_is_named() {
+    in_namespace_with("0", "where_fast_open_is_off_the_remedy_is_named", || {
+        let done = run(&["true"]);
+        assert_eq!(done.code, Some(3));
+        assert_eq!(done.records[0]["remedy"], "as root: sysctl -w net.ipv4.tcp_fastopen=3");
+    });
+}
+
+#[test]
+fn where_only_servers_may_use_it_connections_go_on_without() {
+    in_namespace_with("2", "where_only_servers_may_use_it_connections_go_on_without", || {
+        server(V4, b"");
+        let done = run(&[dynamic(), "write", V4, "2"]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert_eq!(done.report()["not_helped"]["net.ipv4.tcp_fastopen lacks the client bit"], 2);
+        assert!(TcpStream::connect(V4).is_ok());
+    });
+}
