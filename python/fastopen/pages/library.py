@@ -124,7 +124,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
 
 
 class Library:
-    """Pages by URL, out of folders of page files and HARs; the packaged pages come last."""
+    """Pages by URL, out of folders of page files and HARs, and mirrors; the packaged pages come last."""
 
     def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
         packaged = packaged_folder("pages")
@@ -132,6 +132,8 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[str] = []
+        # Those that were come to so far: each is asked again for every URL.
+        self._mirrors: list[Path] = []
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
@@ -139,14 +141,23 @@ class Library:
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place)
+        mirrors = iter(self._mirrors)
         while True:
             for key in keys:
                 if key in self._known:
                     return self._known[key]
+            mirror = next(mirrors, None)
+            if mirror is not None:
+                self._look_into(mirror, keys)
+                continue
             file = next(self._files, None)
             if file is None:
                 raise self._not_found(url, keys, place)
-            self._take(file)
+            if file.is_dir():
+                self._mirrors.append(file)
+                mirrors = iter([file])
+            else:
+                self._take(file)
 
     def _walk(self) -> Iterator[Path]:
         seen = set()
@@ -159,6 +170,8 @@ class Library:
                 if path.resolve() not in seen:
                     seen.add(path.resolve())
                     yield path
+            if any(p.is_dir() for p in folder.iterdir()):
+                yield folder
 
     def _take(self, file: Path) -> None:
         try:
@@ -169,6 +182,21 @@ class Library:
         for imported in pages:
             for key in _keys(imported.page.url):
                 self._known.setdefault(key, imported)
+
+    def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
+        """Takes in the page of a URL that a mirror holds."""
+        from fastopen.pages import mirror
+
+        if not mirror.is_mirror(folder):
+            return
+        for key in keys:
+            try:
+                found = mirror.page_in_mirror(folder, key, lenient=self._lenient)
+            except InputError as error:
+                self._unreadable.append(str(error))
+                return
+            if found is not None:
+                self._known.setdefault(key, found)
 
     def _not_found(self, url: str, keys: Sequence[str], place: str) -> InputError:
         known = list(self._known)

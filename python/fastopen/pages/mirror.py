@@ -49,14 +49,22 @@ def is_mirror(folder: Path) -> bool:
     return any(_host_folders(folder)) or any(_documents(folder))
 
 
-def import_mirror(
-    folder: Path, *, roots: tuple[str, ...] = (), lenient: bool = False, progress: Progress = silent
-) -> list[ImportedPage]:
-    """The pages of a mirror: of `roots` (URLs), else of every document that leads to some others.
+def import_mirror(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """The pages of a mirror: of every document that leads to some others. Raises InputError.
 
-    What nothing names is left out: a folder may hold anything. Raises InputError.
+    What nothing names is left out: a folder may hold anything.
     """
-    place = str(folder)
+    return _pages(_read(folder, lenient, progress), folder, ())
+
+
+def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> ImportedPage | None:
+    """The page of a URL, if the mirror holds it. Raises InputError."""
+    mirror = _read(folder, lenient, silent)
+    known = mirror.lookup(url)
+    return _pages(mirror, folder, (known,))[0] if known is not None else None
+
+
+def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     mirror = _Mirror(Notes(), BodyStore())
     files = [
         (f"{scheme}://{host.name if host != folder else _host_of(folder)}/", host, path)
@@ -71,14 +79,17 @@ def import_mirror(
                 raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
             mirror.notes.add("broken")
         progress(number, len(files))
-    known = [found for url in roots if (found := mirror.lookup(url)) is not None]
+    return mirror
+
+
+def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[ImportedPage]:
     return pages_of(
         mirror.exchanges,
         stem_of(str(folder.resolve()), ()),
         "mirror on disk, as wget keeps them",
         mirror.notes,
-        place,
-        roots=known,
+        str(folder),
+        roots=roots,
         resolve=mirror.resolve,
         complete=False,
         find_roots=all_wide,

@@ -36,7 +36,7 @@ def site() -> list[Answer]:
     """A redirect to a page with 8 resources on 4 hosts; the document is compressed."""
     return [
         Answer("http://a.test/old", b"", "text/html", 301, "http://a.test/", referer=None),
-        Answer("http://a.test/", gzip.compress(ROOT), "text/html", coding="gzip", referer=None),
+        Answer("http://a.test/", gzip.compress(ROOT, mtime=0), "text/html", coding="gzip", referer=None),
         Answer("http://a.test/s.css?v=1", b'@import "t.css"; p { background: url(i/bg.png) }', "text/css"),
         Answer("http://a.test/t.css", b"q { color: red }", "text/css"),
         Answer("http://a.test/i/bg.png", b"\x89PNG bg", "image/png", referer="http://a.test/s.css?v=1"),
