@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import zlib
+from io import BufferedReader
 from pathlib import Path, PurePath
+from types import TracebackType
+from typing import Self
 
 from fastopen.errors import InputError
+from fastopen.pages.progress import Progress, silent
 
 # A recording of a large page with all its bodies is some 100 MB; what is beyond this is no recording.
-MAX_TEXT_BYTES = 2**30
+MAX_TEXT_BYTES = 2**32
+GZIP = b"\x1f\x8b"
+_PIECE = 2**20
 _SNIFFED = 4096
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -21,24 +28,87 @@ _BOMS = (
 )
 
 
-def read_text(path: Path) -> str:
-    """The text of a file. Raises InputError where it cannot be read, is empty or is damaged gzip.
+class TextFile:
+    """The text of a file, piece by piece. A context manager.
 
-    Bytes that are not UTF-8 become U+FFFD: recorders put bodies of any encoding into their files, and one bad
-    byte in a body that we may not even need is no reason to refuse the recording.
+    Raises InputError where it cannot be read, is empty or is damaged gzip; with `lenient`, damaged gzip ends
+    where the damage begins. Bytes that are not UTF-8 become U+FFFD: recorders put bodies of any encoding into
+    their files, and one bad byte in a body that we may not even need is no reason to refuse the recording.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    if data.startswith(b"\x1f\x8b"):
-        data = _unpacked(path)
-    if not data.strip():
-        raise InputError("is empty", str(path))
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace")
-    return data.decode("utf-8", "replace")
+
+    def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
+        self._path = path
+        self._lenient = lenient
+        self._progress = progress
+        self._taken = 0
+        self._ahead = ""
+        try:
+            self._raw = path.open("rb")
+        except OSError as error:
+            raise self._unreadable(error) from None
+        self._size = os.fstat(self._raw.fileno()).st_size
+        self._file: gzip.GzipFile | BufferedReader = self._raw
+        try:
+            if self._raw.peek(2).startswith(GZIP):
+                self._file = gzip.GzipFile(fileobj=self._raw)
+            start = self._bytes(_SNIFFED)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        mark, encoding = next(((m, e) for m, e in _BOMS if start.startswith(m)), (b"", "utf-8"))
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._ahead = self._decoder.decode(start[len(mark) :])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._raw.close()
+
+    def first(self) -> str:
+        """The first character that is no space. Raises InputError where there is none."""
+        while not self._ahead.strip():
+            more = self.read(_SNIFFED)
+            if not more:
+                raise InputError("is empty", str(self._path))
+            self._ahead = more
+        return self._ahead.lstrip()[0]
+
+    def read(self, size: int) -> str:
+        """About `size` characters; "" at the end."""
+        if self._ahead:
+            ahead, self._ahead = self._ahead, ""
+            return ahead
+        while True:
+            data = self._bytes(size)
+            text = self._decoder.decode(data, not data)
+            if text or not data:
+                return text
+
+    def rest(self) -> str:
+        """All that is left."""
+        return "".join(iter(lambda: self.read(_PIECE), ""))
+
+    def _bytes(self, size: int) -> bytes:
+        try:
+            data = self._file.read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            if self._lenient and self._taken:
+                return b""
+            raise InputError(f"damaged gzip: {error}", str(self._path), "fetch or export it again") from None
+        except OSError as error:
+            raise self._unreadable(error) from None
+        self._taken += len(data)
+        if self._taken > MAX_TEXT_BYTES:
+            raise InputError("holds more than 4 GiB of text", str(self._path))
+        self._progress(min(self._raw.tell(), self._size), self._size)
+        return data
+
+    def _unreadable(self, error: OSError) -> InputError:
+        return InputError(f"cannot be read: {error.strerror or error}", str(self._path))
 
 
 def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
@@ -48,23 +118,12 @@ def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
             start = file.read(_SNIFFED)
     except OSError:
         return b""  # whoever reads it says why not
-    if unpacked and start.startswith(b"\x1f\x8b"):
+    if unpacked and start.startswith(GZIP):
         try:
             return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(start, _SNIFFED)
         except zlib.error:
             return b""
     return start
-
-
-def _unpacked(path: Path) -> bytes:
-    try:
-        with gzip.open(path) as file:
-            unpacked = file.read(MAX_TEXT_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"damaged gzip: {error}", str(path), "fetch or export it again") from None
-    if len(unpacked) > MAX_TEXT_BYTES:
-        raise InputError("unpacks to more than 1 GiB", str(path))
-    return unpacked
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from fastopen.errors import InputError
 from fastopen.pages import har
 from fastopen.pages import url as urls
-from fastopen.pages.files import first_bytes, read_text
+from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.folders import import_folder
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.model import decode_json, parse_page
+from fastopen.pages.model import parse_page
 from fastopen.pages.progress import Progress, silent
 from fastopen.resources import packaged_folder
 
@@ -76,13 +76,11 @@ def _load_file(
     archive = _archive(path)
     if archive is not None:
         return archive(path, lenient=lenient, progress=progress)
-    text = read_text(path)
-    start = text.lstrip()[:1]
-    if start in ("{", "["):
-        data = decode_json(text, str(path))
-        if isinstance(data, dict) and "log" not in data:
-            return [ImportedPage(parse_page(data, str(path)))]
-        return har.import_har(data, str(path), lenient=lenient)
+    with TextFile(path, lenient=lenient, progress=progress) as file:
+        if file.first() in ("{", "["):
+            found = har.read_har(file.read, str(path), lenient=lenient)
+            return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
+        text = file.rest()
     _reject_foreign(text, path)
     return _load_list(text, path, library, lenient)
 

@@ -20,14 +20,13 @@ from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserExce
 
 from fastopen.errors import InputError
 from fastopen.pages.bodies import BodyStore, StoredBody
-from fastopen.pages.files import stem_of
+from fastopen.pages.files import GZIP, stem_of
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 from fastopen.pages.untimed import Exchange, Notes, http_exchange, pages_of
 from fastopen.pages.untimed.chunks import without_chunks
 
-GZIP: Final = b"\x1f\x8b"
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
 _KINDS: Final = ("request", "response", "resource", "revisit")

@@ -8,6 +8,7 @@ from typing import Final
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
+from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.har import chains
 from fastopen.pages.har.entry import Entry
 from fastopen.pages.har.fields import MAX_MS
@@ -56,7 +57,7 @@ def assemble(
         notes=notes.sentences(),
         resources=tuple(_redirects_typed(resources)),
     )
-    bodies = {i: e.body for i, e in enumerate(ordered) if e.body is not None}
+    bodies = RecordedBodies({i: e.body for i, e in enumerate(ordered) if e.body is not None})
     plt = None if load_at is None else _us(load_at - ordered[0].start)
     return ImportedPage(page, bodies, plt)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds, sizes
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.model import ResourceType, body_is_empty
@@ -42,7 +41,9 @@ class Entry:
     sizes: sizes.Sizes
     referer: str | None
     location: str | None
-    body: bytes | None
+    body: StoredBody | None
+    # The body as programs saw it.
+    content: StoredBody | None = field(default=None, repr=False)
     pushed: bool = False
     # The entry whose answer sent the browser here: a redirect, or the preflight that allowed the request.
     before: Entry | None = field(default=None, repr=False)
@@ -143,6 +144,8 @@ def _entry(
     timings = fields.mapping(raw.get("timings"))
     span = _span(raw, timings, page_start, previous, notes)
     mime = kinds.mime_of(response)
+    text = fields.mapping(response.get("content")).get("text")
+    kept = text if isinstance(text, StoredBody) else None
     found = sizes.sizes_of(raw, url, method, status, notes)
     location = fields.text(response.get("redirectURL")) or fields.header(
         fields.headers(response.get("headers")), "location"
@@ -166,7 +169,8 @@ def _entry(
         sizes=found,
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and redirects else None,
-        body=None if body_is_empty(method, status) else _recorded_body(response, found.body),
+        body=None if body_is_empty(method, status) else _recorded_body(kept, mime, found.body),
+        content=kept,
         notes=notes,
         pushed=bool(fields.number(raw.get("_was_pushed"))),
     )
@@ -243,20 +247,23 @@ def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str) -> fl
     return connect / 2 if url.startswith("https:") else connect
 
 
-def _recorded_body(response: Mapping[str, Any], body_bytes: int) -> bytes | None:
-    """The recorded body if it is as long as the one on the wire, so that it can be served as it is."""
-    content = fields.mapping(response.get("content"))
-    written = content.get("text")
-    if not isinstance(written, str) or not written or not body_bytes:
+def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
+    """The recorded content if it is as long as the body on the wire, so that it can be served as it is.
+
+    Recorders write texts as Unicode: they may have been in another charset on the wire.
+    """
+    if content is None or not body_bytes:
         return None
-    if fields.text(content.get("encoding")).lower() == "base64":
-        try:
-            body = base64.b64decode(written, validate=False)
-        except (binascii.Error, ValueError):
-            return None
-    else:
-        body = written.encode("utf-8", "replace")
-    return body if len(body) == body_bytes else None
+    if content.length == body_bytes:
+        return content
+    charset = fields.charset(mime)
+    if charset is None or not body_bytes <= content.length <= 3 * body_bytes:
+        return None
+    try:
+        body = content.read().decode().encode(charset)
+    except (UnicodeError, ValueError):
+        return None
+    return content.store.add(body) if len(body) == body_bytes else None
 
 
 def is_cached(entry: Entry, timed: bool) -> bool:

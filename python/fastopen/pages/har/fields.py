@@ -48,11 +48,27 @@ def size(value: object) -> int | None:
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
 
 
+class Headers(list[tuple[str, str]]):
+    """Fields that were read already. `binary` says that there were pseudo-headers, as in HTTP/2 and 3."""
+
+    binary = False
+
+
+def has_pseudo_headers(value: object) -> bool:
+    """Whether HTTP/2's pseudo-headers are among the fields."""
+    if isinstance(value, Headers):
+        return value.binary
+    names = (mapping(member).get("name") for member in value) if isinstance(value, list) else ()
+    return any(isinstance(name, str) and name.startswith(":") for name in names)
+
+
 def headers(value: object) -> list[tuple[str, str]]:
     """Names (lower case) and values; HTTP/2 pseudo-headers and broken members are left out.
 
     Chrome joins fields of the same name (Set-Cookie) with line feeds: each line was a field of its own.
     """
+    if isinstance(value, Headers):
+        return value
     found: list[tuple[str, str]] = []
     for member in value if isinstance(value, list) else ():
         if not isinstance(member, dict):
@@ -60,8 +76,13 @@ def headers(value: object) -> list[tuple[str, str]]:
         name, content = member.get("name"), member.get("value")
         if not isinstance(name, str) or not name or name.startswith(":"):
             continue
-        lines = content.split("\n") if isinstance(content, str) else [""]
-        found.extend((name.strip().lower(), line.strip("\r")) for line in lines)
+        name = name.strip().lower()
+        if not isinstance(content, str):
+            found.append((name, ""))
+        elif "\n" in content:
+            found.extend((name, line.strip("\r")) for line in content.split("\n"))
+        else:
+            found.append((name, content.strip("\r")))
     return found
 
 
@@ -91,3 +112,13 @@ def moment_ms(value: object) -> float | None:
         return parsed.timestamp() * 1000
     except (ValueError, OverflowError):
         return None
+
+
+def charset(mime: str) -> str | None:
+    """The charset parameter of a Content-Type, if Python knows it."""
+    value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
+    try:
+        b"".decode(value)
+    except (LookupError, ValueError):
+        return None
+    return value or None

@@ -8,6 +8,7 @@ from typing import Final
 # In the order in which they are told; {n} is how many.
 _SENTENCES: Final = {
     "broken": "broken entries left out: {n}",
+    "cut": "the file ends early: what follows its last whole entry is missing",
     "scheme": "entries left out that need no server (data:, blob:, about:, extensions and the like): {n}",
     "websocket": "WebSocket connections left out: {n}",
     "failed": "requests left out that failed, were blocked or got no final answer: {n}",
@@ -36,6 +37,7 @@ _SENTENCES: Final = {
     "chained": "resources that follow a redirect or a preflight: {n}",
     "recorded": "initiators recorded: {n}",
     "held": "of these, held back until a later script or stylesheet came, which stands as initiator: {n}",
+    "named": "initiators found by the resource's name in a recorded text: {n}",
     "inferred": "initiators inferred from time and type: {n}",
 }
 

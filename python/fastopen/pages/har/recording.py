@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any, Final
 
 from fastopen.errors import InputError
+from fastopen.pages.files import stem_of
 from fastopen.pages.har import chains, fields
 from fastopen.pages.har.assemble import assemble
 from fastopen.pages.har.entry import Entry, is_cached, read_entry
 from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.slim import Slimmer
+from fastopen.pages.har.stream import Scanner, read_json
 from fastopen.pages.imported import ImportedPage
 
 _EXPORT: Final = "export it again, as HAR with content"
@@ -35,18 +37,37 @@ def import_har(data: object, place: str, *, lenient: bool = False) -> list[Impor
     (no request, no URL, no response) are left out and noted instead of being an error.
     """
     log = data.get("log") if isinstance(data, dict) else None
+    if isinstance(log, dict) and isinstance(log.get("entries"), list):
+        slim = Slimmer()
+        data = {"log": log | {"entries": [slim(raw) for raw in log["entries"]]}}
+    return pages_of_log(data, place, Notes(), lenient=lenient)
+
+
+def read_har(
+    read: Callable[[int], str], place: str, *, lenient: bool = False
+) -> list[ImportedPage] | dict[str, Any]:
+    """Every page of a HAR out of text that `read` gives in pieces; any other JSON object as it is."""
+    notes = Notes()
+    found = read_json(Scanner(read, place), place, Slimmer(), notes, lenient=lenient)
+    if isinstance(found, dict) and "log" not in found:
+        return found
+    return pages_of_log(found, place, notes, lenient=lenient)
+
+
+def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
+    """The pages of a HAR whose entries are slimmed. `notes` has what was said of the file so far."""
+    log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
     entries = log.get("entries")
     if not isinstance(entries, list):
         raise InputError("not a HAR: log.entries is no list", place, _EXPORT)
-    notes = Notes()
     recorded = _pages(log, entries, notes)
     found = [_read(page, entries, place, lenient) for page in recorded]
     usable = [(page, *read) for page, read in zip(recorded, found, strict=True) if read[0]]
     if not usable:
         raise InputError("no entry of it crossed the network", place, "record the page with an empty cache")
-    stem = _stem(place)
+    stem = stem_of(place, (".gz", ".json", ".har"))
     pages = []
     for number, (page, of_page, said) in enumerate(usable, start=1):
         said.merge(notes)
@@ -172,11 +193,3 @@ def _source(log: Mapping[str, Any], first: Entry) -> str:
     day = fields.text(first.raw.get("startedDateTime"))[:10]
     source = f"HAR by {by}" if by else "HAR"
     return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source
-
-
-def _stem(place: str) -> str:
-    name = PurePath(place).name
-    for suffix in (".gz", ".json", ".har"):
-        if name.lower().endswith(suffix) and len(name) > len(suffix):
-            name = name[: -len(suffix)]
-    return "".join(c for c in name if c.isprintable()) or "page"

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.model import body_is_empty
@@ -42,12 +43,7 @@ def is_written_out(entry: Mapping[str, Any]) -> bool:
     versions = (entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     if any(_is_binary(fields.text(version)) for version in versions):
         return True
-    for side in (request, response):
-        listed = side.get("headers")
-        names = (fields.mapping(h).get("name") for h in listed) if isinstance(listed, list) else ()
-        if any(isinstance(name, str) and name.startswith(":") for name in names):
-            return True
-    return False
+    return any(fields.has_pseudo_headers(side.get("headers")) for side in (request, response))
 
 
 def _is_binary(version: str) -> bool:
@@ -175,7 +171,7 @@ def _recorded_body(
     """bodySize, or WebPageTest's object size; 0 beside a content that is not empty means unknown."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
         found = fields.size(value)
-        empty = not fields.size(content.get("size")) and not fields.text(content.get("text"))
+        empty = not fields.size(content.get("size")) and not content.get("text")
         if found or (found == 0 and empty):
             return found
     return None
@@ -205,10 +201,10 @@ def _guessed_body(
             return whole - saved
         notes.add("body_ratio")
         return max(1, whole // _COMPRESSED_SHARE)
-    recorded_text = fields.text(content.get("text"))
-    if recorded_text:
+    kept = content.get("text")
+    if isinstance(kept, StoredBody) and kept.length:
         notes.add("body_content")
-        return len(recorded_text.encode("utf-8", "replace"))
+        return kept.length
     if whole is None:
         notes.add("body_zero")
     return 0

@@ -93,7 +93,7 @@ def http_exchange(
         method=method,
         status=status,
         mime=mime,
-        charset=_charset(mime),
+        charset=fields.charset(mime),
         coding=fields.header(lower_got, "content-encoding") or "",
         request_header_bytes=_at_most(request_header_bytes or TYPICAL_REQUEST),
         request_body_bytes=min(request_body_bytes, MAX_BYTES),
@@ -114,16 +114,6 @@ def head_bytes(first_line: str, headers: Headers) -> int:
 
 def _listed(headers: Headers) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in headers]
-
-
-def _charset(mime: str) -> str | None:
-    """The charset parameter of a Content-Type, if Python knows it."""
-    value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
-    try:
-        b"".decode(value)
-    except (LookupError, ValueError):
-        return None
-    return value or None
 
 
 def _at_most(size: int) -> int:

@@ -1,0 +1,59 @@
+"""An entry without what no page needs: its body put away, its headers read once, the rest dropped."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastopen.pages.bodies import BodyStore, StoredBody
+from fastopen.pages.har import fields
+
+_DROPPED: Final = frozenset(["cache", "cookies", "queryString", "serverIPAddress", "connection", "comment"])
+
+
+@dataclass
+class Slimmer:
+    """Slims the entries of one file, whose headers say the same again and again."""
+
+    store: BodyStore = field(default_factory=BodyStore)
+    _seen: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, raw: object) -> object:
+        """A copy with what matters; what is no entry stays as it is."""
+        if not isinstance(raw, dict):
+            return raw
+        found = {key: value for key, value in raw.items() if key not in _DROPPED}
+        for side in ("request", "response"):
+            if isinstance(raw.get(side), dict):
+                found[side] = self._side(raw[side])
+        return found
+
+    def _side(self, side: Mapping[str, Any]) -> dict[str, Any]:
+        found = {key: value for key, value in side.items() if key not in _DROPPED}
+        found["headers"] = fields.Headers(
+            (self._shared(name), self._shared(value)) for name, value in fields.headers(side.get("headers"))
+        )
+        found["headers"].binary = fields.has_pseudo_headers(side.get("headers"))
+        content = side.get("content")
+        if isinstance(content, dict) and content.get("text"):
+            found["content"] = content | {"text": self._kept(content)}
+        return found
+
+    def _shared(self, text: str) -> str:
+        return self._seen.setdefault(text, text)
+
+    def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
+        """The content as bytes; None where it cannot be decoded."""
+        text = content["text"]
+        if isinstance(text, StoredBody):
+            return text
+        if not isinstance(text, str):
+            return None
+        if fields.text(content.get("encoding")).lower() != "base64":
+            return self.store.add(text.encode("utf-8", "replace"))
+        try:
+            return self.store.add(binascii.a2b_base64(text))
+        except (binascii.Error, ValueError):
+            return None

@@ -1,0 +1,225 @@
+"""A HAR out of a file that is read piece by piece: entries are handed on one after another.
+
+The json module decodes each entry; nothing larger is ever in memory. Where an entry is damaged, the error
+names it, and the next one that can be read can be found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from fastopen.errors import InputError
+from fastopen.pages.har.notes import Notes
+
+# How much text is read at once, in characters.
+PIECE: Final = 2**18
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_OBJECT: Final = re.compile(r'\{\s*"')
+# The longest thing whose beginning json refuses: -Infinity, or an escaped pair of surrogates.
+_LONGEST_TOKEN: Final = 16
+_DECODER: Final = json.JSONDecoder()
+
+
+class DamageError(InputError):
+    """JSON that is none; `ended` says whether the text ended too early."""
+
+    ended = False
+
+
+class Scanner:
+    """JSON values out of text that comes in pieces. `read` gives the next piece, "" at the end."""
+
+    def __init__(self, read: Callable[[int], str], place: str) -> None:
+        self._read = read
+        self._place = place
+        self._text = ""
+        self._at = 0
+        self._whole = False
+        # Where the kept text begins in the file: lines before it, and characters of its first line before it.
+        self._lines = 0
+        self._columns = 0
+
+    def _more(self) -> None:
+        """Reads on, as much again as is kept, so that nothing is tried too often; forgets what was taken."""
+        gone, kept = self._text[: self._at], self._text[self._at :]
+        lines = gone.count("\n")
+        self._lines += lines
+        self._columns = len(gone) - gone.rfind("\n") - 1 if lines else self._columns + len(gone)
+        piece = self._read(max(PIECE, len(kept)))
+        self._whole = not piece
+        self._text, self._at = kept + piece, 0
+
+    def peek(self) -> str:
+        """The next character that is no space; "" at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._whole:
+                return ""
+            self._more()
+
+    def take(self, expected: str, said: str) -> None:
+        """Goes past a character that has to be here."""
+        if self.peek() != expected:
+            raise self.fault(said, self._at)
+        self._at += 1
+
+    def value(self) -> Any:
+        """The value that begins here, whole."""
+        self.peek()
+        while True:
+            try:
+                found, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if self._whole or not self._may_go_on(error):
+                    raise self.fault(error.msg, error.pos) from None
+            except RecursionError:
+                raise InputError("malformed JSON: nested too deep", self._place) from None
+            except ValueError as error:  # an integer of thousands of digits
+                raise InputError(f"malformed JSON: {error}", self._place) from None
+            else:
+                if end < len(self._text) or self._whole:
+                    self._at = end
+                    return found
+            self._more()
+
+    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+        """Whether the text that is not read yet may put it right."""
+        return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
+
+    def fault(self, said: str, at: int) -> DamageError:
+        """An error at a place of the kept text, with line and column of the file."""
+        before = self._text[:at]
+        lines = before.count("\n")
+        column = at - before.rfind("\n") if lines else self._columns + at + 1
+        error = DamageError(
+            f"malformed JSON: {said}", f"{self._place}: line {self._lines + lines + 1} column {column}"
+        )
+        error.ended = self._whole and at >= len(self._text.rstrip())
+        error.ended |= self._whole and said.startswith("Unterminated")
+        return error
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that begins here; whoever gets one takes its value before the next."""
+        self.take("{", "Expecting value")
+        if self.peek() == "}":
+            self._at += 1
+            return
+        while True:
+            if self.peek() != '"':
+                raise self.fault("Expecting property name enclosed in double quotes", self._at)
+            key = self.value()
+            self.take(":", "Expecting ':' delimiter")
+            yield key
+            if self.peek() == "}":
+                self._at += 1
+                return
+            self.take(",", "Expecting ',' delimiter")
+
+    def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
+        """The values of the list that begins here.
+
+        `damaged` is told of each that is none, and says whether to go on with the next entry of a HAR.
+        """
+        self.take("[", "Expecting value")
+        if self.peek() == "]":
+            self._at += 1
+            return
+        index = 0
+        while True:
+            begun = False
+            try:
+                found = self.value()
+                begun = True
+                yield found
+                if self.peek() == "]":
+                    self._at += 1
+                    return
+                self.take(",", "Expecting ',' delimiter")
+            except DamageError as error:
+                if not damaged(index, error) or not self._find_entry(0 if begun else 1):
+                    return
+            index += 1
+
+    def _find_entry(self, skipped: int) -> bool:
+        """Goes to the next object with a request in it; False if there is none."""
+        self._at += skipped
+        while True:
+            candidate = _OBJECT.search(self._text, self._at)
+            if candidate is None:
+                if self._whole:
+                    return False
+                # The pattern may lie across the end of what is read.
+                self._at = max(self._at, len(self._text) - _LONGEST_TOKEN)
+                self._more()
+                continue
+            self._at = candidate.start()
+            try:
+                found, _ = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if not self._whole and self._may_go_on(error):
+                    self._more()
+                    continue
+            except (RecursionError, ValueError):
+                pass
+            else:
+                if "request" in found and "response" in found:
+                    return True
+            self._at += 1
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.peek():
+            raise self.fault("Extra data", self._at)
+
+
+def read_json(
+    scanner: Scanner, place: str, slim: Callable[[object], object], notes: Notes, *, lenient: bool
+) -> Any:
+    """The document; of a HAR the entries are slimmed as they come. Raises InputError.
+
+    With `lenient`, damaged entries are left out and counted, and a file that ends early has ended.
+    """
+    if scanner.peek() != "{":
+        found = scanner.value()
+        scanner.end()
+        return found
+    whole: dict[str, Any] = {}
+
+    def damaged(index: int, error: DamageError) -> bool:
+        if not lenient:
+            where = error.place.removeprefix(f"{place}: ")
+            raise InputError(
+                error.message,
+                f"{place}: log.entries[{index}]: {where}",
+                "export it again, or use what can be read with --lenient",
+            ) from None
+        notes.add("cut" if error.ended else "broken")
+        return not error.ended
+
+    try:
+        for key in scanner.members():
+            if key != "log" or scanner.peek() != "{":
+                whole[key] = scanner.value()
+                continue
+            log = whole["log"] = {}
+            for inner in scanner.members():
+                if inner == "entries" and scanner.peek() == "[":
+                    entries: list[object] = []
+                    log[inner] = entries
+                    entries.extend(slim(raw) for raw in scanner.elements(damaged))
+                else:
+                    log[inner] = scanner.value()
+        scanner.end()
+    except DamageError as error:
+        # What follows the entries is of no use without them, and of little with them.
+        if not lenient or not whole.get("log", {}).get("entries"):
+            raise
+        if error.ended and not notes.count("cut"):
+            notes.add("cut")
+    return whole
