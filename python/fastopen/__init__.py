@@ -1,1 +1,17 @@
 """fastopen: what TCP Fast Open does to page load time, measured on the real Linux TCP stack."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastopen.api import Experiment, Run, open_run, run
+
+__all__ = ["Experiment", "Run", "open_run", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of the Python API, imported when they are asked for: the command line needs none of them."""
+    if name in __all__:
+        from fastopen import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'fastopen' has no attribute {name!r}")

@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 LAYERS = [
     {"errors", "resources", "units"},
     {"validation"},
-    {"pages", "kernels"},
+    {"pages", "kernels", "execute"},
     {"contract"},
     {"experiments"},
     {"engines"},
@@ -17,6 +17,7 @@ LAYERS = [
     {"attribution"},
     {"figures"},
     {"report"},
+    {"api"},
     {"cli"},
 ]
 

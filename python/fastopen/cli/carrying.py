@@ -9,29 +9,24 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fastopen.cli.engines import auto_engine, engines_of
+from fastopen.api.carry import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
+from fastopen.api.engines import Worker, auto_engine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.show import print_results
-from fastopen.engines import find_program, program_version
-from fastopen.engines.base import Bodies
 from fastopen.errors import InputError
-from fastopen.experiments import EngineName, Experiment, Plan, estimated_s, make_plan
+from fastopen.experiments import Experiment, Plan, estimated_s, make_plan
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.runs import (
     RunOutcome,
     RunStore,
     check_same,
-    describe_environment,
-    execute,
     holds_run,
     new_run_folder,
     runs_folder,
-    stored_plan,
 )
-from fastopen.runs.bodies import bodies_digests, check_bodies
-from fastopen.statistics import Results, UntilInterval, collect
+from fastopen.statistics import Results, UntilInterval
 
 # A run that is expected to take so long is announced before it begins.
 ANNOUNCED_S: Final = 120
@@ -70,22 +65,17 @@ class Carrying:
     library: tuple[str, ...] = ()
     lenient: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        """What a kept run needs to go on by itself."""
-        return {
-            "kernel": self.kernel,
-            "until": None if self.until is None else self.until.as_json(),
-            "inputs": [_lasting(text) for text in self.inputs],
-            "library": [_lasting(text) for text in self.library],
-            "lenient": self.lenient,
-        }
+    @property
+    def origin(self) -> Inputs:
+        """What the pages were loaded from."""
+        return Inputs(self.inputs, self.library, self.lenient)
 
 
 def carry_out(experiment: Experiment, imported: Sequence[ImportedPage], carrying: Carrying) -> None:
     """Runs the experiment and prints its results; raises typer.Exit where that is not simply 0."""
     if not imported:
         raise InputError("no page in what was given")
-    _check_hosts(experiment, imported)
+    check_hosts(experiment, imported)
     if carrying.output is not None and holds_run(carrying.output):
         with RunStore.go_on(carrying.output) as store:
             if carrying.seed_drawn:
@@ -95,47 +85,22 @@ def carry_out(experiment: Experiment, imported: Sequence[ImportedPage], carrying
             go_on(store, imported, carrying)
         return
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(carrying.kernel))
-    bodies = _bodies(plan, imported)
+    bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
-    worker = _Worker.of(plan, carrying)
-    options = {**carrying.as_json(), "bodies": bodies_digests(bodies)}
+    worker = Worker.of(plan, carrying.kernel, carrying.jobs)
+    options = kept_options(carrying.kernel, carrying.until, carrying.origin, bodies)
     with _begun(plan, carrying, worker.environment, options) as store:
-        _run(store, plan, bodies, worker, carrying)
+        _run(store, Rest(plan, bodies, worker, carrying.until), carrying)
 
 
 def go_on(store: RunStore, imported: Sequence[ImportedPage], carrying: Carrying) -> None:
     """Does what a kept run still owes, and prints its results as `carry_out` does."""
-    if store.status == "finished" and not store.pending():
-        remedy = "fastopen show prints it; name a new folder to run it again"
-        raise InputError("this run is finished", store.place, remedy)
-    plan = stored_plan(store)
-    bodies = _bodies(plan, imported)
-    check_bodies(store.options.get("bodies", {}), bodies, store.place)
-    kernel = carrying.kernel or store.options.get("kernel")
-    until = carrying.until or UntilInterval.of_json(store.options.get("until"))
-    carrying = replace(carrying, kernel=kernel, until=until)
-    worker = _Worker.of(plan, carrying)
-    store.add_environment(worker.environment)
+    rest = rest_of(store, imported, kernel=carrying.kernel, jobs=carrying.jobs, until=carrying.until)
+    store.add_environment(rest.worker.environment)
     if not carrying.quiet:
         done, asked = store.loads_done(), store.loads_asked()
         errors_console().print(f"going on: {done} of {asked} loads are done", markup=False)
-    _run(store, plan, bodies, worker, carrying)
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """The engines that a plan needs, and what they run on."""
-
-    engines: dict[EngineName, Any]
-    environment: dict[str, Any]
-
-    @classmethod
-    def of(cls, plan: Plan, carrying: Carrying) -> "_Worker":
-        """Raises MachineError where this machine lacks one."""
-        program = find_program()
-        engines = engines_of(plan, program, carrying.kernel, carrying.jobs)
-        parallel = max(engine.parallel for engine in engines.values())
-        return cls(dict(engines), describe_environment(program_version(program), parallel))
+    _run(store, rest, carrying)
 
 
 @contextmanager
@@ -158,51 +123,25 @@ def _begun(
         yield store
 
 
-def _run(store: RunStore, plan: Plan, bodies: Bodies, worker: _Worker, carrying: Carrying) -> None:
+def _run(store: RunStore, rest: Rest, carrying: Carrying) -> None:
     if not carrying.quiet:
-        _announce(plan, worker, store)
+        _announce(rest, store)
     with RunWatcher(store.loads_asked() - store.loads_done(), errors_console(), carrying.quiet) as watcher:
-        outcome = execute(plan, worker.engines, bodies, store, watcher, finish=carrying.until is None)
-        results = collect(store)
-        while carrying.until is not None and not outcome.interrupted:
-            more = carrying.until.more_jobs(results, store)
-            if not more:
-                store.set_status("finished")
-                break
-            store.add_jobs(more)
-            plan = replace(plan, jobs=(*plan.jobs, *more))
-            outcome = execute(plan, worker.engines, bodies, store, watcher, finish=False)
-            results = collect(store)
-        results = replace(results, status=store.status)
+        outcome, results = carry(store, rest, watcher)
     if carrying.json:
         print_json(results_document(results))
     else:
         print_results(results, console())
-    _finish(store, outcome, results, carrying)
+    _finish(store, outcome, results, replace(carrying, until=rest.until))
 
 
-def _announce(plan: Plan, worker: _Worker, store: RunStore) -> None:
+def _announce(rest: Rest, store: RunStore) -> None:
     """What is about to begin, where somebody might rather not wait for it."""
     left = store.loads_asked() - store.loads_done()
-    parallel = {name: engine.parallel for name, engine in worker.engines.items()}
-    seconds = estimated_s(plan, parallel) * left / max(plan.loads(), 1)
+    parallel = {name: engine.parallel for name, engine in rest.worker.engines.items()}
+    seconds = estimated_s(rest.plan, parallel) * left / max(rest.plan.loads(), 1)
     if seconds >= ANNOUNCED_S:
         errors_console().print(f"{left:,} loads, {shown_duration(seconds)} or so", markup=False)
-
-
-def _bodies(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
-    return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
-
-
-def _check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """A host that no page asks is a slip of the pen, which would make no difference in silence."""
-    known = {host for one in imported for host in one.page.hosts()}
-    for network in experiment.networks:
-        for host in network.host_extra_rtt_us:
-            if host not in known:
-                raise InputError(
-                    f"no page asks the host {host}", "--extra-rtt", "fastopen page show names them"
-                )
 
 
 def _finish(store: RunStore, outcome: RunOutcome, results: Results, carrying: Carrying) -> None:
@@ -229,8 +168,3 @@ def _name(store: RunStore) -> str | None:
     if store.folder is None:
         return None
     return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)
-
-
-def _lasting(text: str) -> str:
-    """An input as it can be found from another folder too."""
-    return str(Path(text).absolute()) if Path(text).exists() else text

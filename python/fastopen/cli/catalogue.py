@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.cli.engines import auto_engine
+from fastopen.api.engines import auto_engine
 from fastopen.cli.output import console, print_json
 from fastopen.cli.progress import shown_duration
 from fastopen.engines import default_parallel

@@ -1,0 +1,54 @@
+"""Data frames of a run: pandas, which only who asks for one needs to have."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fastopen.errors import MachineError
+from fastopen.report import results_document
+from fastopen.runs import RunReader
+from fastopen.runs.tables import TABLES, Flattener, Kind, Row
+from fastopen.statistics import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Integers and flags that may be missing keep their kind.
+DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "flag": "boolean"}
+
+
+def cells_frame(results: Results) -> "pd.DataFrame":
+    """A row for each cell: the keys of `cells` in docs/cli.md, with the interval in two columns."""
+    rows = []
+    for cell in results_document(results)["cells"]:
+        interval = cell.pop("improvement_ci95") or (None, None)
+        flat = {key: value for key, value in cell.items() if not isinstance(value, dict | list)}
+        rows.append({**flat, "improvement_ci95_low": interval[0], "improvement_ci95_high": interval[1]})
+    return _pandas().DataFrame(rows)
+
+
+def table_frame(run: RunReader, name: str) -> "pd.DataFrame":
+    """One of the tables of an export."""
+    flat = Flattener.of(run)
+    if name == "loads":
+        return _frame(TABLES[name], (flat.load(row) for row in run.loads()))
+    rows: Iterable[Row]
+    if name == "evidence":
+        rows = (flat.evidence(row, record) for row, record in run.documents())
+    else:
+        of_load = {"requests": flat.requests, "connections": flat.connections}[name]
+        rows = (one for row, record in run.documents() for one in of_load(row, record))
+    return _frame(TABLES[name], rows)
+
+
+def _frame(columns: Mapping[str, Kind], rows: Iterable[Row]) -> "pd.DataFrame":
+    pandas = _pandas()
+    frame = pandas.DataFrame.from_records(list(rows), columns=list(columns))
+    return frame.astype({name: DTYPES[kind] for name, kind in columns.items()})
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MachineError("data frames need pandas", "pip install 'fastopen[notebook]'") from None
+    return pd

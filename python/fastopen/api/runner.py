@@ -1,0 +1,238 @@
+"""A run in a notebook: carried out by `run`, opened again by `open_run`; tables, frames and figures of it."""
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from rich.console import Console
+
+from fastopen import units
+from fastopen.api.carry import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
+from fastopen.api.engines import Worker, auto_engine
+from fastopen.api.experiment import Experiment
+from fastopen.api.frames import cells_frame, table_frame
+from fastopen.api.progress import NotebookProgress
+from fastopen.contract import LoadRecord
+from fastopen.errors import InputError
+from fastopen.experiments import make_plan
+from fastopen.pages import ImportedPage
+from fastopen.report import results_renderables
+from fastopen.runs import (
+    RunOutcome,
+    RunProgress,
+    RunStore,
+    check_same,
+    find_run,
+    holds_run,
+    new_run_folder,
+)
+from fastopen.runs.export import Format, export
+from fastopen.statistics import Results, UntilInterval, collect
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+WIDTH: Final = 100
+
+
+class Run:
+    """A kept run, or one in memory. A notebook shows its tables; as a context manager it closes itself."""
+
+    def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
+        self._store = store
+        self.outcome = outcome
+        """How it went, where it was carried out here: `interrupted`, and `faults` with their jobs."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the folder; nothing can be read afterwards."""
+        self._store.close()
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is kept; None in memory."""
+        return self._store.folder
+
+    @property
+    def status(self) -> str:
+        """`finished`, `interrupted`, `stopped` or `running`."""
+        return self._store.status
+
+    @cached_property
+    def results(self) -> Results:
+        """Medians, improvements, intervals and what else is known of each cell."""
+        return collect(self._store)
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each cell: page, network, transport, PLT, improvement with its interval, evidence."""
+        return cells_frame(self.results)
+
+    def loads(self) -> "pd.DataFrame":
+        """A row for each load that was done, invalid ones too. docs/runs.md lists the columns."""
+        return table_frame(self._store, "loads")
+
+    def requests(self) -> "pd.DataFrame":
+        """A row for each request; `load` joins it to `loads`."""
+        return table_frame(self._store, "requests")
+
+    def connections(self) -> "pd.DataFrame":
+        """A row for each connection, with what the kernels of both ends said of it."""
+        return table_frame(self._store, "connections")
+
+    def evidence(self) -> "pd.DataFrame":
+        """A row for each load: cookies before it, what the link did, how the kernels' counters grew."""
+        return table_frame(self._store, "evidence")
+
+    def load(self, job: str, load: str) -> LoadRecord:
+        """The whole record of one load, of its last attempt. Raises KeyError."""
+        return self._store.load_record(job, load)
+
+    def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
+        """Charts by name, as the report has them; with `loads` also the waterfalls of the median loads."""
+        from fastopen.api.charts import chart_of
+        from fastopen.figures import load_figures, overview_figures, read_source
+
+        source = read_source(self._store)
+        made = [*overview_figures(source), *(load_figures(source) if loads else ())]
+        return {figure.name: chart_of(figure) for figure in made}
+
+    def report(self, path: str | Path) -> Path:
+        """Writes the report, one HTML file."""
+        from fastopen.figures import read_source
+        from fastopen.report.page import html
+
+        Path(path).write_text(html(read_source(self._store)), encoding="utf-8")
+        return Path(path)
+
+    def export(self, folder: str | Path, form: Format = "parquet") -> Path:
+        """Writes all loads as `parquet`, `csv` or `har` into a new folder."""
+        export(self._store, Path(folder), form)
+        return Path(folder)
+
+    def __repr__(self) -> str:
+        plain = _console(color_system=None)
+        _print(self.results, plain)
+        assert isinstance(plain.file, io.StringIO)
+        return plain.file.getvalue()
+
+    def _repr_html_(self) -> str:
+        recorder = _console(record=True)
+        _print(self.results, recorder)
+        form = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
+        return recorder.export_html(inline_styles=True, code_format=form)
+
+
+def _console(**options: Any) -> Console:
+    """One that writes into memory, also in a notebook."""
+    return Console(width=WIDTH, file=io.StringIO(), highlight=False, force_jupyter=False, **options)
+
+
+def _print(results: Results, target: Console) -> None:
+    for renderable in results_renderables(results, WIDTH):
+        target.print(renderable)
+
+
+def open_run(run: str | Path = "last") -> Run:
+    """A kept run by its folder, its name, or `last`. Raises InputError."""
+    return Run(RunStore.open(find_run(run)))
+
+
+def run(
+    experiment: Experiment,
+    output: str | Path | None = None,
+    *,
+    keep: bool = True,
+    jobs: int | None = None,
+    kernel: str | None = None,
+    until_ci: str | None = None,
+    max_repeats: int = 100,
+    progress: bool | Callable[[RunProgress], None] = True,
+) -> Run:
+    """Carries an experiment out, or goes on with it where `output` holds it unfinished.
+
+    It is kept in `output`, or among the user's runs, or with `keep` False in memory alone. `jobs` are worlds
+    at once, `until_ci` (`"1%"`) repeats until intervals are that narrow to either side, with `max_repeats` at
+    most. Interrupting the notebook's kernel stops it in order: what is finished is in the run that is
+    returned. Worlds belong to the thread that starts them: call it from the main one. Raises InputError,
+    MachineError.
+    """
+    imported = experiment.pages()
+    if not imported:
+        raise InputError("no page in what was given", "Experiment")
+    check_hosts(experiment.asked, imported)
+    until = None if until_ci is None else UntilInterval(100 * _fraction(until_ci), max_repeats)
+    folder = None if output is None else Path(output)
+    if folder is not None and holds_run(folder):
+        store = _again(folder, experiment, imported)
+        with _closing_on_error(store):
+            rest = rest_of(store, imported, kernel=kernel, jobs=jobs, until=until)
+            store.add_environment(rest.worker.environment)
+            return _carried(store, rest, progress)
+    plan = make_plan(experiment.asked, [one.page for one in imported], auto_engine(kernel))
+    rest = Rest(plan, bodies_of(plan, imported), Worker.of(plan, kernel, jobs), until)
+    if folder is None and keep:
+        folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
+    inputs = Inputs(experiment.paths, experiment.library, experiment.lenient)
+    options = kept_options(kernel, until, inputs, rest.bodies)
+    store = RunStore.create(folder, plan, rest.worker.environment, options)
+    with _closing_on_error(store):
+        return _carried(store, rest, progress)
+
+
+def _again(folder: Path, experiment: Experiment, imported: list[ImportedPage]) -> RunStore:
+    """The run that the folder holds. Raises InputError where it is not of this experiment."""
+    store = RunStore.go_on(folder)
+    with _closing_on_error(store):
+        asked = experiment.asked
+        if experiment.seed_drawn:
+            asked = asked.model_copy(update={"seed": store.experiment().seed})
+        pages = make_plan(asked, [one.page for one in imported], store.auto_engine()).pages
+        check_same(store, asked, pages)
+    return store
+
+
+def _carried(store: RunStore, rest: Rest, progress: bool | Callable[[RunProgress], None]) -> Run:
+    """Carries it out and opens it for reading: another process may go on with it then."""
+    watch: Callable[[RunProgress], None]
+    if progress is True:
+        watch = NotebookProgress(store.loads_asked() - store.loads_done())
+    else:
+        watch = progress or (lambda _: None)
+    outcome, results = carry(store, rest, watch)
+    folder = store.folder
+    if folder is not None:
+        store.close()
+        store = RunStore.open(folder)
+    done = Run(store, outcome)
+    done.results = replace(results, status=store.status)
+    return done
+
+
+@contextmanager
+def _closing_on_error(store: RunStore) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
+
+
+def _fraction(text: str) -> float:
+    try:
+        return units.parse_fraction(text)
+    except units.UnitError as error:
+        raise InputError(str(error), "until_ci") from None
