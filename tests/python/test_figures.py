@@ -99,11 +99,13 @@ def test_a_waterfall_has_every_request_of_both_loads_and_the_path_through_them()
     timing, waterfall = load_figures(source)
     rows = rows_of(waterfall)
     assert {row["arm"] for row in rows} == {"no TFO", "TFO, warm cookies"}
-    drawn = [row for row in rows if not row.get("on_path")]
+    drawn = [row for row in rows if row["what"] == "piece"]
     assert {row["request"] for row in drawn} == set(range(30))
-    path = [row for row in rows if row.get("on_path") and row["arm"] == "no TFO"]
+    path = [row for row in rows if row["what"] == "path" and row["arm"] == "no TFO"]
     assert sum(row["end"] - row["start"] for row in path) == pytest.approx(max(row["end"] for row in path))
-    assert len(rows_of(timing)) == 2 * 30
+    (event,) = (row for row in rows if row["what"] == "load event" and row["arm"] == "no TFO")
+    assert event["end"] == pytest.approx(max(row["end"] for row in path))
+    assert sum(row["what"] == "request" for row in rows_of(timing)) == 2 * 30
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -6,7 +6,7 @@ import altair as alt
 
 from fastopen.attribution import Kind
 from fastopen.figures.encodings import kind_colour, panels
-from fastopen.figures.figure import Figure, data
+from fastopen.figures.figure import ROWS, Figure
 from fastopen.figures.sources import Source
 from fastopen.figures.style import ARM_NAMES, ARM_WORDS
 
@@ -45,10 +45,11 @@ def critical_path_bars(source: Source) -> Figure | None:
     return Figure(
         name="critical-path",
         title="What the critical path waits for",
-        caption="Mean over the valid loads; the pieces add up to the page load time. TFO can take away the"
-        f" handshakes, and nothing else.{left}",
+        caption="Mean over the valid loads; the pieces add up to the page load time. TFO takes away"
+        f" handshakes; what else changes follows from that.{left}",
         alt_text="Stacked bars of the critical path by what it waits for: " + ", ".join(Kind),
         chart=_chart(rows),
+        rows=rows,
     )
 
 
@@ -70,8 +71,8 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
                 alt.Tooltip("loads:Q", title="loads"),
             ],
         )
-        .properties(width=250 if pages > 1 else 440, height=alt.Step(17))
-        .facet(panels("page", rows), columns=2 if pages > 1 else 1, data=data(rows))
+        .properties(width=260 if pages > 1 else 520, height=alt.Step(17))
+        .facet(panels("page", rows), columns=2 if pages > 1 else 1, data=ROWS)
         .resolve_scale(x="independent", y="independent")
     )
     return chart

@@ -5,25 +5,29 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
-from fastopen.figures.figure import Figure, data
+from fastopen.figures.figure import ROWS, Figure
 from fastopen.figures.sources import Source, distribution
 from fastopen.figures.style import ARM_NAMES
 
 PANELS_MAX: Final = 24
 # A distribution of two loads is none.
 LOADS_MIN: Final = 3
+# What spreads less than this, of the fastest load, is drawn as an upright line by any eye.
+SPREAD_MIN: Final = 0.001
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
-    """Share of loads against page load time, a panel for each comparison; None where loads are too few."""
+    """Share of loads against page load time, a panel for each comparison; None where none spread."""
     rows: list[dict[str, Any]] = []
     count = 0
     for page in source.results.pages:
         for place in source.places(page):
             cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
             cells = {arm: plts for arm, plts in cells.items() if len(plts) >= LOADS_MIN}
-            count += bool(cells)
-            if cells and count <= PANELS_MAX:
+            if all(plts[-1] - plts[0] <= SPREAD_MIN * plts[0] for plts in cells.values()):
+                continue
+            count += 1
+            if count <= PANELS_MAX:
                 rows += [
                     {
                         "panel": f"{page}, {place.name}",
@@ -40,9 +44,11 @@ def cumulative_distribution(source: Source) -> Figure | None:
     return Figure(
         name="distribution",
         title="Cumulative distribution of page load times",
-        caption=f"Share of the valid loads that were done by then, outliers included.{left}",
+        caption=f"Share of the valid loads that were done by then, outliers included. A page whose loads took"
+        f" the same time again and again is left out.{left}",
         alt_text="Cumulative distributions of page load time, one line for each transport.",
         chart=_chart(rows, min(count, PANELS_MAX)),
+        rows=rows,
     )
 
 
@@ -51,7 +57,12 @@ def _chart(rows: list[dict[str, Any]], count: int) -> alt.FacetChart:
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.8)
         .encode(
-            x=alt.X("plt:Q", title="page load time in s", scale=alt.Scale(zero=False, nice=True)),
+            x=alt.X(
+                "plt:Q",
+                title="page load time in s",
+                scale=alt.Scale(zero=False, nice=True),
+                axis=alt.Axis(tickCount=4),
+            ),
             y=alt.Y("share:Q", title="share of loads", axis=alt.Axis(format="%", tickCount=5)),
             color=arm_colour(rows),
             strokeDash=arm_dash(rows),
@@ -62,7 +73,7 @@ def _chart(rows: list[dict[str, Any]], count: int) -> alt.FacetChart:
         )
         .add_params(zoom("x"))
         .properties(width=200, height=110)
-        .facet(panels("panel", rows), columns=min(3, count), data=data(rows))
+        .facet(panels("panel", rows), columns=min(3, count), data=ROWS)
         .resolve_scale(x="independent")
     )
     return chart

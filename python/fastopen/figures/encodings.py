@@ -32,7 +32,10 @@ def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
     """Arms by dash."""
-    return alt.StrokeDash("arm:N", scale=_scale(rows, ARM_DASHES), title=None)
+    # Symbols long enough to show their dashes.
+    return alt.StrokeDash(
+        "arm:N", scale=_scale(rows, ARM_DASHES), title=None, legend=alt.Legend(symbolSize=500)
+    )
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:

@@ -7,6 +7,8 @@ import altair as alt
 
 from fastopen.figures.style import PAPER, Style, config
 
+# Rows are put into the specification last: Altair would check each of them, for seconds.
+ROWS: Final = alt.NamedData("rows")
 # What Altair writes, and what vl-convert and the scripts of a report are asked to read.
 VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -20,16 +22,14 @@ class Figure:
     caption: str
     alt_text: str
     chart: alt.TopLevelMixin
+    """Of the data called ROWS."""
+    rows: list[dict[str, Any]]
 
     def spec(self, style: Style = PAPER) -> dict[str, Any]:
         """The Vega-Lite specification, data included."""
+        return {**self.bare_spec(style), "data": {"values": self.rows}}
+
+    def bare_spec(self, style: Style = PAPER) -> dict[str, Any]:
+        """The specification with the name of its data in their place."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
-        # Altair names data by their digest; a figure has one table, which can stand in its own place.
-        (rows,) = spec.pop("datasets").values()
-        spec["data"] = {"values": rows}
         return {**spec, "config": config(style), "description": self.alt_text, "padding": 8}
-
-
-def data(rows: list[dict[str, Any]]) -> alt.InlineData:
-    """Rows as they are, in the specification."""
-    return alt.InlineData(values=rows)

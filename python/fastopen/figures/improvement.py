@@ -6,8 +6,8 @@ import altair as alt
 
 from fastopen.attribution import Kind, Place
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, panels
-from fastopen.figures.figure import Figure, data
-from fastopen.figures.sources import Source
+from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.sources import Source, interval
 from fastopen.figures.style import ARM_NAMES
 
 TITLE: Final = "saved, % of PLT"
@@ -24,10 +24,11 @@ def improvement_bars(source: Source) -> Figure | None:
         name="improvement",
         title="What TFO saves of the page load time",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Lines: 95 % interval (bootstrap, BCa). Long marks: the share of the page load time that the"
+        " Thin lines: 95 % interval (bootstrap, BCa). Long marks: the share of the page load time that the"
         " handshakes on the critical path take without TFO, the most that it could save there.",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
         chart=_chart(rows),
+        rows=rows,
     )
 
 
@@ -38,7 +39,7 @@ def _rows(page: str, place: Place) -> list[dict[str, Any]]:
     for arm, result in place.arms.items():
         if result.improvement_percent is None:
             continue
-        low, high = result.improvement_ci95 or (None, None)
+        low, high = interval(result)
         rows.append(
             {
                 "page": page,
@@ -62,27 +63,27 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     place = alt.X("place:N", sort=None, title=None, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
     y = alt.Y("gain:Q", title=TITLE)
-    bars = base.mark_bar().encode(
-        y=y,
-        color=arm_colour(rows),
-        tooltip=arm_tooltip(
-            alt.Tooltip("place:N", title="network"),
-            alt.Tooltip("gain:Q", title="saved %", format="+.1f"),
-            alt.Tooltip("low:Q", title="interval from", format="+.1f"),
-            alt.Tooltip("high:Q", title="to", format="+.1f"),
-            alt.Tooltip("bound:Q", title="handshakes on the path %", format=".1f"),
-            alt.Tooltip("n:Q", title="pairs"),
-        ),
+    # Of the interval as well: it stands where one points at a bar.
+    tooltip = arm_tooltip(
+        alt.Tooltip("place:N", title="network"),
+        alt.Tooltip("gain:Q", title="saved %", format="+.1f"),
+        alt.Tooltip("low:Q", title="interval from", format="+.1f"),
+        alt.Tooltip("high:Q", title="to", format="+.1f"),
+        alt.Tooltip("bound:Q", title="handshakes on the path %", format=".1f"),
+        alt.Tooltip("n:Q", title="pairs"),
     )
-    intervals = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=TITLE), y2="high:Q")
+    bars = base.mark_bar().encode(y=y, color=arm_colour(rows), tooltip=tooltip)
+    intervals = base.mark_rule(strokeWidth=1.5).encode(
+        y=alt.Y("low:Q", title=TITLE), y2="high:Q", tooltip=tooltip
+    )
     bounds = alt.Chart().mark_tick(thickness=2, opacity=1, width={"band": 1}).encode(x=place, y="bound:Q")
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
-    width = min(640, max(230, places * (arms * 22 + 18)))
+    width = min(640, max(260, places * (arms * 22 + 18)))
     pages = len({row["page"] for row in rows})
     chart: alt.FacetChart = (
         alt.layer(bars, zero, intervals, bounds)
         .properties(width=width, height=170)
-        .facet(panels("page", rows), columns=2 if pages > 1 and width <= 320 else 1, data=data(rows))
+        .facet(panels("page", rows), columns=2 if pages > 1 and width <= 340 else 1, data=ROWS)
         .resolve_axis(x="independent")
     )
     return chart

@@ -6,7 +6,7 @@ import altair as alt
 
 from fastopen.attribution import Along, Curve, curves_of, position
 from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, zoom
-from fastopen.figures.figure import Figure, data
+from fastopen.figures.figure import ROWS, Figure
 from fastopen.figures.sources import Source, median_span, middle
 from fastopen.figures.style import ARM_NAMES
 
@@ -39,6 +39,7 @@ def plt_along(source: Source, along: Along) -> Figure | None:
         alt_text=f"Line charts of page load time against {WORDS[along]}, one line for each transport: "
         + ", ".join(shown),
         chart=_chart(rows, along),
+        rows=rows,
     )
 
 
@@ -68,7 +69,7 @@ def _rows(curve: Curve, along: Along, panel: str) -> list[dict[str, Any]]:
 def _chart(rows: list[dict[str, Any]], along: Along) -> alt.ConcatChart:
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     views = [_view(rows, title, along, number) for number, title in enumerate(titles)]
-    return alt.concat(*views, columns=min(2, len(views)), data=data(rows))
+    return alt.concat(*views, columns=min(2, len(views)), data=ROWS)
 
 
 def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> Any:
@@ -79,7 +80,12 @@ def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> 
         alt.Chart()
         .transform_filter(alt.FieldEqualPredicate(field="panel", equal=title))
         .encode(
-            x=alt.X("x:Q", title=AXIS_TITLES[along], scale=alt.Scale(domain=[0, 1.04 * most])),
+            x=alt.X(
+                "x:Q",
+                title=AXIS_TITLES[along],
+                scale=alt.Scale(domain=[0, 1.04 * most]),
+                axis=alt.Axis(tickCount=5),
+            ),
             color=arm_colour(rows),
         )
     )
@@ -101,5 +107,5 @@ def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> 
         ),
     )
     return alt.layer(lines.add_params(zoom(name=f"zoom{number}")), bars, points).properties(
-        width=270, height=170, title=title
+        width=280, height=170, title=title
     )

@@ -6,9 +6,10 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.attribution import Kind, Shown
+from fastopen.attribution.phrases import time
 from fastopen.contract import Request
-from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
-from fastopen.figures.figure import Figure, data
+from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, panels, zoom
+from fastopen.figures.figure import ROWS, Figure
 from fastopen.figures.style import ARM_NAMES
 from fastopen.pages import Page
 
@@ -46,6 +47,7 @@ def timing_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
     for request in shown.record.requests:
         if request.queued_ns is not None and request.end_ns is not None:
             yield {
+                "what": "request",
                 "arm": ARM_NAMES[arm],
                 "request": request.resource,
                 "start": request.queued_ns / 1e6,
@@ -59,6 +61,7 @@ def waterfall_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
     for request in shown.record.requests:
         for kind, start_ns, end_ns in _pieces(request, handshake=request.connection in waited):
             yield {
+                "what": "piece",
                 "arm": ARM_NAMES[arm],
                 "request": request.resource,
                 "kind": kind.value,
@@ -71,11 +74,17 @@ def path_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """The critical path, drawn over the requests that it goes through."""
     for piece in shown.path.segments:
         yield {
+            "what": "path",
             "arm": ARM_NAMES[arm],
             "request": piece.resource,
             "start": piece.start_ns / 1e6,
             "end": piece.end_ns / 1e6,
         }
+
+
+def event_row(arm: str, shown: Shown) -> dict[str, Any]:
+    """The load event."""
+    return {"what": "load event", "arm": ARM_NAMES[arm], "end": shown.path.plt_ns / 1e6}
 
 
 def _pieces(request: Request, *, handshake: bool) -> Iterator[tuple[Kind, int, int]]:
@@ -99,21 +108,24 @@ def timing_breakdown(page: Page, place: str, arms: dict[str, Shown], slug: str) 
     """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
     rows = [row for arm, shown in arms.items() for row in timing_rows(arm, shown)]
     name_rows(page, rows)
+    rows += [event_row(arm, shown) for arm, shown in arms.items()]
     return Figure(
         name=f"timing-{slug}",
         title=f"{page.name}, {place}: when each request began and ended",
-        caption="Each bar is a request of the median load, from when the client wanted it to its last byte.",
+        caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
+        " The upright lines are the load events.",
         alt_text=f"Request index against start and end time of {page.name} at {place}, {_of_arms(arms)}.",
         chart=timing_chart(rows, len(page.resources)),
+        rows=rows,
     )
 
 
-def timing_chart(rows: list[dict[str, Any]], requests: int) -> alt.Chart:
-    """The chart of `timing_rows` with names."""
+def timing_chart(rows: list[dict[str, Any]], requests: int) -> alt.TopLevelMixin:
+    """The chart of `timing_rows` with names and `event_row`s."""
     arms = len({row["arm"] for row in rows})
     step = max(row_height(requests), 3 * arms)
-    chart: alt.Chart = (
-        alt.Chart(data(rows))
+    bars = (
+        alt.Chart()
         .mark_bar()
         .encode(
             x=alt.X("start:Q", title=TIME),
@@ -123,62 +135,75 @@ def timing_chart(rows: list[dict[str, Any]], requests: int) -> alt.Chart:
             color=arm_colour(rows),
             tooltip=arm_tooltip(*_times()),
         )
-        .add_params(zoom("x"))
-        .properties(width=600, height=step * requests)
+        .transform_filter("datum.what == 'request'")
     )
-    return chart
+    events = (
+        alt.Chart()
+        .mark_rule(strokeWidth=1.5, strokeDash=[5, 3])
+        .encode(x="end:Q", color=arm_colour(rows), tooltip=arm_tooltip(_load_event()))
+        .transform_filter("datum.what == 'load event'")
+    )
+    return alt.layer(bars.add_params(zoom("x")), events, data=ROWS).properties(
+        width=600, height=step * requests
+    )
 
 
 def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figure:
     """One load beside the other: queueing, handshake, wait and transfer of each request."""
-    rows = [row for arm, shown in arms.items() for row in waterfall_rows(arm, shown)]
-    path = [row for arm, shown in arms.items() for row in path_rows(arm, shown)]
-    name_rows(page, [*rows, *path])
+    rows = [
+        row for arm, shown in arms.items() for row in (*waterfall_rows(arm, shown), *path_rows(arm, shown))
+    ]
+    name_rows(page, rows)
+    rows += [event_row(arm, shown) for arm, shown in arms.items()]
+    times = {ARM_NAMES[arm]: time(shown.path.plt_ns / 1e6) for arm, shown in arms.items()}
+    for row in rows:
+        row["panel"] = f"{row['arm']}: {times[row['arm']]}"
     return Figure(
         name=f"waterfall-{slug}",
         title=f"{page.name}, {place}: what each request waited for",
-        caption="Median load of each transport; the thin line runs along the critical path.",
+        caption="Median load of each transport. The thin line runs along the critical path, to the load event"
+        " at the upright line.",
         alt_text=f"Waterfalls of {page.name} at {place} beside each other, {_of_arms(arms)}.",
-        chart=waterfall_chart(rows, path, len(page.resources)),
+        chart=waterfall_chart(rows, len(page.resources)),
+        rows=rows,
     )
 
 
-def waterfall_chart(rows: list[dict[str, Any]], path: list[dict[str, Any]], requests: int) -> alt.FacetChart:
-    """The chart of `waterfall_rows` and `path_rows`, both with names."""
-    for row in path:
-        row["on_path"] = True
+def waterfall_chart(rows: list[dict[str, Any]], requests: int) -> alt.FacetChart:
+    """The chart of `waterfall_rows`, `path_rows` and `event_row`s, with names and panels."""
     y = _by_request(rows, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
+    base = alt.Chart()
     bars = (
-        alt.Chart()
-        .mark_bar()
+        base.mark_bar()
         .encode(
             x=x,
             x2="end:Q",
             y=y,
-            color=kind_colour(rows),
+            color=kind_colour([row for row in rows if "kind" in row]),
             tooltip=[alt.Tooltip("kind:N", title="waits for"), *_times()],
         )
-        .transform_filter("!datum.on_path")
+        .transform_filter("datum.what == 'piece'")
     )
-    lines = (
-        alt.Chart().mark_rule(strokeWidth=1.5).encode(x=x, x2="end:Q", y=y).transform_filter("datum.on_path")
+    path = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="end:Q", y=y)
+    events = base.mark_rule(strokeWidth=1, strokeDash=[5, 3]).encode(x="end:Q", tooltip=[_load_event()])
+    layers = (
+        bars.add_params(zoom("x")),
+        path.transform_filter("datum.what == 'path'"),
+        events.transform_filter("datum.what == 'load event'"),
     )
-    return (
-        alt.layer(bars.add_params(zoom("x")), lines)
+    chart: alt.FacetChart = (
+        alt.layer(*layers)
         .properties(width=290, height=row_height(requests) * requests)
-        .facet(
-            alt.Facet("arm:N", sort=arm_order(rows)),
-            columns=2,
-            data=data([*rows, *path]),
-        )
+        .facet(panels("panel", rows), columns=2, data=ROWS)
     )
+    return chart
 
 
 def _by_request(rows: list[dict[str, Any]], requests: int) -> alt.Y:
     """Requests from the first at the top: by name where there is room, else a number here and there."""
     if requests <= NAMED_MAX:
-        names = {row["request"]: row["name"] for row in rows}
+        names = {row["request"]: row["name"] for row in rows if "request" in row}
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=[names[index] for index in sorted(names)], axis=axis)
     every = 5 if row_height(requests) >= 5 else 10
@@ -193,6 +218,10 @@ def _times() -> Sequence[alt.Tooltip]:
         alt.Tooltip("start:Q", title="from ms", format=".1f"),
         alt.Tooltip("end:Q", title="to ms", format=".1f"),
     )
+
+
+def _load_event() -> alt.Tooltip:
+    return alt.Tooltip("end:Q", title="load event at ms", format=".1f")
 
 
 def _of_arms(arms: dict[str, Shown]) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from fastopen.attribution import Attribution, Place, attribute, places_of
 from fastopen.contract import WorldRecord
 from fastopen.runs import RunStore
-from fastopen.statistics import Results, collect
+from fastopen.statistics import CellResult, Results, collect
 
 # Of more loads in a cell a distribution shows this many, evenly taken: nobody sees the difference.
 POINTS_MAX: Final = 200
@@ -33,6 +33,13 @@ def read_source(store: RunStore) -> Source:
     rows = store.loads()
     worlds = list(store.world_records(rows[0].job)) if rows else []
     return Source(collect(store), attribute(store, rows), worlds[0] if worlds else None)
+
+
+def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
+    """The interval of an improvement; none where virtual time leaves nothing to chance."""
+    return (
+        (None, None) if result.deterministic or result.improvement_ci95 is None else result.improvement_ci95
+    )
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:

@@ -9,12 +9,11 @@ from fastopen.figures import PAGE, Figure, rendered
 
 def packed(figure: Figure) -> dict[str, Any]:
     """A figure for the page's script: its specification, and its rows as columns with texts numbered."""
-    spec = figure.spec(PAGE)
-    rows: list[dict[str, Any]] = spec.pop("data")["values"]
+    rows = figure.rows
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {
         "title": figure.title,
-        "spec": spec,
+        "spec": figure.bare_spec(PAGE),
         "columns": [_column(name, [row.get(name) for row in rows]) for name in names],
     }
 

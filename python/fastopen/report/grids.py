@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from fastopen.attribution import Kind
-from fastopen.attribution.phrases import MINUS
+from fastopen.attribution.phrases import MINUS, NBSP
 from fastopen.figures import Source
-from fastopen.statistics import CellResult
+from fastopen.report.beside import mark_texts
+from fastopen.report.verdict import NO_NOISE
+from fastopen.statistics import CellResult, Mark, partings
 
 MISSING: Final = "-"
+INTERVAL: Final = f" [95{NBSP}%]"
 Tone = Literal["", "good", "bad", "quiet"]
 
 
@@ -19,6 +22,12 @@ class Text:
 
     text: str
     tone: Tone = ""
+    aside: str = ""
+    """What goes with a figure, such as its interval: where room is short it stands below."""
+    words: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.aside}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -42,9 +51,11 @@ def result_grid(source: Source, page: str) -> Grid:
     gaining = on if "off" in arms else []
     columns = [axis.header.replace("-\n", "").replace("\n", " ") for axis in axes.varying]
     heads = len(columns)
-    columns += [f"PLT {name} s" for name in arms]
-    columns += [f"{name} saves % [95 %]" for name in gaining]
-    columns += [f"SYN data {name}" for name in on]
+    columns += [f"PLT {name}{NBSP}s" for name in arms]
+    told = [cell for cell in results.cells if cell.cell.page == page and cell.improvement_percent is not None]
+    exact = bool(told) and all(cell.deterministic for cell in told)
+    columns += [f"{name} saves{NBSP}%{'' if exact else INTERVAL}" for name in gaining]
+    columns += [f"SYN{NBSP}data {name}" for name in on]
     rows = []
     for comparison, cells in results.comparisons(page).items():
         of = {result.cell.arm.name: result for result in cells}
@@ -58,37 +69,38 @@ def result_grid(source: Source, page: str) -> Grid:
                 Text(_range([cell.loads - cell.invalid for cell in cells])),
             )
         )
-    return Grid(page, (*columns, "n"), tuple(rows), heads)
+    note = NO_NOISE if any(cell.deterministic for cell in told) else ""
+    return Grid(page, (*columns, "n"), tuple(rows), heads, note)
 
 
 def published_grid(source: Source) -> Grid | None:
-    """Ours beside theirs; None where nothing was published."""
-    rows = []
-    for page in source.results.pages:
-        for place in source.places(page):
-            theirs = source.results.published.get((page, place.comparison.network))
-            if theirs is None:
-                continue
-            off, on = place.off, place.on
-            rows.append(
-                (
-                    Text(page),
-                    Text(place.name),
-                    Text(f"{theirs.plt_off:g} {theirs.unit_as_printed}"),
-                    Text(f"{theirs.plt_tfo:g} {theirs.unit_as_printed}"),
-                    Text(f"{theirs.improvement_percent_as_printed:g}"),
-                    Text(seconds(off.plt_ms_median if off else None)),
-                    Text(seconds(on.plt_ms_median if on else None)),
-                    gain(on) if on else Text(MISSING),
-                )
-            )
-    if not rows:
+    """Ours beside theirs, theirs as it must have been meant; None where nothing was published."""
+    results = source.results
+    found = partings(results)
+    if not found:
         return None
-    names = ("theirs off", "theirs TFO", "theirs saves %", "ours off s", "ours TFO s", "ours saves % [95 %]")
-    sources = dict.fromkeys(cell.source for cell in source.results.published.values())
-    return Grid(
-        "Beside the published figures", ("page", "network", *names), tuple(rows), 2, "; ".join(sources)
-    )
+    rows = [
+        (
+            Text(one.comparison.page),
+            Text(results.axes.name(one.comparison)),
+            Text(seconds(one.theirs.off_ms)),
+            Text(seconds(one.theirs.tfo_ms)),
+            Text(signed(one.theirs.improvement_percent)),
+            Text(seconds(one.off.plt_ms_median if one.off else None)),
+            Text(seconds(one.warm.plt_ms_median if one.warm else None)),
+            gain(one.warm) if one.warm else Text(MISSING),
+            Text(MISSING if one.at_most_percent is None else f"{one.at_most_percent:.1f}"),
+            Text(", ".join(mark_texts(one)), "good" if one.marks == (Mark.AGREES,) else "", words=True),
+        )
+        for one in found
+    ]
+    saves = f"saves{NBSP}%"
+    theirs = (f"theirs off{NBSP}s", f"theirs TFO{NBSP}s", f"theirs {saves}")
+    ours = (f"ours off{NBSP}s", f"ours TFO{NBSP}s", f"ours {saves}{INTERVAL}", f"ours at most{NBSP}%")
+    sources = dict.fromkeys(one.theirs.source for one in found)
+    note = f"Theirs: {'; '.join(sources)}. At most: what our handshakes in a row took of our page load time."
+    columns = ("page", "network", *theirs, *ours, "beside each other")
+    return Grid("Beside the published figures", columns, tuple(rows), 2, note)
 
 
 def path_grid(source: Source) -> Grid:
@@ -189,21 +201,18 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def gain(result: CellResult) -> Text:
-    """`+3.1 [+3.1, +3.3]`; without noise no interval."""
+    """`+3.1` with its interval `[+3.1, +3.3]` aside; without noise no interval."""
     if result.improvement_percent is None:
         return Text(MISSING)
     text = signed(result.improvement_percent)
     if result.deterministic:
-        tone: Tone = (
-            "good" if result.improvement_percent > 0 else "bad" if result.improvement_percent < 0 else ""
-        )
-        return Text(f"{text} [no noise]", tone)
+        shown = round(result.improvement_percent, 1)
+        return Text(text, "good" if shown > 0 else "bad" if shown < 0 else "quiet")
     if result.improvement_ci95 is None:
-        return Text(f"{text} [few n]")
+        return Text(text, aside="[few n]")
     low, high = result.improvement_ci95
-    return Text(
-        f"{text} [{signed(low)}, {signed(high)}]", "good" if low > 0 else "bad" if high < 0 else "quiet"
-    )
+    tone: Tone = "good" if low > 0 else "bad" if high < 0 else "quiet"
+    return Text(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]")
 
 
 def _share(part: int, whole: int) -> str:

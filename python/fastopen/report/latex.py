@@ -54,7 +54,7 @@ def _table(grid: Grid) -> str:
             r"    \toprule",
             f"    {_row(grid.columns)}",
             r"    \midrule",
-            *(f"    {_row(cell.text for cell in row)}" for row in grid.rows),
+            *(f"    {_row(str(cell) for cell in row)}" for row in grid.rows),
             r"    \bottomrule",
             r"  \end{tabular}",
             r"\end{table}",

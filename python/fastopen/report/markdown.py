@@ -55,7 +55,7 @@ def _table(grid: Grid) -> Iterator[str]:
         "---" if grid.in_words or number < grid.heads else "---:" for number in range(len(grid.columns))
     )
     for row in grid.rows:
-        yield _row(escaped(cell.text) for cell in row)
+        yield _row(escaped(str(cell)) for cell in row)
     if grid.note:
         yield f"\n{escaped(grid.note)}"
 

@@ -28,7 +28,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
         f" {_rates(results)}. Half of the round-trip time was spent in each direction; all hosts of a page"
         " shared one access link, each with an address of its own."
     )
-    yield from (_client(setup) for setup in experiment.setups[:1])
+    yield _client(experiment.setups[0]) + _other_setups(results)
     yield (
         f"Each page was loaded {listed([ARMS[arm] for arm in experiment.arms])}, up to"
         f" {plural(experiment.repeats, 'time')} each. The loads of one repeat ran in one world, in an order"
@@ -38,8 +38,8 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     yield from _stack(results, source.world)
     yield (
         "Page load time runs from navigation start to the load event. The improvement is the median over the"
-        " paired repeats of (PLT off - PLT on) / PLT off, signed, with a bias-corrected and accelerated"
-        " bootstrap interval of 95 % (9,999 resamples). A load counted as one with TFO only if TCP_INFO of"
+        f" paired repeats of (PLT off - PLT on) / PLT off, signed{_certainty(results)}. A load counted as one"
+        " with TFO only if TCP_INFO of"
         " its connections said that data in the SYN was acknowledged; loads whose evidence contradicted their"
         " label are left out together with their pairs, and listed below."
     )
@@ -62,7 +62,8 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
         ("run begun", environment.get("started")),
         ("status", results.status),
         ("engine", listed(sorted({cell.cell.engine for cell in results.cells}))),
-        ("kernel", environment.get("kernel")),
+        ("kernel of the worlds", source.world.kernel if source.world is not None else None),
+        ("kernel of this machine", environment.get("kernel")),
         ("processor", environment.get("processor")),
         ("cores", environment.get("cores")),
         ("memory", _memory(environment.get("memory_bytes"))),
@@ -98,7 +99,7 @@ def _rtts(results: Results) -> str:
     texts = [f"{rtt / 1000:g}" for rtt in asked]
     measured = list(results.measured_rtt_ms.items())
     off = [abs(ms - results.experiment.networks[number].rtt_us / 1000) for (_, number), ms in measured]
-    proof = f" (as measured in the worlds, within {max(off):.2f}{NBSP}ms)" if off else ""
+    proof = f" (as measured in the worlds, within {max(*off, 0.01):.2f}{NBSP}ms)" if off else ""
     return f"{listed(texts)}{NBSP}ms{proof}"
 
 
@@ -107,7 +108,7 @@ def _rates(results: Results) -> str:
     down = _distinct(_rate(network.down) for network in networks)
     up = _distinct(_rate(network.up) for network in networks)
     queues = _distinct(_queue(network.down) for network in networks)
-    losses = _distinct(f"{100 * network.down.loss:g}{NBSP}%" for network in networks)
+    losses = _distinct(f"{100 * one.down.loss:g}{NBSP}%" if one.down.loss else "no" for one in networks)
     return f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
 
 
@@ -116,7 +117,11 @@ def _distinct(texts: Iterable[str]) -> str:
 
 
 def _rate(limit: RateLimit) -> str:
-    return "a trace" if limit.trace_ms is not None else units.format_rate(limit.rate_bit_per_s)
+    return (
+        "a trace"
+        if limit.trace_ms is not None
+        else units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
+    )
 
 
 def _queue(limit: RateLimit) -> str:
@@ -133,6 +138,28 @@ def _client(setup: Setup) -> str:
         f" The origins answered with HTTP/{origins.http} and recorded think times multiplied by"
         f" {origins.think_scale:g}."
     )
+
+
+def _other_setups(results: Results) -> str:
+    """What else varied, beside the networks."""
+    setups = len(results.experiment.setups)
+    if setups == 1:
+        return ""
+    varied = [axis.header.replace("-\n", "").replace("\n", " ") for axis in results.axes.varying]
+    return f" This is the first of {setups} settings; varied were {listed(varied)}, as the tables say."
+
+
+def _certainty(results: Results) -> str:
+    """How sure the improvements are: by an interval, by determinism, or some by each."""
+    interval = (
+        f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
+        " seed)"
+    )
+    told = [cell.deterministic for cell in results.cells if cell.improvement_percent is not None]
+    if not any(told):
+        return interval
+    exact = "virtual time has no noise, so that these loads came out the same each time"
+    return f"; {exact}" if all(told) else f"{interval}; where none is given, {exact}"
 
 
 def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:

@@ -15,11 +15,13 @@ from markupsafe import Markup
 from fastopen.attribution import page_answers, run_answers
 from fastopen.figures import VEGA_LITE, Figure, Source, overview_figures, shown_arms
 from fastopen.figures.requests import timing_breakdown, waterfall
+from fastopen.report.beside import parting_words
 from fastopen.report.embedding import inline_svg, packed, script_json
 from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, published_grid, result_grid
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.summary import summarise_run
 from fastopen.report.verdict import page_verdict
+from fastopen.statistics import partings
 
 # What single loads may take of the file: a report opens on a phone, too.
 LOADS_BYTES_MAX: Final = 5_000_000
@@ -55,6 +57,11 @@ def html(source: Source) -> str:
         summary=summarise_run(results),
         pages=[_page(source, name) for name in results.pages],
         published=published_grid(source),
+        partings=[line.removeprefix("- ") for line in parting_words(results, partings(results))],
+        intervals=any(
+            cell.improvement_percent is not None and not cell.deterministic for cell in results.cells
+        ),
+        only_rtt=all(axis.name == "rtt" for axis in results.axes.varying),
         figures=[_drawn(figure) for figure in overview],
         loads=[one[0] for one in loads],
         first_load=[_drawn(figure) for figure in first],

@@ -14,17 +14,13 @@ from fastopen import units
 from fastopen.contract import RateLimit
 from fastopen.experiments import Experiment
 from fastopen.report.beside import beside_renderables
-from fastopen.report.verdict import page_verdict
+from fastopen.report.verdict import NO_NOISE, page_verdict
 from fastopen.statistics import CellResult, Results
 
 MISSING: Final = "-"
 REASON_WIDTH: Final = 160
 # Fewer values than this lie on one side of their median too often (2 * 0.5^n > 5 %).
 PAIRS_FOR_AN_INTERVAL: Final = 6
-NO_NOISE: Final = (
-    "No interval: the virtual engine is deterministic, and nothing was lost at random, so there is no noise "
-    "to measure; the same run gives the same figures."
-)
 # From so many columns on, an interval has room beside its figure; below it stands under it.
 WIDE: Final = 96
 

@@ -8,6 +8,11 @@ from fastopen.statistics import CellResult, Results
 
 # Less than this is printed as 0.0, and no difference to anybody.
 SHOWN_MIN: Final = 0.05
+# Why a figure stands alone.
+NO_NOISE: Final = (
+    "No interval: the virtual engine is deterministic, and nothing was lost at random, so there is no noise"
+    " to measure; the same run gives the same figures."
+)
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
 
