@@ -107,20 +107,24 @@ impl NetNs {
         setns(&self.0, CloneFlags::CLONE_NEWNET).doing(|| "entering a network namespace".into())
     }
 
-    /// Runs `work` on a thread inside this namespace and waits for it.
+    /// Runs `work` on the calling thread inside this namespace, and goes back to the thread's own. What `work` opens or starts there
+    /// stays there.
     ///
     /// # Errors
     /// As `work`, or where the namespace cannot be entered.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    self.enter()?;
-                    work()
-                })
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+    ///
+    /// # Panics
+    /// Where the thread cannot go back: all that follows would be done in the wrong place.
+    pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        struct Back(NetNs);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                self.0.enter().expect("the namespace that the thread came from is still there");
+            }
+        }
+        let _back = Back(Self::current()?);
+        self.enter()?;
+        work()
     }
 }
 

@@ -10,7 +10,10 @@ use netlink_packet_core::{
 use netlink_sys::{Socket, SocketAddr};
 
 /// A netlink socket of the network namespace in which it was opened.
-pub(crate) struct Netlink(Socket);
+pub(crate) struct Netlink(Socket, Vec<u8>);
+
+/// More than the kernel puts into one datagram (`NLMSG_GOODSIZE` and what a dump may grow to: 32 KiB).
+const DATAGRAM_BYTES: usize = 1 << 16;
 
 impl Netlink {
     /// Opens a socket of `protocol` in the calling thread's namespace.
@@ -18,7 +21,7 @@ impl Netlink {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self(socket))
+        Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
     /// Sends `request` and collects what is answered. `flags` are added to REQUEST and ACK.
@@ -36,8 +39,9 @@ impl Netlink {
 
         let mut answers = Vec::new();
         loop {
-            let (datagram, _) = self.0.recv_from_full()?;
-            let mut rest = datagram.as_slice();
+            self.1.clear();
+            self.0.recv(&mut self.1, 0)?;
+            let mut rest = self.1.as_slice();
             while !rest.is_empty() {
                 let answer = NetlinkMessage::<M>::deserialize(rest).map_err(io::Error::other)?;
                 rest = &rest[(answer.header.length as usize).next_multiple_of(4).min(rest.len())..];

@@ -46,6 +46,22 @@ pub fn private_folder(prefix: &str) -> io::Result<std::path::PathBuf> {
     Ok(nix::unistd::mkdtemp(&template)?)
 }
 
+/// Has this process keep the memory it got, and get it in large pieces: where a system call or a page fault costs much more than the
+/// memory.
+pub fn keep_memory() {
+    const PIECE: libc::c_int = 16 << 20;
+    let choices = [
+        (libc::M_ARENA_MAX, 1),
+        (libc::M_TOP_PAD, PIECE),
+        (libc::M_TRIM_THRESHOLD, libc::c_int::MAX),
+        (libc::M_MMAP_THRESHOLD, PIECE),
+    ];
+    for (choice, value) in choices {
+        // SAFETY: sets a number of the allocator's own, under its own lock; one that it does not know it refuses.
+        unsafe { libc::mallopt(choice, value) };
+    }
+}
+
 /// Has neither this process nor what it starts leave a core file behind.
 pub fn leave_no_core() {
     use nix::sys::resource::{Resource, setrlimit};

@@ -4,10 +4,12 @@ use std::io;
 use std::mem;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+use std::time::Duration;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
@@ -18,6 +20,9 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::netlink::Netlink;
 use crate::{Doing, Result, check};
+
+/// How often to look whether an interface is ready, a millisecond apart.
+const CARRIER_TRIES: usize = 5000;
 
 /// One end of a veth pair that is to be made.
 pub struct VethEnd<'a> {
@@ -91,6 +96,27 @@ impl RouteSocket {
         link.header.flags = LinkFlags::Up | LinkFlags::Noarp;
         link.header.change_mask = LinkFlags::Up | LinkFlags::Noarp;
         self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("bringing {interface} up"))
+    }
+
+    /// Waits until an interface that was brought up, as its other end was, sends packets: before that the kernel drops them.
+    ///
+    /// # Errors
+    /// Where there is no such interface, or it does not become ready within seconds.
+    pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = interface_index(interface)?;
+        let up = LinkAttribute::OperState(State::Up);
+        for _ in 0..CARRIER_TRIES {
+            let answers = self.exchange(RouteNetlinkMessage::GetLink(link.clone()), 0);
+            let is_up = answers.doing(|| format!("asking for {interface}"))?.iter().any(|answer| {
+                matches!(answer, RouteNetlinkMessage::NewLink(state) if state.attributes.contains(&up))
+            });
+            if is_up {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err(io::Error::from(io::ErrorKind::TimedOut)).doing(|| format!("waiting for {interface} to be ready"))
     }
 
     /// Takes an interface (and with it a veth's other end) away.

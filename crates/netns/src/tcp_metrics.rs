@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, NLM_F_DUMP, Nla, NlasIterator, Parseable, ParseableParametrized,
+    DecodeError, DefaultNla, Emitable, Nla, NlasIterator, Parseable, ParseableParametrized,
 };
 use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
 use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
@@ -30,17 +30,39 @@ pub struct Cookie {
     pub cookie: Vec<u8>,
 }
 
-/// The cookies of the calling thread's network namespace (IPv4).
-///
-/// # Errors
-/// Where the kernel has no `tcp_metrics` family.
-pub fn cookies() -> Result<Vec<Cookie>> {
-    let mut netlink = Netlink::open(NETLINK_GENERIC).doing(|| "opening a generic netlink socket".into())?;
-    let family = family_id(&mut netlink)?;
-    let mut request = GenlMessage::from_payload(Metrics(Vec::new()));
-    request.set_resolved_family_id(family);
-    let answers = netlink.exchange(request, NLM_F_DUMP).doing(|| "reading tcp_metrics".into())?;
-    Ok(answers.into_iter().filter_map(|answer| answer.payload.into_cookie()).collect())
+/// The kernel's table, as the network namespace sees it in which this was opened.
+pub struct Table {
+    netlink: Netlink,
+    family: u16,
+}
+
+impl Table {
+    /// Opens the table of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Where the kernel has no `tcp_metrics` family.
+    pub fn open() -> Result<Self> {
+        let mut netlink =
+            Netlink::open(NETLINK_GENERIC).doing(|| "opening a generic netlink socket".into())?;
+        let family = family_id(&mut netlink)?;
+        Ok(Self { netlink, family })
+    }
+
+    /// The cookie for connections from `client` to `server`, where there is one. Costs the same however many the table holds.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn cookie(&mut self, client: Ipv4Addr, server: Ipv4Addr) -> Result<Option<Cookie>> {
+        let attribute = |kind, address: Ipv4Addr| DefaultNla::new(kind, address.octets().to_vec());
+        let asked = vec![attribute(ATTRIBUTE_SERVER, server), attribute(ATTRIBUTE_CLIENT, client)];
+        let mut request = GenlMessage::from_payload(Metrics(asked));
+        request.set_resolved_family_id(self.family);
+        match self.netlink.exchange(request, 0) {
+            Ok(answers) => Ok(answers.into_iter().find_map(|answer| answer.payload.into_cookie())),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+            Err(error) => Err(error).doing(|| format!("reading the tcp_metrics of {server} for {client}")),
+        }
+    }
 }
 
 fn family_id(netlink: &mut Netlink) -> Result<u16> {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::{Result, first_process};
 
 /// Where a world is built.
@@ -53,6 +53,7 @@ impl Engine {
         match self {
             Self::Host => Ok(()),
             Self::Virtual => {
+                exact_timers();
                 wait_for_beat();
                 first_process::set_wall_clock(VIRTUAL_START_S)
             }

@@ -26,6 +26,7 @@ pub fn bodies(number: usize) -> String {
 
 /// Does everything, and ends the kernel.
 pub fn run(folder: &str, work: impl FnOnce(&[u8], &mut Records) -> i32) -> ! {
+    process::keep_memory();
     if let Err(error) = prepare(folder).map(|(jobs, mut records)| work(&jobs, &mut records)) {
         eprintln!("fastopen-world: {error}");
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
-use fastopen_netns::clock::{monotonic_ns, sleep_until};
+use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_netns::tcp;
 use fastopen_page::{Action, ConnectionId, Event, Outcome, Page, Policy, PolicyError, Resource, Scheduler};
 use fastopen_replay::body::SizedBody;
@@ -73,6 +73,7 @@ pub fn load<T>(loading: &Loading, after: impl FnOnce(&Loaded) -> T) -> io::Resul
     let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
     let loaded = runtime.block_on(async {
         let (events, reports) = unbounded_channel();
+        let alarm = Alarm::new()?;
         let driver = Driver {
             loading,
             scheduler,
@@ -85,8 +86,8 @@ pub fn load<T>(loading: &Loading, after: impl FnOnce(&Loaded) -> T) -> io::Resul
             ends: Vec::new(),
             connection_error: None,
         };
-        driver.run(reports).await
-    });
+        Ok::<_, io::Error>(driver.run(reports, alarm).await)
+    })?;
     let said = after(&loaded);
     sockets.reset_on_close();
     drop(runtime);
@@ -139,7 +140,7 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    async fn run(mut self, mut reports: UnboundedReceiver<Report>) -> Loaded {
+    async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> Loaded {
         let deadline = self.start_ns + self.loading.timeout_ns;
         self.scheduler.handle(0, Event::Start);
         self.act();
@@ -149,7 +150,7 @@ impl Driver<'_> {
             tokio::select! {
                 biased;
                 report = reports.recv() => self.take(report.expect("the driver holds a sender")),
-                _ = sleep_until(wakeup) => self.scheduler.advance(self.now()),
+                _ = alarm.wait_until(wakeup) => self.scheduler.advance(self.now()),
             }
             self.act();
         }

@@ -125,7 +125,26 @@ impl Topology {
             sysctl::set("net.ipv4.tcp_fastopen_key", &key)?;
             topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))
         })?;
+        topology.wait_until_up()?;
         Ok(topology)
+    }
+
+    fn wait_until_up(&self) -> Result<()> {
+        let wait = |namespace: &NetNs, interfaces: &[&str]| {
+            namespace.run(|| {
+                let mut routes = RouteSocket::open()?;
+                interfaces.iter().try_for_each(|interface| routes.wait_until_up(interface))
+            })
+        };
+        wait(&self.client, &[INTERFACE])?;
+        wait(&self.origins, &[INTERFACE])?;
+        match &self.between {
+            Between::Ports(link) => wait(link, &[CLIENT_END, ORIGINS_END]),
+            Between::Routers { near, far } => {
+                wait(near, &[CLIENT_END, TO_FAR])?;
+                wait(far, &[TO_NEAR, ORIGINS_END])
+            }
+        }
     }
 
     fn set_up_ports(&self, link: &NetNs) -> Result<()> {

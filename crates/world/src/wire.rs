@@ -71,7 +71,7 @@ impl Wire {
         Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
     }
 
-    /// Drops what is under way, forgets the counts, and is a new link from now on.
+    /// Drops what is under way and not due yet, forgets the counts, and is a new link from now on.
     ///
     /// # Errors
     /// With an impossible configuration; the link stays what it was.
@@ -197,7 +197,7 @@ impl Driver {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Configure(config, reply)) => {
-                    self.throw_away_waiting();
+                    self.finish();
                     let made = Directions::new(*config).map(|directions| self.directions = directions);
                     let _ = reply.send(made);
                 }
@@ -213,9 +213,12 @@ impl Driver {
         }
     }
 
-    /// Packets that arrived before a new configuration belong to the old one.
-    fn throw_away_waiting(&mut self) {
-        while self.client.receive(BATCH, |_, _| ()) + self.origins.receive(BATCH, |_, _| ()) > 0 {}
+    /// Packets that arrived before a new configuration belong to the old one: those that are due by now still leave. Where the old
+    /// one holds nothing up that is all of them, the resets of connections among them.
+    fn finish(&mut self) {
+        while self.receive() {}
+        self.directions.down.send_due(&self.client, &mut self.pool);
+        self.directions.up.send_due(&self.origins, &mut self.pool);
         let _ = (self.client.take_overruns(), self.origins.take_overruns());
     }
 

@@ -299,10 +299,14 @@ impl<'a> World<'a> {
 
     /// The hosts of this world whose cookie the client at `address` holds.
     fn cookies(&self, address: Ipv4Addr) -> fastopen_netns::Result<Vec<Ipv4Addr>> {
-        let held = tcp_metrics::cookies()?;
-        let of_client =
-            held.into_iter().filter(|cookie| cookie.client == address).map(|cookie| cookie.server);
-        Ok(of_client.filter(|server| self.hosts.values().any(|host| host == server)).collect())
+        let mut table = tcp_metrics::Table::open()?;
+        let mut held = Vec::new();
+        for host in self.hosts.values() {
+            if table.cookie(address, *host)?.is_some() {
+                held.push(*host);
+            }
+        }
+        Ok(held)
     }
 
     fn counters(&self) -> fastopen_netns::Result<BothEnds<Counters>> {
