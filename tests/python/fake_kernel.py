@@ -58,5 +58,6 @@ def write_recipe(folder: Path) -> Path:
     (folder / "patches" / "0001-mark.patch").write_text(PATCH)
     (folder / "config").write_text("# for a test\nCONFIG_64BIT=y\nCONFIG_HZ=250\n")
     (folder / "unused").write_text("*/Documentation/*/*\n")
+    (folder / "headers.h").write_text("/* none */\n")
     (folder / "trial.c").write_text("int main(void) { return 0; }\n")
     return folder

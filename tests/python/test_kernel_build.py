@@ -108,6 +108,33 @@ def test_a_tarball_is_unpacked_without_its_unused_parts(
     assert run_build(path).kernel.manifest.source == path.name
 
 
+def test_a_package_that_was_fetched_before_is_unpacked(tmp_path: Path, run_build: Build) -> None:
+    source = write_source(tmp_path / "linux-source-7.3")
+    package = tmp_path / "package"
+    (package / "DEBIAN").mkdir(parents=True)
+    (package / "usr" / "src").mkdir(parents=True)
+    fields = "Package: linux-source-7.3\nVersion: 7.3.4-1\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+    (package / "DEBIAN" / "control").write_text(fields)
+    tarball = package / "usr" / "src" / f"{source.name}.tar.xz"
+    subprocess.run(["tar", "-caf", tarball, "-C", tmp_path, source.name], check=True)
+    file = tmp_path / "linux-source-7.3_7.3.4-1_all.deb"
+    subprocess.run(["dpkg-deb", "--build", package, file], check=True, capture_output=True)
+    assert run_build(file).kernel.manifest.source == file.name
+
+
+@pytest.mark.parametrize("name", ["linux.tar.xz", "linux.deb"])
+def test_a_damaged_file_is_named(tmp_path: Path, run_build: Build, name: str) -> None:
+    source = write_source(tmp_path / "linux")
+    path = tmp_path / "linux.tar.xz"
+    subprocess.run(["tar", "-caf", path, "-C", tmp_path, source.name], check=True)
+    content = path.read_bytes()
+    (tmp_path / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=rf"{name}: cannot be unpacked; .*log is .*build\.log"):
+        run_build(tmp_path / name)
+    assert kernels.installed() == []
+    assert left_in_cache() == [".lock"]
+
+
 def test_older_kernels_need_no_argument(tmp_path: Path, run_build: Build) -> None:
     source = write_source(tmp_path / "linux", version="6.12.1", seccomp="ptrace")
     assert run_build(source).kernel.manifest.arguments == []
@@ -183,6 +210,29 @@ def test_missing_programs_are_named_with_their_packages(
             (tmp_path / "bin" / tool).symlink_to(path)
     with pytest.raises(MachineError, match=r"needs .*flex, bc, xz \(apt-get install .*flex bc xz-utils\)"):
         run_build(source)
+
+
+@pytest.mark.parametrize(
+    ("headers", "passes"), [("int harmless;\n", 1), ("#define main() clashes\n", 2), ("#error none\n", 1)]
+)
+def test_a_file_that_does_not_bear_precompiled_headers_is_compiled_without(
+    tmp_path: Path, run_build: Build, headers: str, passes: int
+) -> None:
+    source = write_source(tmp_path / "linux")
+    (tmp_path / "recipe" / "headers.h").write_text(headers)
+    first = source / "include" / "linux" / "compiler-version.h"
+    first.parent.mkdir(parents=True)
+    first.write_text("/* first */\n")
+    (source / "scripts").mkdir()
+    (source / "scripts" / "Makefile.lib").write_text("x = -DKBUILD_BASENAME=x -DKBUILD_MODNAME=x\n")
+    flags = "gcc -Iinclude -include include/linux/compiler-version.h"
+    makefile = (source / "Makefile").read_text().replace("@gcc", f"@{flags}")
+    sample = f"lib/bsearch.o:\n\t@mkdir lib; echo 'saved := {flags} -c -o x.o x.c' > lib/.bsearch.o.cmd\n"
+    (source / "Makefile").write_text(makefile + sample)
+    assert run_build(source).new
+    log = (kernels.kernels_folder() / "build.log").read_text()
+    assert log.count("  CC      main.o") == passes
+    assert ("no precompiled header" in log) == ("#error" in headers)
 
 
 def test_another_processor_is_refused(

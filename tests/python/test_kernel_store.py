@@ -12,6 +12,7 @@ from fastopen.cli.app import app
 from fastopen.errors import MachineError
 from fastopen.kernels import Kernel, Manifest
 from fastopen.kernels.manifest import manifest_text
+from fastopen.kernels.recipe import read_recipe
 
 
 def install(name: str, built: str = "2026-11-21T12:00:00+00:00", folder: Path | None = None) -> Path:
@@ -161,9 +162,34 @@ def test_info_prints_the_whole_manifest(capsys: pytest.CaptureFixture[str]) -> N
     place = install("7.3.4-aaaaaaaa")
     document = json.loads(invoke("info", "--json"))
     assert document["path"] == str(place / "linux")
-    assert Manifest.model_validate_json(json.dumps({k: v for k, v in document.items() if k != "path"}))
+    told = {"path", "outdated"}
+    assert Manifest.model_validate_json(json.dumps({k: v for k, v in document.items() if k not in told}))
     assert "arguments" in invoke("info")
     assert capsys.readouterr().err == ""
+
+
+def test_a_kernel_of_another_recipe_is_told_as_such_with_the_remedy() -> None:
+    place = install("7.3.4-aaaaaaaa")
+    assert json.loads(invoke("info", "--json"))["outdated"] is True
+    assert "made by another fastopen's recipe; to do: fastopen kernel build" in invoke("info")
+    recipe = read_recipe()
+    known = json.loads((place / "manifest.json").read_text())
+    known |= {"config_sha256": recipe.config_sha256, "patches_sha256": recipe.patches_sha256}
+    (place / "manifest.json").write_text(json.dumps(known))
+    assert json.loads(invoke("info", "--json"))["outdated"] is False
+    assert "to do" not in invoke("info")
+
+
+def test_the_doctor_tells_of_the_kernel_and_misses_none() -> None:
+    def said() -> str:
+        checks = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)["checks"]
+        return next(
+            str(check["detail"]) for check in checks if check["ok"] and check["name"] == "virtual engine"
+        )
+
+    assert "no kernel for the virtual engine is installed; to do: fastopen kernel build" in said()
+    install("7.3.4-aaaaaaaa")
+    assert said().startswith("kernel 7.3.4-aaaaaaaa (Linux 7.3.4)")
 
 
 def test_a_kernel_is_its_program_and_manifest() -> None:

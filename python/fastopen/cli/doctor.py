@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from fastopen import kernels
 from fastopen.cli.output import EXIT_MACHINE, console, print_json
 from fastopen.engines import check_program, find_program, program_version
 from fastopen.engines.host import default_parallel
@@ -67,6 +68,7 @@ def _checks() -> Iterator[Check]:
     cores = len(os.sched_getaffinity(0))
     yield Check("cores", True, f"{cores}; {default_parallel()} worlds at once")
     yield from _program()
+    yield _virtual_kernel()
 
 
 def _kernel(release: str) -> Check:
@@ -121,6 +123,18 @@ def _program() -> Iterator[Check]:
             yield Check(check["name"], bool(check["ok"]), str(check["detail"]), str(check["remedy"]))
     except MachineError as error:
         yield Check("world program", False, error.message, error.remedy)
+
+
+def _virtual_kernel() -> Check:
+    """The virtual engine's kernel. Without one the host engine does everything, so that is no fault."""
+    try:
+        kernel = kernels.find()
+    except MachineError as error:
+        return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
+    said = f"kernel {kernel.name} (Linux {kernel.version})"
+    if kernels.is_outdated(kernel):
+        said += f"; made by another fastopen's recipe; to do: {kernels.BUILD_IT}"
+    return Check("virtual engine", True, said)
 
 
 def _sysctl(name: str) -> str | None:

@@ -22,7 +22,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 def build(
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="PATH", help="A folder or tarball of Linux. Default: apt's."),
+        typer.Option("--source", metavar="PATH", help="A folder, tarball or .deb of Linux. Default: apt's."),
     ] = None,
     version: Annotated[
         str | None,
@@ -75,6 +75,8 @@ def info(
         shown = " ".join(value) or "none" if isinstance(value, list) else str(value)
         table.add_row(key.replace("_", " "), shown)
     console().print(table, soft_wrap=True)
+    if facts["outdated"]:
+        console().print(f"made by another fastopen's recipe; to do: {kernels.BUILD_IT}", soft_wrap=True)
 
 
 @app.command("list")
@@ -102,8 +104,9 @@ def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the begi
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """What is told of a kernel: where its program is, then its manifest."""
-    return {"path": str(kernel.path), **kernel.manifest.model_dump()}
+    """What is told of a kernel: where its program is, its manifest, and was it made by another recipe."""
+    outdated = kernels.is_outdated(kernel)
+    return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 
 
 def _table(usable: list[Kernel]) -> Table:

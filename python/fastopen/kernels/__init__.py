@@ -1,11 +1,12 @@
 """The virtual engine's kernels: built from the distribution's source, kept in the user's cache."""
 
-from fastopen.kernels.build import Built, Request, build_kernel
+from fastopen.kernels.build import Built, Request, build_kernel, is_outdated
 from fastopen.kernels.manifest import Kernel, Manifest
 from fastopen.kernels.progress import Stage, Watcher
-from fastopen.kernels.store import Damaged, find, find_all, installed, kernels_folder, remove
+from fastopen.kernels.store import BUILD_IT, Damaged, find, find_all, installed, kernels_folder, remove
 
 __all__ = [
+    "BUILD_IT",
     "Built",
     "Damaged",
     "Kernel",
@@ -17,6 +18,7 @@ __all__ = [
     "find",
     "find_all",
     "installed",
+    "is_outdated",
     "kernels_folder",
     "remove",
 ]

@@ -32,6 +32,8 @@ OPTIONS: Final = {
     "Acquire::https::Timeout": "30",
     "APT::Get::List-Cleanup": "false",
 }
+# The lists and the package are 170 MB in all: slower than this is as good as not there.
+PATIENCE_S: Final = 900
 GIVE_SOURCE: Final = "give a kernel's source with --source FOLDER or --source TARBALL"
 
 
@@ -126,16 +128,22 @@ class Apt:
         ]
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            cwd=self._folder,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        try:
+            return subprocess.run(
+                command,
+                cwd=self._folder,
+                env={**os.environ, "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=PATIENCE_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise MachineError(
+                f"{command[0]} was not done after {PATIENCE_S / 60:.0f} minutes", GIVE_SOURCE
+            ) from None
 
 
 def _choose(offered: list[Package], series: str | None) -> Package | None:

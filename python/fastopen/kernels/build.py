@@ -3,13 +3,14 @@
 import errno
 import hashlib
 import os
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
-from fastopen.errors import MachineError
+from fastopen.errors import InputError, MachineError
 from fastopen.kernels import compile as step
 from fastopen.kernels import trial
 from fastopen.kernels.apt import Apt
@@ -101,13 +102,14 @@ def _build(job: _Job) -> Built:
     tree = job.work / "linux"
     tree.mkdir()
     job.watch(Stage("unpacking", f"{source.name} {source.version}".strip()))
-    source.unpack(job.work, tree, job.recipe.unused, job.log)
+    _unpack(job, source, tree)
     version = step.kernel_version(tree)
     job.watch(Stage("configuring", f"Linux {version} for User-Mode Linux"))
     step.patch(tree, job.recipe, job.log)
     step.configure(tree, job.recipe, job.log)
     program = step.make(
         tree,
+        job.recipe,
         job.request.jobs or len(os.sched_getaffinity(0)),
         job.log,
         lambda files: job.watch(Stage("compiling", f"Linux {version}", files, step.FILES_ABOUT)),
@@ -128,10 +130,34 @@ def _source(job: _Job) -> Source:
     return Packaged(apt, package)
 
 
+def _unpack(job: _Job, source: Source, tree: Path) -> None:
+    """Raises InputError where a file that was given cannot be unpacked; else as `Source.unpack`."""
+    try:
+        source.unpack(job.work, tree, job.recipe.unused, job.log)
+    except StepFailedError as error:
+        said, remedy = _why(error.program, Path(job.log.name))
+        if job.request.source is None or remedy == MAKE_ROOM:
+            raise
+        raise InputError(f"cannot be unpacked; {said}", str(job.request.source), remedy) from None
+
+
+def is_outdated(kernel: Kernel) -> bool:
+    """Was it built with other options or patches than this fastopen's?"""
+    try:
+        recipe = read_recipe()
+    except MachineError:
+        return False
+    return not _is_of(kernel, recipe)
+
+
+def _is_of(kernel: Kernel, recipe: Recipe) -> bool:
+    known = kernel.manifest
+    return (known.config_sha256, known.patches_sha256) == (recipe.config_sha256, recipe.patches_sha256)
+
+
 def _of_recipe(recipe: Recipe) -> list[Kernel]:
     """The installed kernels that were built with this configuration and these patches, best first."""
-    made = (recipe.config_sha256, recipe.patches_sha256)
-    return [k for k in installed() if (k.manifest.config_sha256, k.manifest.patches_sha256) == made]
+    return [kernel for kernel in installed() if _is_of(kernel, recipe)]
 
 
 def _key(source: Source, recipe: Recipe) -> str:
@@ -181,6 +207,8 @@ def _why(program: str, log: Path) -> tuple[str, str]:
             f"the disk of {log.parent} is full",
             MAKE_ROOM,
         )
-    telling = [line for line in lines if "error" in line.lower() or "***" in line] or [x for x in lines if x]
-    said = " | ".join(telling[-SHOWN_LINES:])
+    # A compiler's own words come first and tell most; make's "Error 2" lines follow for each folder.
+    compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
+    telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
+    said = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
     return f"the kernel's build failed in {Path(program).name}: {said}", f"the whole log is {log}"

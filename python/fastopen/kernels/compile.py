@@ -3,12 +3,13 @@
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Final
 
 from fastopen.errors import MachineError
-from fastopen.kernels.process import StepFailedError, plain_environment, run, running
+from fastopen.kernels.precompile import precompile, prepare_names, remove_precompiled
+from fastopen.kernels.process import Command, StepFailedError, plain_environment, run, running
 from fastopen.kernels.recipe import Recipe, options_in
 
 # What the kernel says of its build would else differ from machine to machine.
@@ -22,8 +23,10 @@ SAME_EVERYWHERE: Final = {
 # Part of CONFIG_SYSCTL in newer kernels.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
+# Warnings of a source that is not ours only hide its errors in the log.
+QUIET: Final = "KCFLAGS=-w"
 # How many files the configuration compiles, about; for the live line only.
-FILES_ABOUT: Final = 560
+FILES_ABOUT: Final = 600
 
 
 def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
@@ -68,22 +71,40 @@ def configure(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
         raise MachineError(f"this Linux cannot have {', '.join(lacking)}", "take another version of Linux")
 
 
-def make(tree: Path, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
+def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
     """Compiles with `jobs` compilers, tells how many files are done, and returns the stripped program."""
-    command = ["make", "ARCH=um", f"--jobs={jobs}", "linux"]
+    command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
+    environment = plain_environment(**SAME_EVERYWHERE)
     files = 0
-    with running(command, log, tree, plain_environment(**SAME_EVERYWHERE)) as process:
+
+    def count() -> None:
+        nonlocal files
+        files += 1
+        compiled(files)
+
+    done = False
+    if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
+        # Some file of some version may not bear headers that it does not ask for: those are left for later.
+        done = _make([*command, "--keep-going", "linux"], environment, tree, log, count)
+        remove_precompiled(tree)
+    if not done and not _make([*command, "linux"], environment, tree, log, count):
+        raise StepFailedError("make")
+    run(["strip", "linux"], log, tree)
+    return tree / "linux"
+
+
+def _make(
+    command: Command, environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None]
+) -> bool:
+    """Was it made? `compiled` is called for each file that is begun."""
+    with running(command, log, tree, environment) as process:
         assert process.stdout is not None
         for line in process.stdout:
             log.write(line)
             if COMPILED.match(line):
-                files += 1
-                compiled(files)
+                compiled()
         process.wait()
-    if process.returncode:
-        raise StepFailedError("make")
-    run(["strip", "linux"], log, tree)
-    return tree / "linux"
+    return process.returncode == 0
 
 
 def compiler(tree: Path) -> str:

@@ -11,12 +11,13 @@ from fastopen.resources import packaged_folder
 
 @dataclass(frozen=True)
 class Recipe:
-    """What lies in `kernel/`: configuration, patches, files not to unpack, the trial's program."""
+    """What lies in `kernel/`: options, patches, files not to unpack, the trial's program, common headers."""
 
     config: Path
     patches: tuple[Path, ...]
     unused: Path
     trial: Path
+    headers: Path
 
     @property
     def config_sha256(self) -> str:
@@ -39,7 +40,7 @@ def read_recipe(folder: Path | None = None) -> Recipe:
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
     patches = tuple(sorted((found / "patches").glob("*.patch")))
-    return Recipe(found / "config", patches, found / "unused", found / "trial.c")
+    return Recipe(found / "config", patches, found / "unused", found / "trial.c", found / "headers.h")
 
 
 def options_in(text: str) -> dict[str, str]:

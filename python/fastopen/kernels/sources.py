@@ -52,11 +52,24 @@ class Packaged(Source):
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         file = self._apt.download(self._package)
-        # The package holds a tarball; which compression it has, its name tells.
-        inner = 'case "$TAR_FILENAME" in *.xz) xz -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
-        outer = ["tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f"--to-command={inner}"]
-        pipe([["dpkg-deb", "--fsys-tarfile", file], outer, _extract(tree, unused)], log, work)
+        _unpack_package(file, work, tree, unused, log)
         file.unlink()
+
+
+class PackageFile(Source):
+    """A package `linux-source-*.deb` that was fetched before."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.version = path.name, ""
+        self._path = path.absolute()
+        self._sha256 = sha256_of(path)
+
+    @property
+    def identity(self) -> str:
+        return self._sha256
+
+    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
+        _unpack_package(self._path, work, tree, unused, log)
 
 
 class Tarball(Source):
@@ -105,7 +118,7 @@ class Folder(Source):
 
 
 def given_source(path: Path) -> Source:
-    """What --source names. Raises InputError where it is neither a kernel's tree nor a tarball."""
+    """What --source names. Raises InputError where it is neither a kernel's folder nor a file."""
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():
             raise InputError(
@@ -113,8 +126,15 @@ def given_source(path: Path) -> Source:
             )
         return Folder(path)
     if not path.is_file():
-        raise InputError("does not exist", str(path), "name a kernel's source, a folder or a tarball")
-    return Tarball(path)
+        raise InputError("does not exist", str(path), "name a kernel's source: a folder, tarball or .deb")
+    return PackageFile(path) if path.suffix == ".deb" else Tarball(path)
+
+
+def _unpack_package(file: Path, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
+    # The package holds a tarball; which compression it has, its name tells.
+    inner = 'case "$TAR_FILENAME" in *.xz) xz -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
+    outer = ["tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f"--to-command={inner}"]
+    pipe([["dpkg-deb", "--fsys-tarfile", file], outer, _extract(tree, unused)], log, work)
 
 
 def _extract(tree: Path, unused: Path) -> list[str | Path]:
