@@ -1,6 +1,8 @@
 """Puts the Rust program into the wheel: builds it with cargo and includes it as package data.
 
-An editable install carries no program: the engine then takes the one of the checkout's `target/release`.
+FASTOPEN_WHEEL_KERNEL names the folder of an installed kernel that the wheel is to carry as well; what its
+licence asks for then, kernel/README.md says. An editable install carries no program: the engine then takes
+the one of the checkout's `target/release`.
 """
 
 import os
@@ -13,6 +15,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
 PROGRAM = "fastopen-world"
+KERNEL_VARIABLE = "FASTOPEN_WHEEL_KERNEL"
+KERNEL_FILES = ("linux", "manifest.json")
 
 
 class WorldProgramHook(BuildHookInterface[Any]):
@@ -28,6 +32,17 @@ class WorldProgramHook(BuildHookInterface[Any]):
         build_data["tag"] = f"py3-none-{platform}"
         build_data["pure_python"] = False
         build_data["force_include"][str(self._program(root))] = f"fastopen/_bin/{PROGRAM}"
+        build_data["force_include"].update(self._kernel())
+
+    def _kernel(self) -> dict[str, str]:
+        """Where each file of the kernel goes that the wheel is to carry; nothing unless one is named."""
+        named = os.environ.get(KERNEL_VARIABLE)
+        if not named:
+            return {}
+        missing = [name for name in KERNEL_FILES if not (Path(named) / name).is_file()]
+        if missing:
+            raise FileNotFoundError(f"{KERNEL_VARIABLE}={named} has no {' and no '.join(missing)}")
+        return {str(Path(named) / name): f"fastopen/_kernel/{name}" for name in KERNEL_FILES}
 
     def _program(self, root: Path) -> Path:
         cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
