@@ -32,17 +32,7 @@ class WorldProgramHook(BuildHookInterface[Any]):
         build_data["tag"] = f"py3-none-{platform}"
         build_data["pure_python"] = False
         build_data["force_include"][str(self._program(root))] = f"fastopen/_bin/{PROGRAM}"
-        build_data["force_include"].update(self._kernel())
-
-    def _kernel(self) -> dict[str, str]:
-        """Where each file of the kernel goes that the wheel is to carry; nothing unless one is named."""
-        named = os.environ.get(KERNEL_VARIABLE)
-        if not named:
-            return {}
-        missing = [name for name in KERNEL_FILES if not (Path(named) / name).is_file()]
-        if missing:
-            raise FileNotFoundError(f"{KERNEL_VARIABLE}={named} has no {' and no '.join(missing)}")
-        return {str(Path(named) / name): f"fastopen/_kernel/{name}" for name in KERNEL_FILES}
+        build_data["force_include"].update(kernel_files())
 
     def _program(self, root: Path) -> Path:
         cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
@@ -51,3 +41,14 @@ class WorldProgramHook(BuildHookInterface[Any]):
         command = [cargo, "build", "--release", "--locked", "--quiet", "--package", PROGRAM]
         subprocess.run(command, cwd=root, env=environment, check=True)
         return target / "release" / PROGRAM
+
+
+def kernel_files() -> dict[str, str]:
+    """Where each file of the kernel goes that the wheel is to carry; nothing unless one is named."""
+    named = os.environ.get(KERNEL_VARIABLE)
+    if not named:
+        return {}
+    missing = [name for name in KERNEL_FILES if not (Path(named) / name).is_file()]
+    if missing:
+        raise FileNotFoundError(f"{KERNEL_VARIABLE}={named} has no {' and no '.join(missing)}")
+    return {str(Path(named) / name): f"fastopen/_kernel/{name}" for name in KERNEL_FILES}
