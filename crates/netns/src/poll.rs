@@ -1,4 +1,4 @@
-//! Waiting for descriptors with nanosecond time-outs, and waking a waiting thread.
+//! Waiting for descriptors and for an exact time, and waking a waiting thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,8 +7,10 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever).
+/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever). The kernel lets a time-out be late by a
+/// thousandth of itself, whatever the timer slack; who must not be late waits for a [`Timer`].
 ///
 /// # Errors
 /// As `ppoll`; an interrupting signal is not an error, just an early return.
@@ -19,6 +21,49 @@ pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: Option<u64>) ->
     match ppoll(&mut polled, timeout, None) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A descriptor that is readable from a set time on, to the nanosecond.
+pub struct Timer {
+    timer: TimerFd,
+    /// When, on the monotonic clock.
+    set_to_ns: Option<u64>,
+}
+
+impl Timer {
+    /// A timer that is not set.
+    ///
+    /// # Errors
+    /// Where there are no more descriptors.
+    pub fn new() -> io::Result<Self> {
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, set_to_ns: None })
+    }
+
+    /// Sets it to `at_ns` of the monotonic clock (None: never).
+    ///
+    /// # Errors
+    /// Where the kernel refuses the time.
+    pub fn set(&mut self, at_ns: Option<u64>) -> io::Result<()> {
+        if at_ns == self.set_to_ns {
+            return Ok(());
+        }
+        match at_ns {
+            Some(ns) => {
+                let at = TimeSpec::new((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
+                self.timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+            }
+            None => self.timer.unset()?,
+        }
+        self.set_to_ns = at_ns;
+        Ok(())
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use fastopen_link::{ConfigError, Direction, DirectionConfig, Nanos};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
-use fastopen_netns::poll::{Waker, wait_readable};
+use fastopen_netns::poll::{Timer, Waker, wait_readable};
 use fastopen_netns::process::run_in_short_turns;
 
 use crate::link::{DirectionReport, LinkConfig, LinkReport};
@@ -60,6 +60,7 @@ impl Wire {
             directions,
             commands: received,
             waker: waker.clone(),
+            timer: Timer::new()?,
             spin,
             pool: Vec::new(),
         };
@@ -176,6 +177,7 @@ struct Driver {
     directions: Directions,
     commands: Receiver<Command>,
     waker: Arc<Waker>,
+    timer: Timer,
     spin: Nanos,
     pool: Vec<Vec<u8>>,
 }
@@ -256,10 +258,10 @@ impl Driver {
                 }
             }
             _ => {
-                let waited = wait_readable(
-                    &[self.client.as_fd(), self.origins.as_fd(), self.waker.as_fd()],
-                    left.map(|left| left - self.spin),
-                );
+                let set = self.timer.set(next.map(|due| due.max(now) - self.spin));
+                let ends = [self.client.as_fd(), self.origins.as_fd(), self.waker.as_fd()];
+                let waited =
+                    set.and_then(|()| wait_readable(&[&ends[..], &[self.timer.as_fd()]].concat(), None));
                 debug_assert!(waited.is_ok(), "{waited:?}");
                 self.waker.clear();
             }
