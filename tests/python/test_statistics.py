@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastopen.experiments import ARMS, ArmName, Cell
 from fastopen.runs import LoadRow
-from fastopen.statistics import CellResult, median_interval, summarise
+from fastopen.statistics import CellResult, median_interval, median_intervals, summarise
 
 NAMES: list[ArmName] = ["off", "cold", "warm"]
 CELLS = [Cell(index, "p", 0, 0, ARMS[name], "host") for index, name in enumerate(NAMES)]
@@ -84,6 +84,18 @@ def test_the_interval_is_ordered_and_within_the_values(values: list[float], seed
 def test_the_same_seed_gives_the_same_interval() -> None:
     values = [random.Random(3).gauss(10, 2) for _ in range(10)]
     assert median_interval(values, 5) == median_interval(values, 5)
+
+
+def test_samples_taken_together_have_the_intervals_that_each_has_alone() -> None:
+    draw = random.Random(4)
+    samples = [[draw.gauss(10, 2) for _ in range(draw.choice([2, 5, 8]))] for _ in range(40)]
+    # Without spread; without spread for the jackknife; values that repeat.
+    samples += [[1.0] * 8, [1.0, 1.0, 1.0, 1.0, 9.0], [0.0] * 7 + [5.0], []]
+    together = median_intervals(samples, range(len(samples)))
+    for values, seed, interval in zip(samples, range(len(samples)), together, strict=True):
+        alone = median_interval(values, seed)
+        assert interval == (None if alone is None else pytest.approx(alone))
+    assert [interval is None for interval in together] == [len(values) < 3 for values in samples]
 
 
 def test_equal_values_have_an_interval_without_width() -> None:

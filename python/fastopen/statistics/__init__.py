@@ -1,6 +1,6 @@
 """Statistics: from the loads of a run to what can be said of each cell."""
 
-from fastopen.statistics.bootstrap import median_interval
+from fastopen.statistics.bootstrap import median_interval, median_intervals
 from fastopen.statistics.cells import CellResult, Reason, summarise
 from fastopen.statistics.outliers import Outlier
 from fastopen.statistics.parting import Growth, Mark, Parting, growths, partings
@@ -21,6 +21,7 @@ __all__ = [
     "growths",
     "half_width_percent",
     "median_interval",
+    "median_intervals",
     "more_pairs",
     "pairs_needed",
     "partings",

@@ -1,6 +1,7 @@
 """The 95 % interval of a median: bias-corrected and accelerated bootstrap (BCa), from a seed."""
 
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,43 +9,77 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
 # Of fewer values a resample is nearly always the sample: nothing can be said of the spread.
 VALUES_MIN: Final = 3
+# Samples of one size that are taken together: 80 kB of resampled medians each.
+TOGETHER: Final = 100
 # So many numbers of the jackknife in memory at once.
 JACKKNIFE_BATCH: Final = 4_000_000
 
 
-def median_interval(values: Sequence[float], seed: int) -> tuple[float, float] | None:
+def median_interval(values: Sequence[float], seed: int) -> Interval | None:
     """Low and high end, or None where there are too few values. Equal values give an interval of no width."""
-    if len(values) < VALUES_MIN:
-        return None
-    if min(values) == max(values):
+    return median_intervals([values], [seed])[0]
+
+
+def median_intervals(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -> list[Interval | None]:
+    """The interval of each sample from its own seed, as `median_interval` gives it.
+
+    Samples of one size are taken together, which costs a fifth of one after another.
+    """
+    found: list[Interval | None] = [_without_chance(values) for values in samples]
+    of_size: dict[int, list[int]] = defaultdict(list)
+    for place, values in enumerate(samples):
+        if len(values) >= VALUES_MIN and found[place] is None:
+            of_size[len(values)].append(place)
+    for places in of_size.values():
+        for begin in range(0, len(places), TOGETHER):
+            some = places[begin : begin + TOGETHER]
+            intervals = _of_one_size([samples[place] for place in some], [seeds[place] for place in some])
+            for place, interval in zip(some, intervals, strict=True):
+                found[place] = interval
+    return found
+
+
+def _without_chance(values: Sequence[float]) -> Interval | None:
+    if len(values) >= VALUES_MIN and min(values) == max(values):
         return (values[0], values[0])
+    return None
+
+
+def _of_one_size(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -> list[Interval]:
     # They take most of a second to import, and most commands need neither.
     import numpy as np
     from scipy import stats
 
-    data = np.sort(np.asarray(values, dtype=float))
-    drawn = _Drawn(resampled_medians(data, np.random.default_rng(seed)))
+    data = np.sort(np.asarray(samples, dtype=float), axis=-1)
+    drawn = np.stack(
+        [resampled_medians(of, np.random.default_rng(seed)) for of, seed in zip(data, seeds, strict=True)]
+    )
+    low, high = np.full(len(data), np.nan), np.full(len(data), np.nan)
     for method in ("BCa", "percentile"):
+        # BCa is undefined where the jackknife sees no spread; the plain percentiles never are.
+        missing = ~(np.isfinite(low) & np.isfinite(high))
+        if not missing.any():
+            break
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", stats.DegenerateDataWarning)
             interval = stats.bootstrap(
-                (data,),
+                (data[missing],),
                 np.median,
+                axis=-1,
                 vectorized=True,
                 n_resamples=0,
-                bootstrap_result=drawn,
-                batch=max(1, JACKKNIFE_BATCH // len(data)),
+                bootstrap_result=_Drawn(drawn[missing]),
+                batch=max(1, JACKKNIFE_BATCH // data[missing].size),
                 confidence_level=CONFIDENCE,
                 method=method,
             ).confidence_interval
-        # BCa is undefined where the jackknife sees no spread; the plain percentiles never are.
-        if np.isfinite(interval.low) and np.isfinite(interval.high):
-            return (float(interval.low), float(interval.high))
-    raise AssertionError("percentiles of finite values are finite")
+        low[missing], high[missing] = interval.low, interval.high
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def resampled_medians(data: "NDArray[np.float64]", rng: "np.random.Generator") -> "NDArray[np.float64]":

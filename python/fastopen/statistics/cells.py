@@ -13,7 +13,7 @@ from statistics import median
 
 from fastopen.experiments import Cell, Comparison, derive_seed
 from fastopen.runs import LoadRow
-from fastopen.statistics.bootstrap import median_interval
+from fastopen.statistics.bootstrap import median_intervals
 from fastopen.statistics.effect import rank_biserial
 from fastopen.statistics.outliers import Outlier, find_outliers
 
@@ -97,18 +97,18 @@ def summarise(
             cell,
             of_cell[cell.index],
             of_cell.get(baselines.get(cell.comparison, -1), []),
-            derive_seed(seed, "interval", cell.index),
             without_chance=cell.engine == "virtual" and cell.network in lossless,
         )
         for cell in cells
     ]
+    results = _with_intervals(results, seed)
     if asked is None:
         return results
     return [replace(result, asked=asked[result.cell.comparison]) for result in results]
 
 
 def _result(
-    cell: Cell, attempts: list[LoadRow], baseline: list[LoadRow], seed: int, *, without_chance: bool
+    cell: Cell, attempts: list[LoadRow], baseline: list[LoadRow], *, without_chance: bool
 ) -> CellResult:
     loads = [load for load in attempts if not load.superseded]
     valid = [load for load in loads if load.valid]
@@ -125,7 +125,7 @@ def _result(
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements) if improvements else None,
-        improvement_ci95=_interval(improvements, seed, deterministic=deterministic),
+        improvement_ci95=(improvements[0], improvements[0]) if deterministic and improvements else None,
         connections=sum(load.connections for load in valid),
         syn_data_connections=sum(load.syn_data_connections for load in valid),
         saved_ms=median(off - on for off, on in pairs) if pairs else None,
@@ -141,10 +141,14 @@ def _result(
     )
 
 
-def _interval(improvements: Sequence[float], seed: int, *, deterministic: bool) -> tuple[float, float] | None:
-    if deterministic and improvements:
-        return (improvements[0], improvements[0])
-    return median_interval(improvements, seed)
+def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
+    """Each with the interval of its improvement, from a seed of its own."""
+    seeds = [derive_seed(seed, "interval", result.cell.index) for result in results]
+    intervals = median_intervals([result.improvements_percent for result in results], seeds)
+    return [
+        result if result.deterministic else replace(result, improvement_ci95=interval)
+        for result, interval in zip(results, intervals, strict=True)
+    ]
 
 
 def _plts_ms(loads: Iterable[LoadRow]) -> dict[int, float]:

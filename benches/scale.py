@@ -1,0 +1,126 @@
+"""A run of 100,000 loads with 5,000,000 requests: what writing it costs, and opening, table and report.
+
+Loads are made up, a few for each cell and said again for each repeat; the store writes them as it writes any.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+
+from fastopen.contract import LoadRecord
+from fastopen.experiments import Plan
+from fastopen.runs import RunStore
+from made_up_run import ENVIRONMENT, load_data, made_up_page, made_up_plan
+
+PAGES: Final = 4
+RTTS_MS: Final = tuple(range(20, 220, 20))
+REQUESTS: Final = 50
+HOSTS: Final = tuple(f"host{number}.test" for number in range(7))
+VARIANTS: Final = 4
+# A measured command prints its resources as the last line of standard error.
+CHILD: Final = """
+import resource, sys, time
+sys.argv = ["fastopen", *sys.argv[1:]]
+from fastopen.cli import main
+begun = time.monotonic()
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    took = time.monotonic() - begun
+    sys.stderr.write(f"\\n{took} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}\\n")
+"""
+
+
+def made_plan(loads: int) -> Plan:
+    """Pages of 50 requests to 7 hosts over 10 RTTs, three arms, as many repeats as it takes."""
+    pages = [made_up_page(f"page-{number}", requests=REQUESTS, hosts=HOSTS) for number in range(PAGES)]
+    return made_up_plan(pages, rtts_ms=RTTS_MS, repeats=-(-loads // (PAGES * len(RTTS_MS) * 3)))
+
+
+def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
+    """For each cell some different loads, over and over, as records and as the world writes them."""
+    made: dict[int, list[tuple[LoadRecord, str]]] = {}
+    for planned in plan.jobs:
+        for load in planned.job.loads:
+            of_cell = made.setdefault(planned.cells[load.id], [])
+            if len(of_cell) < VARIANTS:
+                data = load_data(planned, load.cookies, len(of_cell))
+                data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+                raw = json.dumps(data)
+                of_cell.append((LoadRecord.model_validate_json(raw), raw))
+    return {cell: cycle(of_cell) for cell, of_cell in made.items()}
+
+
+def written(folder: Path, loads: int) -> tuple[int, list[float]]:
+    """Writes the run; returns how many loads it has, and the seconds that writing each took."""
+    plan = made_plan(loads)
+    of_cell = variants(plan)
+    took_s: list[float] = []
+    with RunStore.create(folder, plan, ENVIRONMENT) as store:
+        for planned in plan.jobs:
+            for load in planned.job.loads:
+                record, raw = next(of_cell[planned.cells[load.id]])
+                record = record.model_copy(update={"job": planned.job.id})
+                begun = time.perf_counter()
+                store.add_load(planned, record, raw)
+                took_s.append(time.perf_counter() - begun)
+        store.set_status("finished")
+    return len(took_s), took_s
+
+
+def measured(*arguments: str) -> tuple[float, float, int]:
+    """Wall and processor seconds and peak memory in bytes of a command of fastopen."""
+    command = [sys.executable, "-c", CHILD, *arguments]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    wall, processor, memory = done.stderr.split("\n")[-2].split()
+    return float(wall), float(processor), int(memory)
+
+
+def print_rows(folder: Path, exports: Sequence[str]) -> None:
+    """Opening, table and report of the run."""
+    report = folder / "report.html"
+    commands = {
+        "opening (`ls`)": ("ls", str(folder)),
+        "table (`show`)": ("show", str(folder)),
+        "report (`report`)": ("report", str(folder), "--output", str(report)),
+    }
+    for form in exports:
+        commands[f"`export --format {form}`"] = ("export", str(folder), "-q", "-f", form)
+    for name, command in commands.items():
+        wall, processor, memory = measured(*command)
+        print(f"| {name} | {wall:.1f} s | {processor:.1f} s | {memory / 1e6:.0f} MB |")
+    print(f"\nThe report has {report.stat().st_size / 1e6:.1f} MB.")
+
+
+def main() -> None:
+    """Writes a run, or takes one that was written, and prints a row for each command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--loads", type=int, default=100_000)
+    parser.add_argument("--run", type=Path, help="where the run is kept, or is from last time")
+    parser.add_argument("--export", action="append", default=[], choices=["parquet", "csv"])
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.run or Path(temporary) / "run"
+        if not folder.exists():
+            loads, took_s = written(folder, asked.loads)
+            size = (folder / "run.sqlite").stat().st_size / 1e6
+            print(f"{loads:,} loads, {loads * REQUESTS:,} requests, {size:.0f} MB; {os.cpu_count()} cores")
+            early, late = median(took_s[:1000]), median(took_s[-1000:])
+            print(f"Writing a load: {1000 * early:.2f} ms at first, {1000 * late:.2f} ms in the end.\n")
+        print("| what | wall | processor | memory |\n|---|---|---|---|")
+        print_rows(folder, asked.export)
+
+
+main()
