@@ -27,6 +27,8 @@ use crate::supervisor::Supervisor;
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
 const SETTING: &str = "net.ipv4.tcp_fastopen";
+/// Its bits that let clients and servers use TCP Fast Open.
+const CLIENT_OR_SERVER: u32 = 3;
 
 /// Runs what `arguments` say (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's own, or 128 + the
 /// signal that ended it.
@@ -72,7 +74,7 @@ fn adopt(number: &str) -> Option<File> {
 
 fn supervise(command: &[OsString], records: &mut Records) -> Result<i32, Failure> {
     let machine = |doing: &'static str| move |error: io::Error| Failure::machine(doing, &error);
-    if setting() & 3 == 0 {
+    if setting() & CLIENT_OR_SERVER == 0 {
         return Err(Failure {
             message: format!("{SETTING} is {}: TCP Fast Open is off on this machine", setting()),
             remedy: format!("as root: sysctl -w {SETTING}=3"),
@@ -196,11 +198,12 @@ impl Session<'_> {
     fn pass_signals_on(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
-            let sent = signal.ssi_code <= libc::SI_USER;
-            if let (Ok(number), true, None) = (number, sent, self.code) {
-                if number != Signal::SIGCHLD {
+            let sent = signal.ssi_code <= libc::SI_USER && !is_below(signal.ssi_pid as i32);
+            match number {
+                Ok(number) if sent && number != Signal::SIGCHLD && self.code.is_none() => {
                     let _ = kill(self.pid, number);
                 }
+                _ => {}
             }
         }
     }
@@ -244,6 +247,17 @@ impl Session<'_> {
         self.records.0 = None;
         Ok(())
     }
+}
+
+/// Whether a process is a descendant of this one: `kill 0` of the command reaches all of us, and it has had its own.
+fn is_below(mut pid: i32) -> bool {
+    let own = std::process::id() as i32;
+    while pid > 1 && pid != own {
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+        let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        pid = parent.unwrap_or(0);
+    }
+    pid == own
 }
 
 fn ready(descriptor: impl AsFd) -> PollFlags {

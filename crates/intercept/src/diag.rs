@@ -13,10 +13,10 @@ use nix::sys::socket::{MsgFlags, recv};
 
 use crate::descriptor;
 
-/// `enum sknetlink_groups` and `SOCK_DIAG_BY_FAMILY` of include/uapi/linux/sock_diag.h.
+/// `enum sknetlink_groups` and `SOCK_DIAG_BY_FAMILY` of `include/uapi/linux/sock_diag.h`.
 const GROUPS: [u32; 2] = [1, 3];
 const BY_FAMILY: u16 = 20;
-/// `INET_DIAG_INFO` of include/uapi/linux/inet_diag.h.
+/// `INET_DIAG_INFO` of `include/uapi/linux/inet_diag.h`.
 const INFO: u16 = 2;
 /// Of `struct inet_diag_msg` there: its length, and where the peer's port and the socket's cookie stand.
 const MESSAGE: usize = 72;
@@ -138,7 +138,7 @@ fn word(payload: &[u8]) -> Option<Word> {
     let info =
         NlasIterator::new(attributes).filter_map(Result::ok).find(|attribute| attribute.kind() == INFO)?;
     let info = TcpInfo::from_bytes(info.value());
-    // A connect that fails, and an abortive close, come by tcp_disconnect in net/ipv4/tcp.c, which forgets the peer's port together
+    // A connect that fails, and an abortive close, come by `tcp_disconnect` in net/ipv4/tcp.c, which forgets the peer's port together
     // with the counts.
     let wiped = info.segments_out == 0 && message[PEER_PORT..PEER_PORT + 2] == [0, 0];
     let fate = match (wiped, info.receive_space) {

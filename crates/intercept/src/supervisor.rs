@@ -17,7 +17,7 @@ use crate::tally::Tally;
 use crate::task::Task;
 use crate::waiting::{Waiter, Waiting};
 
-/// `TCP_SYN_SENT` of include/net/tcp_states.h: the state of a connection that waits for its first write, too.
+/// `TCP_SYN_SENT` of `include/net/tcp_states.h`: the state of a connection that waits for its first write, too.
 const SYN_SENT: u8 = 2;
 /// How many connections with data in the SYN a listener may hold unacknowledged; the world's origins have the same.
 const LISTENER_QUEUE: i32 = 4096;
@@ -106,10 +106,10 @@ impl Supervisor {
             done => done?,
         }
         let cookie = descriptor::cookie(&socket)?;
-        if descriptor::namespace(&socket) != self.namespace {
-            self.tally(peer).count_elsewhere();
-        } else {
+        if descriptor::namespace(&socket) == self.namespace {
             self.living.insert(cookie, Connection { peer, seen: None });
+        } else {
+            self.tally(peer).count_elsewhere();
         }
         self.waiting.add(monotonic_ns(), task, call.descriptor(), cookie);
         Ok(())

@@ -38,7 +38,8 @@ impl Waiting {
 
     /// Takes one that is due out.
     pub(crate) fn next_due(&mut self, now_ns: u64) -> Option<Waiter> {
-        self.0.pop_front_if(|waiter| waiter.due_ns <= now_ns)
+        let due = self.0.front().is_some_and(|waiter| waiter.due_ns <= now_ns);
+        if due { self.0.pop_front() } else { None }
     }
 
     /// How long until one is due.

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.cli import audit, doctor, export, figures, kernel, ls, pages, report, resume, run, show
+from fastopen.cli.exec import COMMAND_LINE, execute
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
 
@@ -28,6 +29,7 @@ app.command("export")(export.export)
 app.command("report")(report.report)
 app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)
+app.command("exec", context_settings=COMMAND_LINE)(execute)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")
 app.add_typer(kernel.app, name="kernel")

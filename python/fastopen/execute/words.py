@@ -1,0 +1,115 @@
+"""What the kernel did with a command's connections, in words for a terminal."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PEERS_SHOWN: Final = 10
+CLIENT_BIT: Final = 1
+SERVER_BIT: Final = 2
+COLUMNS: Final = {
+    "connections": "connections",
+    "cookie_requested": "cookie asked",
+    "syn_data_sent": "SYN data",
+    "syn_data_acked": "acknowledged",
+    "failed": "failed",
+}
+
+
+def write_report(document: dict[str, Any], target: Console) -> None:
+    """Prints verdict, table of servers, and what a reader should know beside it."""
+    target.print(Text(verdict(document["total"]), style="bold"), soft_wrap=True)
+    if document["peers"]:
+        target.print(_table(document["peers"]))
+    for note in notes(document):
+        target.print(Text(f"- {note}"), soft_wrap=True)
+
+
+def verdict(total: dict[str, int]) -> str:
+    """One sentence."""
+    connections = total["connections"]
+    if not connections:
+        return "TCP Fast Open: the command opened no TCP connection."
+    sent, acknowledged = total["syn_data_sent"], total["syn_data_acked"]
+    said = f"TCP Fast Open: {sent} of {counted(connections, 'connection')} carried data in the SYN"
+    if sent:
+        each = "all" if acknowledged == sent else str(acknowledged)
+        said += f", {each} acknowledged"
+    if total["cookie_requested"]:
+        said += f"; {total['cookie_requested']} asked for a cookie"
+    return said + "."
+
+
+def notes(document: dict[str, Any]) -> Iterator[str]:
+    """What is not as one might think, each with its number."""
+    total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
+    without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
+    if without:
+        yield f"gave no cookie though asked several times: {_listed(without)}"
+    lost = {
+        "data_not_acked": "the server acknowledged the SYN without its data (cookie not taken)",
+        "syn_retransmitted": "the SYN with data was lost or dropped on its way and sent again without",
+        "failed": "never established (refused, timed out, no route)",
+        "unused": "closed before anything was sent",
+        "elsewhere": "in another network namespace, where the kernel does not tell us",
+        "unknown": "without the kernel's word (aborted, or it was lost)",
+    }
+    for key, meaning in lost.items():
+        if total[key]:
+            yield f"{counted(total[key], 'connection')}: {meaning}"
+    if document["begun_without_data"]:
+        begun = counted(document["begun_without_data"], "handshake")
+        yield f"{begun} begun without data, since the client did not write within 20 ms"
+    for reason, calls in document["not_helped"].items():
+        yield f"{counted(calls, 'call')} went on without help: {reason}"
+    if document["overrun"]:
+        yield "more sockets ended at once than the kernel had room to tell of"
+    if counters.get("TCPFastOpenBlackhole"):
+        times = counted(counters["TCPFastOpenBlackhole"], "time")
+        yield f"the kernel turned TCP Fast Open off {times}, suspecting a path that swallows it"
+    yield from _about_setting(setting, document["listeners"])
+    if counters:
+        grown = ", ".join(f"{name} +{growth}" for name, growth in counters.items())
+        yield f"counters of the network namespace, everybody's connections together: {grown}"
+    if document["goes_on"]:
+        yield "processes of the command go on, with TCP Fast Open; what they do is not in this report"
+
+
+def _about_setting(setting: int, listeners: int) -> Iterator[str]:
+    remedy = f"as root: sysctl -w net.ipv4.tcp_fastopen={setting | CLIENT_BIT | SERVER_BIT}"
+    if not setting & CLIENT_BIT:
+        yield f"net.ipv4.tcp_fastopen is {setting}, off for clients ({remedy})"
+    if listeners and not setting & SERVER_BIT:
+        said = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
+        yield said + f"{counted(listeners, 'listener')} handed out no cookies ({remedy})"
+
+
+def _gives_no_cookie(peer: dict[str, Any]) -> bool:
+    return bool(peer["cookie_requested"] > 1 and peer["cookie_requested"] == peer["established"])
+
+
+def _table(peers: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("server", overflow="fold")
+    for heading in COLUMNS.values():
+        table.add_column(heading, justify="right")
+    for peer in peers[:PEERS_SHOWN]:
+        table.add_row(Text(peer["peer"]), *(str(peer[key]) for key in COLUMNS))
+    rest = peers[PEERS_SHOWN:]
+    if rest:
+        sums = (str(sum(peer[key] for peer in rest)) for key in COLUMNS)
+        table.add_row(Text(f"{len(rest)} more", style="dim"), *sums)
+    return table
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - PEERS_SHOWN
+    return ", ".join(names[:PEERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(number: int, what: str) -> str:
+    """`1 connection`, `2 connections`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
