@@ -225,7 +225,7 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
     bug.write_text(
         "import fastopen.cli.run as run\n"
         "def broken(*_, **__): raise RuntimeError('oh')\n"
-        "run.load_pages = broken\n"
+        "run.read_pages = broken\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = fastopen("run", "example")

@@ -33,7 +33,7 @@ N = TypeVar("N", bound=str)
 
 
 LenientOption = Annotated[
-    bool, typer.Option("--lenient", help="Leave broken entries of a HAR out instead of refusing the file.")
+    bool, typer.Option("--lenient", help="Leave damaged entries and records out, instead of refusing them.")
 ]
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from fastopen import units
 from fastopen.cli.options import LenientOption
 from fastopen.cli.output import console, print_json
+from fastopen.cli.reading import read_pages
 from fastopen.pages import describe, load_pages, packaged_pages
 
 app = typer.Typer(no_args_is_help=True, help="Look at pages.")
@@ -17,13 +18,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 @app.command("show")
 def show(
-    file: Annotated[str, typer.Argument(help="A HAR, page file, list of URLs, or packaged page by name.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A HAR, WARC or WACZ, page file, list of URLs, folder of a mirror or of a Mahimahi "
+            "recording, or packaged page by name."
+        ),
+    ],
     lenient: LenientOption = False,
     json: JsonOption = False,
     tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
 ) -> None:
     """Say what the pages in a file are made of."""
-    pages = [imported.page for imported in load_pages([file], lenient=lenient)]
+    pages = [imported.page for imported in read_pages([file], lenient=lenient)]
     if json:
         print_json({"pages": [describe.summary(page).as_json() for page in pages]})
         return

@@ -32,6 +32,8 @@ from fastopen.cli.options import (
     engines_asked,
     experiment_of,
 )
+from fastopen.cli.reading import read_pages
+from fastopen.cli.report import ReportOption
 from fastopen.errors import InputError
 from fastopen.experiments import Combine, load_experiment
 from fastopen.pages import load_pages
@@ -129,6 +131,7 @@ def run(
     json: JsonOption = False,
     output: KeepOption = None,
     no_keep: NoKeepOption = False,
+    report: ReportOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
@@ -145,13 +148,14 @@ def run(
         kernel=kernel,
         output=output,
         keep=not no_keep,
+        report=report,
         seed_drawn=seed is None,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
         inputs=tuple(inputs),
         library=tuple(map(str, library or [])),
         lenient=lenient,
     )
-    pages = load_pages(inputs, library or [], lenient=lenient)
+    pages = read_pages(inputs, library or [], lenient=lenient, quiet=quiet)
     carry_out(with_second_off(experiment) if aa else experiment, pages, carrying)
 
 
@@ -171,6 +175,7 @@ def reproduce(
     json: JsonOption = False,
     output: KeepOption = None,
     no_keep: NoKeepOption = False,
+    report: ReportOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Carry out a named experiment and print it beside the published figures."""
@@ -189,6 +194,7 @@ def reproduce(
         kernel=kernel,
         output=output,
         keep=not no_keep,
+        report=report,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
         inputs=tuple(experiment.pages),
     )

@@ -18,7 +18,7 @@ class Slimmer:
     """Slims the entries of one file, whose headers say the same again and again."""
 
     store: BodyStore = field(default_factory=BodyStore)
-    _seen: dict[str, str] = field(default_factory=dict)
+    _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
         """A copy with what matters; what is no entry stays as it is."""
@@ -32,17 +32,14 @@ class Slimmer:
 
     def _side(self, side: Mapping[str, Any]) -> dict[str, Any]:
         found = {key: value for key, value in side.items() if key not in _DROPPED}
-        found["headers"] = fields.Headers(
-            (self._shared(name), self._shared(value)) for name, value in fields.headers(side.get("headers"))
-        )
-        found["headers"].binary = fields.has_pseudo_headers(side.get("headers"))
+        listed = side.get("headers")
+        seen = self._seen
+        found["headers"] = fields.Headers(seen.setdefault(pair, pair) for pair in fields.headers(listed))
+        found["headers"].binary = fields.has_pseudo_headers(listed)
         content = side.get("content")
         if isinstance(content, dict) and content.get("text"):
             found["content"] = content | {"text": self._kept(content)}
         return found
-
-    def _shared(self, text: str) -> str:
-        return self._seen.setdefault(text, text)
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
         """The content as bytes; None where it cannot be decoded."""
