@@ -20,9 +20,10 @@ from fastopen.pages import Page
 from fastopen.report import latex, markdown
 from fastopen.report.embedding import script_json
 from fastopen.report.grids import all_grids
-from fastopen.report.page import html, library
+from fastopen.report.page import html
 from fastopen.report.sheet import sheet
 from fastopen.report.summary import summarise_run
+from fastopen.report.vega import library
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
@@ -141,6 +142,31 @@ def test_the_library_is_whole_and_cannot_end_its_element() -> None:
     assert 500_000 < len(library()) < 2_000_000
     assert "</script" not in library()
     assert "import(" not in library()
+
+
+def test_the_library_is_put_together_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = library()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("fastopen.report.vega._bundled", lambda: script)
+    library.cache_clear()
+    assert library() == script
+    (kept,) = (tmp_path / "fastopen" / "report").iterdir()
+    assert kept.read_text() == script
+    kept.write_text("kept")
+    library.cache_clear()
+    assert library() == "kept"
+    library.cache_clear()
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fastopen").write_text("a file where a folder should be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("fastopen.report.vega._bundled", lambda: "script")
+    library.cache_clear()
+    assert library() == "script"
+    library.cache_clear()
 
 
 @settings(deadline=None)

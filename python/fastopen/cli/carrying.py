@@ -13,6 +13,7 @@ from fastopen.api.carry import Inputs, Rest, bodies_of, carry, check_hosts, kept
 from fastopen.api.engines import Worker, auto_engine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
+from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment, Plan, estimated_s, make_plan
@@ -64,6 +65,8 @@ class Carrying:
     """What the pages were loaded from, by `library` and `lenient`: recorded bodies are read there again."""
     library: tuple[str, ...] = ()
     lenient: bool = False
+    report: bool = False
+    """Whether a report is written beside what is kept."""
 
     @property
     def origin(self) -> Inputs:
@@ -136,7 +139,8 @@ def _run(store: RunStore, rest: Rest, carrying: Carrying) -> None:
 
 
 def _announce(rest: Rest, store: RunStore) -> None:
-    """What is about to begin, where somebody might rather not wait for it."""
+    """What is about to begin: on which engine, and how long where somebody might rather not wait for it."""
+    errors_console().print(rest.worker.said(rest.plan), markup=False, soft_wrap=True)
     left = store.loads_asked() - store.loads_done()
     parallel = {name: engine.parallel for name, engine in rest.worker.engines.items()}
     seconds = estimated_s(rest.plan, parallel) * left / max(rest.plan.loads(), 1)
@@ -159,6 +163,8 @@ def _finish(store: RunStore, outcome: RunOutcome, results: Results, carrying: Ca
         to_do = "" if name is None else f"; fastopen resume {name} goes on with it"
         complaints.print(f"interrupted{to_do}", markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_INTERRUPTED)
+    if carrying.report:
+        announce_report(store)
     if outcome.faults or any(cell.loads == cell.invalid for cell in results.cells):
         raise typer.Exit(EXIT_FAULTS)
 

@@ -7,12 +7,14 @@ import typer
 
 from fastopen.cli.output import console
 from fastopen.errors import InputError
-from fastopen.runs import RunStore
+from fastopen.runs import RunStore, find_run
 
 
 def figures(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a kept run.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")] = Path(
+        "figures"
+    ),
     formats: Annotated[
         str, typer.Option("--format", "-f", help="Of svg, png and pdf, with commas.")
     ] = "svg,png,pdf",
@@ -28,6 +30,7 @@ def figures(
     unknown = [name for name in asked if name not in FORMATS]
     if unknown:
         raise InputError(f"{unknown[0]!r} is no format", "--format", f"it is of {', '.join(FORMATS)}")
+    folder = find_run(run)
     with RunStore.open(folder) as store:
         source = read_source(store)
     made = [*overview_figures(source), *(load_figures(source) if loads else ())]

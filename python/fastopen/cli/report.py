@@ -1,19 +1,23 @@
 """`fastopen report`: a kept run as one page to read, or as tables for a paper."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
 from fastopen.cli.output import errors_console
 from fastopen.errors import InputError
-from fastopen.runs import RunStore
+from fastopen.runs import RunStore, find_run
 
 Form = Literal["html", "markdown", "latex", "csv"]
+NAME: Final = "report.html"
+ReportOption = Annotated[
+    bool, typer.Option("--report", help="Write report.html into the folder of the kept run as well.")
+]
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a kept run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="(default: report.html in the run's folder)"),
@@ -23,13 +27,23 @@ def report(
     ] = "html",
 ) -> None:
     """Write what a kept run says: verdict, tables, figures, answers, evidence, method."""
+    folder = find_run(run)
     with RunStore.open(folder) as store:
         text = report_text(store, form)
     if output is None and form != "html":
         typer.echo(text, nl=False)
         return
-    path = output or folder / "report.html"
+    path = output or folder / NAME
     write_report(text, path)
+    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+
+
+def announce_report(store: RunStore) -> None:
+    """Writes the report of a run that is kept, and names the file."""
+    if store.folder is None:
+        return
+    path = store.folder / NAME
+    write_report(report_text(store, "html"), path)
     errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
 
 

@@ -4,28 +4,26 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-import vl_convert as vlc
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from fastopen.attribution import page_answers, run_answers
-from fastopen.figures import VEGA_LITE, Figure, Source, overview_figures, shown_arms
+from fastopen.figures import Figure, Source, overview_figures, shown_arms
 from fastopen.figures.requests import timing_breakdown, waterfall
 from fastopen.report.beside import parting_words
 from fastopen.report.embedding import inline_svg, packed, script_json
 from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, published_grid, result_grid
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.summary import summarise_run
+from fastopen.report.vega import library
 from fastopen.report.verdict import page_verdict
 from fastopen.statistics import partings
 
 # What single loads may take of the file: a report opens on a phone, too.
 LOADS_BYTES_MAX: Final = 5_000_000
-EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 
 
 @dataclass(frozen=True)
@@ -74,13 +72,6 @@ def html(source: Source) -> str:
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # ours, or script_json
         policy=_policy(scripts["library"], scripts["own"]),
     )
-
-
-@cache
-def library() -> str:
-    """Vega, Vega-Lite and vega-embed as one script; seconds to put together, hence once a process."""
-    bundle = vlc.javascript_bundle(EXPOSED, VEGA_LITE)
-    return "(() => {" + bundle.replace("</script", "<\\/script") + "})();"
 
 
 def _policy(*scripts: str) -> str:

@@ -107,7 +107,7 @@ def _problems(results: Results, page: str) -> Iterator[Text]:
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
             line = f"{where}: invalid loads: {counts}: {kind}: {example}"
             yield Text(line if len(line) <= REASON_WIDTH else line[: REASON_WIDTH - 1] + "…", style="yellow")
-        missing = {cell.cell.arm.name: results.experiment.repeats - cell.loads for cell in cells}
+        missing = {cell.cell.arm.name: cell.asked - cell.loads for cell in cells}
         counts = ", ".join(f"{loads} {arm}" for arm, loads in missing.items() if loads)
         if counts:
             yield Text(f"{where}: loads not done: {counts}", style="yellow")
@@ -135,8 +135,8 @@ def _closing(results: Results) -> str:
     for (_, index), rtt in results.measured_rtt_ms.items():
         of_asked[experiment.networks[index].rtt_us].append(rtt)
     for asked_us, rtts in sorted(of_asked.items()):
-        spread = f"{min(rtts):.2f}" if min(rtts) == max(rtts) else f"{min(rtts):.2f} to {max(rtts):.2f}"
-        measured.append(f"{spread} for {_ms(asked_us)} asked")
+        ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
+        measured.append(f"{' to '.join(ends)} for {_ms(asked_us)} asked")
     if measured:
         lines.append(f"RTT measured in the worlds (ms): {'; '.join(measured)}.")
     engines = sorted({result.cell.engine for result in results.cells})

@@ -1,0 +1,48 @@
+"""The scripts that draw figures in a page: Vega, Vega-Lite and vega-embed, as vl-convert carries them."""
+
+import os
+import tempfile
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from fastopen.figures import VEGA_LITE
+
+EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
+
+
+@cache
+def library() -> str:
+    """One script, 0.9 MB. It takes seconds to put together, so it is kept in the user's cache."""
+    path = _cache() / f"vega-{metadata.version('vl-convert-python')}-{VEGA_LITE}.js"
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        script = _bundled()
+        _keep(path, script)
+        return script
+
+
+def _bundled() -> str:
+    import vl_convert as vlc
+
+    bundle = vlc.javascript_bundle(EXPOSED, VEGA_LITE)
+    return "(() => {" + bundle.replace("</script", "<\\/script") + "})();"
+
+
+def _cache() -> Path:
+    """XDG base directory specification 0.8."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".cache") / "fastopen" / "report"
+
+
+def _keep(path: Path, script: str) -> None:
+    """Whole or not at all: another process may be reading. Without a cache it works too, only slower."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as part:
+            part.write(script)
+        Path(part.name).replace(path)
+    except OSError:
+        return
