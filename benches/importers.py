@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 MB = 1_000_000
-RUNS = 5
+RUNS = 3
 CHILD = """
 import resource, sys, time
 from fastopen.pages import load_pages
@@ -95,7 +95,7 @@ def measured(path: Path) -> tuple[float, float, int, int, int]:
 
 
 def main() -> None:
-    print("| input | size | requests | time (best of 5) | of it processor | peak memory | progress told |")
+    print("| input | size | requests | time (best of 3) | of it processor | peak memory | progress told |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as name:
         made = [

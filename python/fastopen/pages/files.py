@@ -93,14 +93,20 @@ class TextFile:
         return "".join(iter(lambda: self.read(_PIECE), ""))
 
     def _bytes(self, size: int) -> bytes:
+        """`size` bytes, fewer at the end. What comes before damage is there first: hence read1."""
+        parts: list[bytes] = []
+        missing = size
         try:
-            data = self._file.read(size)
+            while missing > 0 and (part := self._file.read1(missing)):
+                parts.append(part)
+                missing -= len(part)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            if self._lenient and self._taken:
-                return b""
-            raise InputError(f"damaged gzip: {error}", str(self._path), "fetch or export it again") from None
+            if not self._lenient or not (self._taken or parts):
+                said = f"damaged gzip: {error}"
+                raise InputError(said, str(self._path), "fetch or export it again") from None
         except OSError as error:
             raise self._unreadable(error) from None
+        data = b"".join(parts)
         self._taken += len(data)
         if self._taken > MAX_TEXT_BYTES:
             raise InputError("holds more than 4 GiB of text", str(self._path))

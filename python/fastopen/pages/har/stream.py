@@ -20,6 +20,7 @@ _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _OBJECT: Final = re.compile(r'\{\s*"')
 # The longest thing whose beginning json refuses: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
+_LONGEST_LEFT: Final = 3
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -83,7 +84,8 @@ class Scanner:
             except ValueError as error:  # an integer of thousands of digits
                 raise InputError(f"malformed JSON: {error}", self._place) from None
             else:
-                if end < len(self._text) or self._whole:
+                # A number may go on: "1" may be the beginning of "1.5" or of "1e-5".
+                if end < len(self._text) - _LONGEST_LEFT or self._whole:
                     self._at = end
                     return found
             self._more()
