@@ -59,6 +59,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-world --bench world
 	@$(BIN)/python benches/parallel.py
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
+	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
 	$(call say,wheel)

@@ -241,6 +241,24 @@ fn a_connection_that_waits_for_its_first_write_has_a_peer() {
 }
 
 #[test]
+fn nothing_needs_a_privilege_and_none_can_be_gained() {
+    in_namespace("nothing_needs_a_privilege_and_none_can_be_gained", || {
+        server(V4, b"");
+        let script = "exec 9>&1 >&2; exec \"$0\" 9 -- sh -c 'grep -E \"CapEff|NoNewPrivs\" /proc/self/status >&2; \"$0\" write \"$1\" 3' \"$@\"";
+        let done = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all", "sh", "-c", script])
+            .args([env!("CARGO_BIN_EXE_fastopen-intercept"), dynamic(), V4])
+            .output()
+            .expect("setpriv (util-linux) is installed");
+        let said = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(said, "CapEff: 0000000000000000 NoNewPrivs: 1");
+        let last = done.stdout.split(|byte| *byte == b'\n').rev().nth(1).expect("a record");
+        let report: Value = serde_json::from_slice(last).expect("a record");
+        assert_eq!(report["total"]["syn_data_acked"], 2, "{report}");
+    });
+}
+
+#[test]
 fn sockets_that_are_not_tcps_are_left_alone() {
     in_namespace("sockets_that_are_not_tcps_are_left_alone", || {
         let done = run(&[dynamic(), "others", V4, "1"]);

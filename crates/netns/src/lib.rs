@@ -1,6 +1,7 @@
 //! The kernel's odd corners, behind safe functions: namespaces, netlink, packet sockets, socket options, counters.
 //!
-//! The only crate of the project with `unsafe` in it. Each module is one corner; nothing here knows of pages or loads.
+//! With `fastopen-intercept` the only crate of the project with `unsafe` in it. Each module is one corner; nothing here knows
+//! of pages or loads.
 #![allow(unsafe_code)]
 
 pub mod clock;
