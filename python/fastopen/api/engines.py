@@ -1,31 +1,25 @@
-"""The engines that a plan needs, on this machine."""
+"""The engines that a plan needs, on this machine: which one `auto` is and why, and what they run on."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fastopen import kernels
 from fastopen.engines import Engine, HostEngine, VirtualEngine, find_program, program_version
 from fastopen.experiments import EngineName, Plan
+from fastopen.kernels import Kernel
+from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
+
+NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
+ONE_IS_ENOUGH: Final = "cells without loss are loaded once, since nothing in them is left to chance"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
     """What `auto` is here: `virtual` where a kernel is installed or was named, else `host`."""
-    return "virtual" if kernel is not None or kernels.installed() else "host"
-
-
-def engines_of(
-    plan: Plan, program: Path, kernel: str | None, parallel: int | None
-) -> dict[EngineName, Engine]:
-    """The engines that the plan needs. Raises MachineError where it needs a kernel and there is none."""
-    engines: dict[EngineName, Engine] = {}
-    for name in plan.engines:
-        if name == "virtual":
-            engines[name] = VirtualEngine(program, kernels.find(kernel), parallel)
-        else:
-            engines[name] = HostEngine(program, parallel)
-    return engines
+    named = kernel is not None or bool(os.environ.get(VARIABLE))
+    return "virtual" if named or kernels.installed() else "host"
 
 
 @dataclass(frozen=True)
@@ -34,11 +28,41 @@ class Worker:
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
+    kernel: Kernel | None = None
+    """What the virtual engine boots, where the plan needs it."""
 
     @classmethod
     def of(cls, plan: Plan, kernel: str | None, parallel: int | None) -> "Worker":
-        """Raises MachineError where this machine lacks one."""
+        """Raises MachineError where this machine lacks the program, or a kernel that the plan needs."""
         program = find_program()
-        engines = engines_of(plan, program, kernel, parallel)
+        booted = kernels.find(kernel) if "virtual" in plan.engines else None
+        engines = {name: _engine(name, program, booted, parallel) for name in plan.engines}
         at_once = max(engine.parallel for engine in engines.values())
-        return cls(engines, describe_environment(program_version(program), at_once))
+        environment = describe_environment(program_version(program), at_once)
+        if booted is not None:
+            environment["virtual_kernel"] = {
+                "name": booted.name,
+                "version": booted.version,
+                "sha256": booted.manifest.sha256,
+            }
+        return cls(engines, environment, booted)
+
+    def said(self, plan: Plan) -> str:
+        """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where nobody named it."""
+        return "; ".join(self._said_of(plan, name) for name in plan.engines)
+
+    def _said_of(self, plan: Plan, name: EngineName) -> str:
+        if name == "host" or self.kernel is None:
+            chosen = name not in plan.experiment.engines
+            return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"
+        said = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
+        repeated = {planned.comparison for planned in plan.jobs if planned.repeat > 0}
+        once = any(cell.engine == name and cell.comparison not in repeated for cell in plan.cells)
+        return f"{said}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else said
+
+
+def _engine(name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None) -> Engine:
+    if name == "virtual":
+        assert kernel is not None
+        return VirtualEngine(program, kernel, parallel)
+    return HostEngine(program, parallel)

@@ -14,7 +14,16 @@ from fastopen.experiments.model import (
     Setup,
     default_queue_bytes,
 )
-from fastopen.experiments.plan import Cell, Comparison, Plan, PlannedJob, derive_seed, make_plan
+from fastopen.experiments.plan import (
+    Cell,
+    Comparison,
+    Plan,
+    PlannedJob,
+    derive_seed,
+    make_plan,
+    repeats_of,
+    without_chance,
+)
 from fastopen.experiments.published import PublishedCell, published_cells
 from fastopen.experiments.sweep import AskedNetworks, Combine, multiplied, networks_of, setups_of
 from fastopen.experiments.trace import read_trace
@@ -51,5 +60,7 @@ __all__ = [
     "published_cells",
     "read_experiment",
     "read_trace",
+    "repeats_of",
     "setups_of",
+    "without_chance",
 ]
