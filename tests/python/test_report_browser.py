@@ -23,6 +23,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
 ]
+# Of a machine that does ten other things; whatever is there sooner is not waited for.
+PATIENCE_MS = 180_000
+expect.set_options(timeout=PATIENCE_MS)
 EVIL = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
 SCREENS: dict[str, dict[str, Any]] = {
     "desktop": {"viewport": {"width": 1200, "height": 900}},
@@ -51,7 +54,7 @@ def _browser() -> Iterator[Browser]:
     # A browser that root starts has no sandbox to put itself into.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -60,6 +63,7 @@ def _browser() -> Iterator[Browser]:
 def opened(browser: Browser, report: Path, **settings: Any) -> Iterator[Page]:
     """The report, drawn. Whatever it says on the console, and whatever it asks for, is a failure."""
     context = browser.new_context(**(settings or SCREENS["desktop"]))
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     said: list[str] = []
     asked: list[str] = []
