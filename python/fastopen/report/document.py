@@ -5,7 +5,7 @@ from typing import Any, Final
 from fastopen.contract import Network
 from fastopen.experiments import Experiment, PublishedCell
 from fastopen.pages import Page
-from fastopen.statistics import CellResult, Results
+from fastopen.statistics import CellResult, Results, half_width_percent, pairs_needed
 
 FORMAT: Final = "fastopen-results/1"
 
@@ -60,6 +60,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "rtt_ms_measured": results.measured_rtt_ms.get(key),
         "transport": cell.arm.transport,
         "cookies": cell.arm.cookies,
+        "arm": cell.arm.name,
         "client": setup.client.kind,
         "profile": setup.client.profile,
         "keep_alive": setup.client.keep_alive,
@@ -69,10 +70,16 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "plt_ms_median": result.plt_ms_median,
         "improvement_percent": result.improvement_percent,
         "improvement_ci95": None if result.improvement_ci95 is None else list(result.improvement_ci95),
+        "half_width_percent": half_width_percent(result),
+        "pairs_for_one_percent": pairs_needed(result, 1.0),
+        "effect_rank_biserial": result.effect,
+        "deterministic": result.deterministic,
+        "outliers": [vars(outlier) for outlier in result.outliers],
         "pairs": result.pairs,
         "loads": result.loads,
         "invalid": result.invalid,
         "invalid_reasons": [vars(reason) for reason in result.reasons],
+        "repeated_reasons": [vars(reason) for reason in result.repeated],
         "connections": result.connections,
         "syn_data_connections": result.syn_data_connections,
         "saved_ms_median": result.saved_ms,

@@ -1,0 +1,63 @@
+"""How sure a run is of what it says, in sentences: noise floor, precision, repeats needed, outliers."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.attribution.phrases import plural
+from fastopen.report.grids import signed
+from fastopen.statistics import CellResult, Results, half_width_percent, pairs_needed
+
+# The precision that repeats are worked out for: points of percent to either side.
+WANTED_PERCENT: Final = 1.0
+NAMED: Final = 3
+
+
+def certainty_lines(results: Results) -> Iterator[str]:
+    """What applies to this run; nothing where there is no noise."""
+    again = [cell for cell in results.cells if cell.cell.arm.name == "off2" and not cell.deterministic]
+    judged = [cell for cell in results.cells if cell.cell.arm.name not in ("off", "off2")]
+    yield from _noise_floor(again)
+    yield from _precision(results, [cell for cell in judged if not cell.deterministic])
+    yield from _outliers(results)
+
+
+def _noise_floor(again: list[CellResult]) -> Iterator[str]:
+    intervals = [cell.improvement_ci95 for cell in again if cell.improvement_ci95 is not None]
+    if intervals:
+        low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
+        yield (
+            "Noise floor: without TFO a second time, loads seem to be sooner by"
+            f" {signed(low)} to {signed(high)} % (95 % intervals): savings within that mean nothing."
+        )
+
+
+def _precision(results: Results, judged: list[CellResult]) -> Iterator[str]:
+    widths = {n: width for n, cell in enumerate(judged) if (width := half_width_percent(cell)) is not None}
+    if not widths:
+        return
+    widest = judged[max(widths, key=lambda n: widths[n])]
+    needed = pairs_needed(widest, WANTED_PERCENT)
+    width = max(widths.values())
+    where = f"{_name(results, widest)}, {widest.cell.arm.name}"
+    if width <= WANTED_PERCENT:
+        yield f"Every interval reaches {width:.1g} points to either side at most ({where})."
+    else:
+        yield (
+            f"The widest interval reaches {width:.1f} points to either side ({where}):"
+            f" {WANTED_PERCENT:g} point would need about {needed:,} repeats (--until-ci asks for them)."
+        )
+
+
+def _outliers(results: Results) -> Iterator[str]:
+    found = [(cell, outlier) for cell in results.cells for outlier in cell.outliers]
+    if found:
+        named = "; ".join(
+            f"{_name(results, cell)}, {cell.cell.arm.name}, repeat {outlier.repeat}: {outlier.plt_ms:.0f} ms"
+            for cell, outlier in found[:NAMED]
+        )
+        more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        yield f"{plural(len(found), 'outlier')}, kept in every figure ({named}{more})."
+
+
+def _name(results: Results, cell: CellResult) -> str:
+    return f"{cell.cell.page} at {results.axes.name(cell.cell.comparison)}"
