@@ -9,7 +9,20 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli import audit, doctor, export, figures, kernel, ls, pages, report, resume, run, show
+from fastopen.cli import (
+    audit,
+    doctor,
+    export,
+    figures,
+    kernel,
+    ls,
+    pages,
+    report,
+    resume,
+    run,
+    show,
+    validate,
+)
 from fastopen.cli.exec import COMMAND_LINE, execute
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
@@ -33,6 +46,7 @@ app.command("exec", context_settings=COMMAND_LINE)(execute)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")
 app.add_typer(kernel.app, name="kernel")
+app.add_typer(validate.app, name="validate")
 
 
 def _version(asked: bool) -> None:

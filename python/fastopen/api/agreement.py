@@ -1,0 +1,208 @@
+"""Do the two engines agree: the same cells in real and in virtual time, and how far apart they may be."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastopen.api.carry import Rest, carry
+from fastopen.api.engines import Worker
+from fastopen.contract import Client, Network, Origins, Tcp
+from fastopen.experiments import ArmName, EngineName, Experiment, Plan, make_plan, multiplied, setups_of
+from fastopen.pages import Page
+from fastopen.runs import RunProgress, RunStore
+from fastopen.statistics import CellResult
+
+# Delayed acknowledgements wait for a tick of the kernel's clock: HZ is 250.
+TICK_MS: Final = 4.0
+# Virtual time runs while nothing is computed; the host's clock goes on, a request's work takes up to this.
+REQUEST_MS: Final = 0.5
+RULE: Final = (
+    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock) and {REQUEST_MS:g} ms of processing"
+    f" a request, ways of making the link by {TICK_MS:g} ms; the same share of connections must carry data in"
+    " its SYN."
+)
+ARMS_COMPARED: Final[list[ArmName]] = ["off", "warm"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One cell on both engines. Times in milliseconds; None where no load was valid."""
+
+    page: str
+    network: Network
+    arm: str
+    requests: int
+    host: CellResult
+    virtual: CellResult
+    program_link: CellResult
+    """On the virtual engine, with the link made by fastopen's model in place of the kernel's netem."""
+
+    @property
+    def allowed_ms(self) -> float:
+        """How far the engines may be apart: see RULE."""
+        return TICK_MS + REQUEST_MS * self.requests
+
+    @property
+    def difference_ms(self) -> float | None:
+        """Host less virtual: what real time added."""
+        return _less(self.host, self.virtual)
+
+    @property
+    def difference_percent(self) -> float | None:
+        """The same, of the virtual engine's PLT."""
+        virtual = self.virtual.plt_ms_median
+        return None if self.difference_ms is None or not virtual else 100 * self.difference_ms / virtual
+
+    @property
+    def link_difference_ms(self) -> float | None:
+        """Link made by the program less link made by the kernel."""
+        return _less(self.program_link, self.virtual)
+
+    @property
+    def host_range_ms(self) -> tuple[float, float] | None:
+        """The fastest and the slowest load on the host."""
+        plts = self.host.plts_ms.values()
+        return (min(plts), max(plts)) if plts else None
+
+    def complaint(self) -> str:
+        """What does not agree, in a few words; empty where all does."""
+        if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
+            return "no valid load"
+        low, high = self.host_range_ms
+        virtual = self.virtual.plt_ms_median or 0.0
+        if max(low - virtual, virtual - high) > self.allowed_ms:
+            return f"engines differ by more than {self.allowed_ms:g} ms"
+        if abs(self.link_difference_ms) > TICK_MS:
+            return f"links differ by more than {TICK_MS:g} ms"
+        if len({_share(cell) for cell in (self.host, self.virtual, self.program_link)}) > 1:
+            return "evidence differs"
+        return ""
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the host's loads lie further from each other than the engines may."""
+        spread = self.host_range_ms
+        return spread is not None and spread[1] - spread[0] > self.allowed_ms
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "page": self.page,
+            "rtt_ms": self.network.rtt_us / 1000,
+            "down_bit_per_s": self.network.down.rate_bit_per_s,
+            "up_bit_per_s": self.network.up.rate_bit_per_s,
+            "transport": self.arm,
+            "host_ms": self.host.plt_ms_median,
+            "host_range_ms": self.host_range_ms,
+            "virtual_ms": self.virtual.plt_ms_median,
+            "difference_ms": self.difference_ms,
+            "difference_percent": self.difference_percent,
+            "allowed_ms": self.allowed_ms,
+            "link_difference_ms": self.link_difference_ms,
+            "syn_data": {
+                name: [cell.syn_data_connections, cell.connections]
+                for name, cell in (
+                    ("host", self.host),
+                    ("virtual", self.virtual),
+                    ("program_link", self.program_link),
+                )
+            },
+            "noisy": self.noisy,
+            "complaint": self.complaint(),
+        }
+
+
+def agreements(
+    pages: Iterable[tuple[Page, str]],
+    networks: Sequence[Network],
+    repeats: int,
+    *,
+    seed: int,
+    kernel: str | None,
+    jobs: int | None,
+    watch: Callable[[str], Callable[[RunProgress], None]],
+) -> list[Agreement]:
+    """Loads each page, with the profile beside it, over all networks on both engines.
+
+    `watch` is asked for a watcher for each page. Raises MachineError where no kernel is installed, and
+    KeyboardInterrupt where it is interrupted.
+    """
+    found: list[Agreement] = []
+    for page, profile in pages:
+        watcher = watch(page.name)
+        asked = Experiment(
+            name="agreement",
+            pages=[page.name],
+            networks=list(networks),
+            setups=setups_of(multiplied(Client, {"profile": profile}), [Origins()], [Tcp()]),
+            arms=ARMS_COMPARED,
+            engines=["host", "virtual"],
+            repeats=repeats,
+            seed=seed,
+        )
+        by_program = [network.model_copy(update={"link": "program"}) for network in networks]
+        again = asked.model_copy(update={"networks": by_program, "engines": ["virtual"]})
+        plan = make_plan(asked, [page])
+        cells = _by_place(_carried(plan, kernel, jobs, watcher))
+        linked = _by_place(_carried(make_plan(again, [page]), kernel, jobs, watcher))
+        found += (
+            Agreement(
+                page=page.name,
+                network=network,
+                arm=arm,
+                requests=len(page.resources),
+                host=cells["host", number, arm],
+                virtual=cells["virtual", number, arm],
+                program_link=linked["virtual", number, arm],
+            )
+            for number, network in enumerate(networks)
+            for arm in ARMS_COMPARED
+        )
+    return found
+
+
+def _carried(
+    plan: Plan, kernel: str | None, jobs: int | None, watch: Callable[[RunProgress], None]
+) -> list[CellResult]:
+    """The results of a run that nobody keeps."""
+    worker = Worker.of(plan, kernel, jobs)
+    with RunStore.create(None, plan, worker.environment) as store:
+        outcome, results = carry(store, Rest(plan, {}, worker, None), watch)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return results.cells
+
+
+def _by_place(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, str], CellResult]:
+    return {(one.cell.engine, one.cell.network, one.cell.arm.name): one for one in cells}
+
+
+def _less(one: CellResult, other: CellResult) -> float | None:
+    if one.plt_ms_median is None or other.plt_ms_median is None:
+        return None
+    return one.plt_ms_median - other.plt_ms_median
+
+
+def _share(cell: CellResult) -> float:
+    """Connections with data in their SYN, of all."""
+    return cell.syn_data_connections / cell.connections if cell.connections else 0.0
+
+
+def verdict(found: Sequence[Agreement]) -> str:
+    """One sentence, with its figures."""
+    apart = [one for one in found if one.difference_ms is not None]
+    complaints = [one for one in found if one.complaint()]
+    if complaints:
+        first = complaints[0]
+        where = f"{first.page}, RTT {first.network.rtt_us / 1000:g} ms, {first.arm}"
+        return (
+            f"{len(complaints)} of {len(found)} cells do not agree; the first: {where}: {first.complaint()}."
+        )
+    widest = max(apart, key=lambda one: abs(one.difference_ms or 0.0))
+    links = max(abs(one.link_difference_ms or 0.0) for one in found)
+    return (
+        f"The engines agree: PLT differs by {abs(widest.difference_ms or 0.0):.1f} ms"
+        f" ({abs(widest.difference_percent or 0.0):.1f} %) at most, the two ways of making the link by"
+        f" {links:.1f} ms. What the host adds is the time that programs and kernel take to work, which is"
+        " free in virtual time."
+    )

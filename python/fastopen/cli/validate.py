@@ -1,0 +1,169 @@
+"""`fastopen validate engines`: the same cells in real and in virtual time, and whether they agree."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import groupby
+from typing import Annotated, Final
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from fastopen.api.agreement import ARMS_COMPARED, RULE, Agreement, agreements, verdict
+from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
+from fastopen.cli.engines import KernelOption
+from fastopen.cli.options import NetworkOptions
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.progress import RunWatcher
+from fastopen.contract import Network
+from fastopen.errors import InputError
+from fastopen.kernels import find
+from fastopen.pages import load_pages
+
+app = typer.Typer(no_args_is_help=True, help="Hold fastopen against itself.")
+# A small page, one with a connection for each of its resources, and one with many on few.
+PAGES: Final = "example,cs244-2015,wikipedia-tcp"
+# Which client a page was written down for; the browser's where nothing is said.
+PROFILES: Final = {"cs244-2015": "mget"}
+WIDTH: Final = 80
+MISSING: Final = "-"
+
+
+@app.callback()
+def _validate() -> None:
+    """Keeps `engines` a command of its own, also while it is the only one."""
+
+
+@app.command("engines")
+def engines(
+    pages: Annotated[str, typer.Option(help="Packaged pages or files, with commas.")] = PAGES,
+    rtt: Annotated[str, typer.Option(help="RTTs, with commas.")] = "20ms,100ms",
+    down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
+    up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
+    unlimited: Annotated[
+        bool, typer.Option("--unlimited/--limited", help="Also the longest RTT without limits of rate.")
+    ] = True,
+    repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each cell on the host.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of loads.")] = 1,
+    kernel: KernelOption = None,
+    jobs: JobsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Load the same cells on both engines and say how far apart they are."""
+    booted = find(kernel)
+    imported = [one.page for one in load_pages([name.strip() for name in pages.split(",")])]
+    if not imported:
+        raise InputError("no page in what was given", "--pages")
+    with ExitStack() as bars:
+
+        def watch(page: str) -> RunWatcher:
+            bars.close()  # of the page before
+            if not quiet and not errors_console().is_terminal:
+                errors_console().print(f"loading {page}", markup=False)
+            return bars.enter_context(RunWatcher(0, errors_console(), quiet))
+
+        try:
+            found = agreements(
+                [(page, PROFILES.get(page.name, "browser")) for page in imported],
+                _networks(rtt, down, up, unlimited=unlimited),
+                repeats,
+                seed=seed,
+                kernel=kernel,
+                jobs=jobs,
+                watch=watch,
+            )
+        except KeyboardInterrupt:
+            errors_console().print("interrupted: nothing to compare yet")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+    agree = not any(one.complaint() for one in found)
+    if json:
+        cells = [one.as_json() for one in found]
+        print_json(
+            {
+                "format": "fastopen-agreement/1",
+                "kernel": booted.name,
+                "agree": agree,
+                "verdict": verdict(found),
+                "rule": RULE,
+                "cells": cells,
+            }
+        )
+    else:
+        _print(found, booted.name)
+    if not agree:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _networks(rtt: str, down: str, up: str, *, unlimited: bool) -> list[Network]:
+    def asked(down: str, up: str) -> list[Network]:
+        return NetworkOptions(rtt, down, up, None, "0%", [], None, None).networks()
+
+    limited, free = asked(down, up), asked("none", "none")
+    longest = max(free, key=lambda network: network.rtt_us)
+    return [*limited, *([longest] if unlimited and longest not in limited else [])]
+
+
+def _print(found: Sequence[Agreement], kernel: str) -> None:
+    screen = console()
+    for page, cells in groupby(found, key=lambda one: one.page):
+        screen.print(_table(page, list(cells)))
+    screen.width = min(screen.width, WIDTH)
+    style = "green" if not any(one.complaint() for one in found) else "red"
+    screen.print(Text(verdict(found), style=style))
+    noisy = sum(one.noisy for one in found)
+    if noisy:
+        said = (
+            f"{noisy} of {len(found)} cells: the host's own loads lie further apart than the engines may;"
+            " a quieter machine would tell more."
+        )
+        screen.print(Text(said, style="yellow"))
+    screen.print()
+    legend = (
+        "host: median PLT, and slowest less fastest load; apart: host less virtual; link: PLT with the link"
+        f" made by fastopen's model, less that with the kernel's. {RULE} Kernel {kernel}."
+    )
+    screen.print(Text(legend, style="dim"))
+
+
+def _table(page: str, cells: Sequence[Agreement]) -> Table:
+    table = Table(
+        title=Text(page, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.pad_edge = False
+    headers = (
+        *("RTT\nms", "down/up\nMbit/s", "host\nms", "spread\nms", "virtual\nms", "apart\nms", "\n%"),
+        *("link\nms", "SYN data\nhost virtual"),
+    )
+    table.add_column("", no_wrap=True)
+    for header in headers:
+        table.add_column(header, justify="right", no_wrap=True)
+    for one in cells:
+        style = "red" if one.complaint() else ""
+        spread = None if one.host_range_ms is None else one.host_range_ms[1] - one.host_range_ms[0]
+        table.add_row(
+            one.arm,
+            f"{one.network.rtt_us / 1000:g}",
+            f"{_rate(one.network.down.rate_bit_per_s)}/{_rate(one.network.up.rate_bit_per_s)}",
+            _shown(one.host.plt_ms_median),
+            _shown(spread),
+            _shown(one.virtual.plt_ms_median),
+            _shown(one.difference_ms, sign=True),
+            _shown(one.difference_percent, sign=True),
+            _shown(one.link_difference_ms, sign=True),
+            " ".join(f"{cell.syn_data_connections}/{cell.connections}" for cell in (one.host, one.virtual)),
+            style=style,
+            end_section=one.arm == ARMS_COMPARED[-1],
+        )
+    return table
+
+
+def _rate(bit_per_s: int | None) -> str:
+    return "-" if bit_per_s is None else f"{bit_per_s / 1e6:.3g}"
+
+
+def _shown(value: float | None, *, sign: bool = False) -> str:
+    if value is None:
+        return MISSING
+    return f"{round(value, 1) or 0.0:{'+' if sign else ''}.1f}"
