@@ -422,3 +422,35 @@ class TestErrors:
         file.write_text(json.dumps(har(ROOT), indent=1)[:100])
         with pytest.raises(InputError, match=r"torn\.har: line \d+ column \d+: malformed JSON"):
             load_pages([file])
+
+
+def test_a_recorded_text_that_names_a_resource_is_its_initiator_where_none_was_recorded() -> None:
+    text = "<html>" + "x" * 400 + '<img src="http://b.test/pictures/one.png">' + "x" * 400
+    content = {"size": len(text), "mimeType": "text/html", "text": text}
+    root = entry("http://a.test/", response={"content": content, "bodySize": 400}, timings={"receive": 500})
+    script = "load('/some/numbers.json')"
+    code = {"size": len(script), "mimeType": "text/javascript", "text": script}
+    page = one_page(
+        root,
+        entry("http://a.test/app.js", 100, response={"content": code}, **kind("script")),
+        entry("http://a.test/other.js", 200, **kind("script")),
+        entry("http://b.test/pictures/one.png", 300, **kind("image")),
+        entry("http://a.test/some/numbers.json", 700, **kind("xhr")),
+    ).page
+    image, numbers = page.resources[3], page.resources[4]
+    assert (image.initiator, numbers.initiator) == (0, 1)
+    # Named in the middle of the text: after half of the bytes on the wire, whenever the request was seen.
+    assert image.initiator_at_bytes == pytest.approx(200, abs=20)
+    assert said(page, "by the resource's name in a recorded text: 2")
+    assert page.initiators == "inferred"
+
+
+def test_a_recorded_initiator_goes_before_a_name_in_a_text() -> None:
+    text = 'load("http://b.test/pictures/one.png")' * 3
+    content = {"size": len(text), "mimeType": "text/javascript", "text": text}
+    page = one_page(
+        ROOT,
+        entry("http://a.test/app.js", 20, response={"content": content}, **kind("script")),
+        entry("http://b.test/pictures/one.png", 150, _initiator={"type": "parser", "url": "http://a.test/"}),
+    ).page
+    assert page.resources[2].initiator == 0

@@ -35,7 +35,8 @@ def assemble(
     if len(entries) > MAX_RESOURCES:
         raise InputError(f"{len(entries)} requests in one page, at most {MAX_RESOURCES} are possible", place)
     ordered, document = in_order(entries, title, notes)
-    initiators, known = Finder(ordered, document).find_all(notes)
+    finder = Finder(ordered, document)
+    initiators, known = finder.find_all(notes)
     load_at = _load_event(ordered[0], load, notes)
     round_trips = _round_trips(ordered, notes)
     phases: list[Phase] = []
@@ -44,8 +45,11 @@ def assemble(
         parent = initiators[index]
         least = phases[parent] if parent is not None else "load"
         phases.append(_phase(entry, load_at, least) if index else "load")
-        above = (parent, ordered[parent]) if parent is not None else None
-        resources.append(_resource(entry, above, phases[-1], round_trips[urls.host_of(entry.url)], notes))
+        naming = finder.namings.get(index)
+        share = naming.share if naming is not None and naming.owner == parent else None
+        trigger = _trigger(entry, ordered[parent], share) if parent is not None else (None, 0.0)
+        round_trip = round_trips[urls.host_of(entry.url)]
+        resources.append(_resource(entry, parent, trigger, phases[-1], round_trip, notes))
     ended = max(e.end for e, phase in zip(ordered, phases, strict=True) if phase == "load")
     page = Page(
         format="fastopen-page/1",
@@ -137,23 +141,28 @@ def _round_trips(entries: Sequence[Entry], notes: Notes) -> dict[str, float]:
 
 
 def _resource(
-    entry: Entry, above: tuple[int, Entry] | None, phase: Phase, round_trip: float, notes: Notes
+    entry: Entry,
+    parent: int | None,
+    trigger: tuple[int | None, float],
+    phase: Phase,
+    round_trip: float,
+    notes: Notes,
 ) -> Resource:
-    at_bytes, processing = _trigger(entry, above[1]) if above else (None, 0.0)
+    at_bytes, processing = trigger
     if processing > _SLOW_MS:
         notes.add("slow")
     return Resource(
         url=entry.url,
         method=entry.method,
         status=entry.status,
-        type=entry.type if above else "document",
+        type=entry.type if parent is not None else "document",
         mime=entry.mime,
         request_header_bytes=entry.sizes.request_header,
         request_body_bytes=entry.sizes.request_body,
         response_header_bytes=entry.sizes.response_header,
         body_bytes=entry.sizes.body,
         server_think_us=_us((entry.wait_ms or 0.0) - round_trip),
-        initiator=above[0] if above else None,
+        initiator=parent,
         initiator_at_bytes=at_bytes,
         processing_us=_us(processing),
         phase=phase,
@@ -161,13 +170,16 @@ def _resource(
     )
 
 
-def _trigger(entry: Entry, parent: Entry) -> tuple[int | None, float]:
+def _trigger(entry: Entry, parent: Entry, named_after: float | None) -> tuple[int | None, float]:
     """How many bytes of the initiator had come when the entry started (None: all); ms of processing since.
 
-    The bytes between first and last are taken to have come evenly.
+    `named_after` is after what share of a document's text the entry is named, if that is known. Else the
+    bytes between first and last are taken to have come evenly.
     """
     if entry.start >= parent.end - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, entry.start - parent.end)
+    if named_after is not None and parent.type == "document":
+        return int(parent.sizes.body * named_after), 0.0
     receiving = parent.end - parent.first_byte
     share = (entry.start - parent.first_byte) / receiving if receiving > 0 else 0.0
     return int(parent.sizes.body * min(max(share, 0.0), 1.0)), 0.0

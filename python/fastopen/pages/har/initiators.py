@@ -1,4 +1,4 @@
-"""Which resource made the browser ask for each: as recorded, else inferred from referer, type and time."""
+"""Which resource made the browser ask for each: as recorded, else by name in texts, type and time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry
 from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.texts import Naming, Texts
 from fastopen.pages.model import Initiators, ResourceType
 
 _MAX_STACK: Final = 200
@@ -43,12 +44,15 @@ class Finder:
         # (frame, type) to (end, index) of what has started so far, in order of end.
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
+        self._texts = Texts(entries)
+        # Index to the text that names it, where no initiator was recorded.
+        self.namings: dict[int, Naming] = {}
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[int | None], Initiators]:
         """For each entry the index of its initiator (None for the first), and how they are known."""
         found: list[int | None] = []
-        known = {"recorded": 0, "inferred": 0, "chained": 0}
+        known = {"recorded": 0, "named": 0, "inferred": 0, "chained": 0}
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
             initiator: int | None = None
@@ -62,7 +66,7 @@ class Finder:
                 notes.add(how, count)
         if self._held:
             notes.add("held", self._held)
-        if not known["inferred"]:
+        if not known["inferred"] and not known["named"]:
             return found, "recorded"
         return found, "mixed" if known["recorded"] else "inferred"
 
@@ -83,6 +87,10 @@ class Finder:
         recorded = self._recorded(index, entry)
         if recorded is not None:
             return self._held_back(index, entry, recorded), "recorded"
+        naming = self._texts.naming(index)
+        if naming is not None:
+            self.namings[index] = naming
+            return self._held_back(index, entry, naming.owner), "named"
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
