@@ -14,6 +14,7 @@ from fastopen import units
 from fastopen.contract import RateLimit
 from fastopen.experiments import Experiment
 from fastopen.report.beside import beside_renderables
+from fastopen.report.certainty import certainty_lines
 from fastopen.report.verdict import NO_NOISE, page_verdict
 from fastopen.statistics import CellResult, Results
 
@@ -36,6 +37,8 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
         yield from _problems(results, page)
         yield Text()
     yield from beside_renderables(results, width, narrow=width < WIDE)
+    for line in certainty_lines(results):
+        yield Text(textwrap.fill(line, width), style="dim")
     yield Text(_closing(results), style="dim")
 
 
