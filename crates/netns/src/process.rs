@@ -1,13 +1,13 @@
 //! Processes that end with their parent.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, fork, getppid};
+use nix::unistd::{ForkResult, Pid, fork, getppid};
 
 use crate::{Doing, Result};
 
@@ -62,6 +62,55 @@ pub fn keep_memory() {
     }
 }
 
+/// A process that removes a folder when this one has ended, however it ended: a signal that cannot be caught leaves no time to tidy up.
+pub struct Janitor {
+    /// Nothing is written: it says by its end that this process has ended, or let go of the folder.
+    alive: Option<io::PipeWriter>,
+    pid: Pid,
+}
+
+impl Janitor {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Where the kernel cannot fork.
+    ///
+    /// # Panics
+    /// If the process has other threads.
+    pub fn of(folder: &std::path::Path) -> io::Result<Self> {
+        assert_single_threaded();
+        let (ended, alive) = io::pipe()?;
+        // SAFETY: the process has one thread, so the child's copy of memory is consistent.
+        match unsafe { fork() }? {
+            ForkResult::Child => {
+                drop(alive);
+                // Whoever reads what this process writes waits for its end, not for the janitor's.
+                let nothing = std::fs::File::options().read(true).write(true).open("/dev/null");
+                for descriptor in 0..3 {
+                    // SAFETY: the descriptors are this process's own, and nobody in it uses them any more.
+                    nothing.iter().for_each(|null| unsafe {
+                        libc::dup2(null.as_raw_fd(), descriptor);
+                    });
+                }
+                // A terminal's interrupt is for those who work.
+                let _ = nix::unistd::setsid();
+                let mut polled = [PollFd::new(ended.as_fd(), PollFlags::empty())];
+                while poll(&mut polled, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
+                let _ = std::fs::remove_dir_all(folder);
+                std::process::exit(0);
+            }
+            ForkResult::Parent { child } => Ok(Self { alive: Some(alive), pid: child }),
+        }
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        self.alive = None;
+        let _ = waitpid(self.pid, None);
+    }
+}
+
 /// Has neither this process nor what it starts leave a core file behind.
 pub fn leave_no_core() {
     use nix::sys::resource::{Resource, setrlimit};
@@ -77,8 +126,7 @@ pub fn leave_no_core() {
 /// # Panics
 /// If the process has other threads: a forked copy of them would hold their locks for ever.
 pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    assert_eq!(threads, 1, "fork needs a single-threaded process");
+    assert_single_threaded();
     // Nothing is written: it says by its end that the parent has ended.
     let (parents_end, parent_lives) = io::pipe().doing(|| "making a pipe".into())?;
     // SAFETY: the process has one thread, so the child's copy of memory is consistent.
@@ -102,6 +150,11 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
             }
         },
     }
+}
+
+fn assert_single_threaded() {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    assert_eq!(threads, 1, "fork needs a single-threaded process");
 }
 
 /// Whether nobody holds the other end of a pipe any more.

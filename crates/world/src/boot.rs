@@ -1,8 +1,8 @@
 //! Starts a User-Mode Linux kernel in virtual time with this program as its first process, hands on what it writes, and ends it
 //! when it is stuck.
 //!
-//! The way in and out is a folder of two files, the only one that the kernel may write to. Its names are gone as soon as the first
-//! record is there, so nothing is left whatever is killed. See docs/virtual.md.
+//! The way in and out is a folder of two files, the only one that the kernel may write to. It is removed as soon as the first record
+//! is there, and by a janitor where this program is killed before. See docs/virtual.md.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fastopen_netns::process;
+use fastopen_netns::process::{self, Janitor};
 use serde::Deserialize;
 
 use crate::contract::{Fault, Job};
@@ -165,11 +165,13 @@ impl Progress<'_> {
 struct Folder {
     path: PathBuf,
     records: File,
+    _janitor: Janitor,
 }
 
 impl Folder {
     fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
         let path = process::private_folder("fastopen-")?;
+        let janitor = Janitor::of(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let fill = || {
             let mut numbered = Vec::new();
             for (number, file) in bodies_files(jobs).into_iter().enumerate() {
@@ -185,7 +187,7 @@ impl Folder {
             File::open(path.join(RECORDS))
         };
         match fill() {
-            Ok(records) => Ok(Self { path, records }),
+            Ok(records) => Ok(Self { path, records, _janitor: janitor }),
             Err(error) => {
                 let _ = fs::remove_dir_all(&path);
                 Err(error)

@@ -15,3 +15,4 @@ mod ordinary_user;
 mod profiles;
 mod tcp;
 mod timing;
+mod virtual_time;

@@ -1,0 +1,255 @@
+//! Worlds on a User-Mode Linux kernel in virtual time. Without an installed kernel these say so and do nothing; what the launcher
+//! does with kernels that go wrong is tested with programs that go wrong, everywhere.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    PROGRAM, Run, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
+    run_command, start, with, with_syn_data,
+};
+
+/// The kernel that the environment names or that is installed for this user, and what it wants on its command line.
+fn kernel() -> Option<(PathBuf, Vec<String>)> {
+    let installed = || {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+        let folders = fs::read_dir(cache.join("fastopen/kernels")).ok()?.flatten();
+        folders.map(|folder| folder.path().join("linux")).filter(|kernel| kernel.is_file()).max()
+    };
+    let kernel = std::env::var_os("FASTOPEN_KERNEL").map(PathBuf::from).or_else(installed)?;
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(kernel.with_file_name("manifest.json")).ok()?).ok()?;
+    let arguments = list(&manifest["arguments"]).iter().filter_map(|one| one.as_str().map(str::to_owned));
+    Some((kernel, arguments.collect()))
+}
+
+/// A command that does jobs in virtual time; none, and a word about it, where there is no kernel.
+fn in_virtual_time() -> Option<Command> {
+    let Some((kernel, arguments)) = kernel() else {
+        eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
+        return None;
+    };
+    Some(on(&kernel, &arguments))
+}
+
+fn on(kernel: &Path, arguments: &[String]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("--kernel").arg(kernel).args(arguments);
+    command
+}
+
+/// What the program writes, byte for byte.
+fn written(mut command: Command, jobs: &str) -> String {
+    let mut child = start(&mut command);
+    child.stdin.take().expect("it is piped").write_all(jobs.as_bytes()).expect("it reads all");
+    let (code, output) = finish(child);
+    assert_eq!(code, Some(0), "{output:.2000}");
+    output
+}
+
+/// A job whose page has a redirect, think times and processing, over a link that loses packets.
+fn eventful(id: &str, seed: u64) -> Value {
+    let redirect = with(root(0), json!({"status": 301, "redirect_to": "http://b.test/"}));
+    let document = json!({"url": "http://b.test/", "type": "document", "body_bytes": 40_000,
+        "server_think_us": 12_345, "initiator": 0});
+    let images = (0..12).map(|number| {
+        let host = ["b", "c", "d"][number % 3];
+        let image = image(&format!("http://{host}.test/{number}"), 3000 + 700 * number as u64);
+        with(
+            image,
+            json!({"initiator": 1, "initiator_at_bytes": 3000 * number, "processing_us": 321 * number}),
+        )
+    });
+    let resources: Vec<_> = [redirect, document].into_iter().chain(images).collect();
+    let way = |bit_per_s| with(rate(bit_per_s), json!({"loss": 0.02}));
+    let network = with(network(40_000), json!({"down": way(4_000_000), "up": way(256_000)}));
+    with(job(&page(&resources), &network, &["tcp", "cold", "warm"]), json!({"id": id, "seed": seed}))
+}
+
+#[test]
+fn the_same_job_gives_the_same_bytes() {
+    let Some(first) = in_virtual_time() else { return };
+    let job = eventful("eventful", 11).to_string();
+    let once = written(first, &job);
+    let again = written(in_virtual_time().expect("it was there a moment ago"), &job);
+    assert_eq!(once, again);
+    let records: Vec<Value> = once.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let loads: Vec<_> = records.iter().filter(|record| record["type"] == "load").collect();
+    let lost = |load: &&&Value| {
+        number(&load["link"]["down"]["dropped_loss"]) + number(&load["link"]["up"]["dropped_loss"]) > 0
+    };
+    assert_eq!(loads.len(), 3);
+    assert!(loads.iter().filter(lost).count() > 0, "nothing was lost, so this proved little");
+    for load in loads {
+        assert_eq!(load["valid"], true, "{:#}", load["invalid"]);
+        assert_eq!(request(load, 0)["status"], 301);
+        assert_eq!(list(&load["requests"]).len(), 14);
+    }
+}
+
+#[test]
+fn what_was_done_before_in_the_same_kernel_changes_nothing() {
+    let Some(command) = in_virtual_time() else { return };
+    let (one, other) = (eventful("one", 11), eventful("other", 12));
+    let both = written(command, &format!("{one}{other}"));
+    let alone = written(in_virtual_time().expect("it was there a moment ago"), &other.to_string());
+    assert!(both.ends_with(&alone), "the second job of a kernel differs from the first of another");
+    let seeded: Vec<_> = both.lines().filter(|line| line.starts_with(r#"{"type":"load""#)).collect();
+    assert_ne!(seeded[0].replace("one", ""), seeded[3].replace("other", ""), "the seed decides what is lost");
+}
+
+#[test]
+fn time_is_exact_and_waiting_costs_none() {
+    let Some(mut command) = in_virtual_time() else { return };
+    let begun = Instant::now();
+    let think = with(root(100), json!({"server_think_us": 30_000_000}));
+    let run = run_command(
+        &mut command,
+        job(&page(&[think]), &network(200_000), &["tcp", "warm"]).to_string().as_bytes(),
+    );
+    // A handshake, a request with its answer, half a minute of thought; nothing else takes time.
+    assert_eq!(number(&run.valid("tcp")["plt_ns"]), 30_400_000_000);
+    assert_eq!(number(&run.valid("warm")["plt_ns"]), 30_200_000_000);
+    assert_eq!(with_syn_data(run.load("warm"), "origin"), 1);
+    assert_eq!(grown(run.load("warm"), "origins", "TCPFastOpenPassive"), 1);
+    assert!(begun.elapsed() < Duration::from_secs(30), "a minute of virtual time took {:?}", begun.elapsed());
+    let world = run.only("world");
+    assert_eq!((&world["engine"], &world["link"]), (&json!("virtual"), &json!("kernel")));
+}
+
+#[test]
+fn the_kernel_and_the_link_model_make_the_same_link() {
+    let Some((kernel, arguments)) = kernel() else {
+        eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
+        return;
+    };
+    // Long enough that packets wait in the queue, and short enough that none is dropped there.
+    let page = page(&[root(20_000), image("http://b.test/", 50_000), image("http://c.test/", 5_000)]);
+    let network = with(network(60_000), json!({"down": rate(4_000_000), "up": rate(256_000)}));
+    let loads = |link: &str| -> Run {
+        let network = with(network.clone(), json!({"link": link}));
+        let job = job(&page, &network, &["tcp", "warm"]);
+        run_command(&mut on(&kernel, &arguments), job.to_string().as_bytes())
+    };
+    let (by_program, by_kernel) = (loads("program"), loads("kernel"));
+    for id in ["tcp", "warm"] {
+        let (program, kernel) = (by_program.valid(id), by_kernel.valid(id));
+        for way in ["down", "up"] {
+            for count in ["packets", "bytes"] {
+                assert_eq!(program["link"][way][count], kernel["link"][way][count], "{id} {way} {count}");
+            }
+        }
+        // A microsecond each way, at most: what the link's program rounds.
+        let off_us = (plt_ms(program) - plt_ms(kernel)).abs() * 1000.0;
+        assert!(off_us <= 20.0, "{id}: {} and {} ms", plt_ms(program), plt_ms(kernel));
+    }
+}
+
+/// A program of a few lines in the place of a kernel.
+fn bad_kernel(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("fastopen-test-{name}-{}", std::process::id()));
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("there is room");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    path
+}
+
+fn with_bad_kernel(name: &str, text: &str) -> Run {
+    let kernel = bad_kernel(name, text);
+    let job = job(&page(&[root(10)]), &network(1000), &["tcp"]).to_string();
+    let run = run_command(on(&kernel, &[]).env("FASTOPEN_PATIENCE_S", "2"), job.as_bytes());
+    fs::remove_file(kernel).expect("it was made above");
+    run
+}
+
+#[test]
+fn a_kernel_that_hangs_is_ended_with_its_last_words() {
+    let begun = Instant::now();
+    let run = with_bad_kernel("hangs", "echo first; echo 'INFO: task stuck'; exec sleep 100");
+    let message = run.only("error")["message"].as_str().expect("a text");
+    assert!(message.contains("silent for 2 s") && message.contains("task stuck"), "{message}");
+    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the program to end by itself");
+    assert_eq!((run.code, &run.only("error")["job"]), (Some(70), &json!("job")));
+}
+
+#[test]
+fn a_kernel_that_panics_is_an_error_with_its_last_words() {
+    let run = with_bad_kernel("panics", "echo 'Kernel panic - not syncing: no init found'; exit 134");
+    let message = run.only("error")["message"].as_str().expect("a text");
+    assert!(message.contains("exit code 134") && message.contains("no init found"), "{message}");
+}
+
+#[test]
+fn a_kernel_that_is_not_there_is_an_error_with_a_remedy() {
+    let job = job(&page(&[root(10)]), &network(1000), &["tcp"]).to_string();
+    let run = run_command(&mut on(Path::new("/nowhere/linux"), &[]), job.as_bytes());
+    assert_eq!(run.code, Some(3));
+    assert!(run.only("error")["remedy"].as_str().expect("a text").contains("fastopen kernel build"));
+}
+
+/// Processes whose command line names `text`.
+fn naming(text: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        *pid != std::process::id() && String::from_utf8_lossy(&line).contains(text)
+    })
+    .collect()
+}
+
+#[test]
+fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
+    let Some((kernel, arguments)) = kernel() else {
+        eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
+        return;
+    };
+    // A temporary folder of its own, so that what other tests leave for a moment does not count.
+    let place = std::env::temp_dir().join(format!("fastopen-test-killed-{}", std::process::id()));
+    fs::create_dir(&place).expect("it is new");
+    let loads: Vec<_> = (0..10_000).map(|at| json!({"id": at.to_string(), "transport": "tcp"})).collect();
+    let long = with(job(&page(&[root(1000)]), &network(1000), &[]), json!({"loads": loads})).to_string();
+    for (who, wait_ms) in [("kernel", 600), ("launcher", 600), ("launcher", 5), ("launcher", 60)] {
+        let mut child = start(on(&kernel, &arguments).env("TMPDIR", &place));
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(long.as_bytes()).expect("it reads all");
+        drop(stdin);
+        thread::sleep(Duration::from_millis(wait_ms));
+        let victim = if who == "launcher" {
+            child.id()
+        } else {
+            let tasks = format!("/proc/{0}/task/{0}/children", child.id());
+            let children = fs::read_to_string(tasks).expect("it runs");
+            children.split_whitespace().next().expect("the kernel is its child").parse().expect("a number")
+        };
+        let killed = Command::new("kill").args(["-9", &victim.to_string()]).status().expect("kill is there");
+        assert!(killed.success());
+        let (_, output) = finish(child);
+        if who == "kernel" {
+            let whole: Vec<Value> =
+                output.lines().map(|line| serde_json::from_str(line).expect("whole records")).collect();
+            let error = whole.last().expect("an error");
+            assert!(error["message"].as_str().expect("a text").contains("signal 9"), "{error:.500}");
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let place_name = place.to_string_lossy().into_owned();
+        let mut left = (naming(&place_name), folders(&place));
+        while (!left.0.is_empty() || !left.1.is_empty()) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+            left = (naming(&place_name), folders(&place));
+        }
+        assert_eq!(left, (Vec::new(), Vec::new()), "after the {who} was killed");
+    }
+    fs::remove_dir(&place).expect("it is empty");
+}
+
+fn folders(place: &Path) -> Vec<PathBuf> {
+    fs::read_dir(place).expect("it is there").flatten().map(|entry| entry.path()).collect()
+}
