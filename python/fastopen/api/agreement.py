@@ -17,9 +17,9 @@ TICK_MS: Final = 4.0
 # Virtual time runs while nothing is computed; the host's clock goes on, a request's work takes up to this.
 REQUEST_MS: Final = 0.5
 RULE: Final = (
-    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock) and {REQUEST_MS:g} ms of processing"
-    f" a request, ways of making the link by {TICK_MS:g} ms; the same share of connections must carry data in"
-    " its SYN."
+    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock) and {REQUEST_MS:g} ms of"
+    f" processing a request, ways of making the link by {TICK_MS:g} ms; the same share of connections must"
+    " carry data in its SYN."
 )
 ARMS_COMPARED: Final[list[ArmName]] = ["off", "warm"]
 
@@ -203,6 +203,6 @@ def verdict(found: Sequence[Agreement]) -> str:
     return (
         f"The engines agree: PLT differs by {abs(widest.difference_ms or 0.0):.1f} ms"
         f" ({abs(widest.difference_percent or 0.0):.1f} %) at most, the two ways of making the link by"
-        f" {links:.1f} ms. What the host adds is the time that programs and kernel take to work, which is"
+        f" {links:.2f} ms. What the host adds is the time that programs and kernel take to work, which is"
         " free in virtual time."
     )

@@ -1,6 +1,6 @@
 """Carries an experiment out, from its pages to the printed results: begins a run, or goes on with one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +11,7 @@ import typer
 
 from fastopen.api.carry import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
 from fastopen.api.engines import Worker, auto_engine
+from fastopen.cli.kernels import beside, on_virtual, several
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
@@ -79,6 +80,9 @@ def carry_out(experiment: Experiment, imported: Sequence[ImportedPage], carrying
     if not imported:
         raise InputError("no page in what was given")
     check_hosts(experiment, imported)
+    if named := several(carrying.kernel):
+        _carry_out_on(named, on_virtual(experiment), imported, carrying)
+        return
     if carrying.output is not None and holds_run(carrying.output):
         with RunStore.go_on(carrying.output) as store:
             if carrying.seed_drawn:
@@ -94,6 +98,30 @@ def carry_out(experiment: Experiment, imported: Sequence[ImportedPage], carrying
     options = kept_options(carrying.kernel, carrying.until, carrying.origin, bodies)
     with _begun(plan, carrying, worker.environment, options) as store:
         _run(store, Rest(plan, bodies, worker, carrying.until), carrying)
+
+
+def _carry_out_on(
+    named: Mapping[str, str], experiment: Experiment, imported: Sequence[ImportedPage], carrying: Carrying
+) -> None:
+    """A run on each kernel, kept for itself, and what changed between them. Raises typer.Exit as above."""
+
+    def carried(name: str, written: str) -> Results:
+        folder = None if carrying.output is None else carrying.output / name
+        one = replace(carrying, kernel=written, output=folder)
+        plan = make_plan(experiment, [page.page for page in imported], "virtual")
+        bodies, worker = bodies_of(plan, imported), Worker.of(plan, written, one.jobs)
+        options = kept_options(written, one.until, one.origin, bodies)
+        with _begun(plan, one, worker.environment, options) as store:
+            outcome, results = _carried(store, Rest(plan, bodies, worker, one.until), one)
+            try:
+                _finish(store, outcome, results, one)
+            except typer.Exit:  # where it fell short, the exit code says so once all kernels are compared
+                if outcome.interrupted:
+                    raise
+            return results
+
+    if not beside(named, carried, as_json=carrying.json):
+        raise typer.Exit(EXIT_FAULTS)
 
 
 def go_on(store: RunStore, imported: Sequence[ImportedPage], carrying: Carrying) -> None:
@@ -126,11 +154,16 @@ def _begun(
         yield store
 
 
-def _run(store: RunStore, rest: Rest, carrying: Carrying) -> None:
+def _carried(store: RunStore, rest: Rest, carrying: Carrying) -> tuple[RunOutcome, Results]:
+    """Does what the run owes, with progress."""
     if not carrying.quiet:
         _announce(rest, store)
     with RunWatcher(store.loads_asked() - store.loads_done(), errors_console(), carrying.quiet) as watcher:
-        outcome, results = carry(store, rest, watcher)
+        return carry(store, rest, watcher)
+
+
+def _run(store: RunStore, rest: Rest, carrying: Carrying) -> None:
+    outcome, results = _carried(store, rest, carrying)
     if carrying.json:
         print_json(results_document(results))
     else:

@@ -8,7 +8,8 @@ KernelOption = Annotated[
     str | None,
     typer.Option(
         "--kernel",
-        metavar="NAME",
-        help="Of the virtual engine; kernel list names them. (default: the newest)",
+        metavar="NAME[,NAME]",
+        help="Of the virtual engine; kernel list names them. Several, with commas: what changes"
+        " from the first to the others. (default: the newest)",
     ),
 ]

@@ -151,7 +151,7 @@ def _table(page: str, cells: Sequence[Agreement]) -> Table:
             _shown(one.virtual.plt_ms_median),
             _shown(one.difference_ms, sign=True),
             _shown(one.difference_percent, sign=True),
-            _shown(one.link_difference_ms, sign=True),
+            _shown(one.link_difference_ms, sign=True, digits=2),
             " ".join(f"{cell.syn_data_connections}/{cell.connections}" for cell in (one.host, one.virtual)),
             style=style,
             end_section=one.arm == ARMS_COMPARED[-1],
@@ -163,7 +163,8 @@ def _rate(bit_per_s: int | None) -> str:
     return "-" if bit_per_s is None else f"{bit_per_s / 1e6:.3g}"
 
 
-def _shown(value: float | None, *, sign: bool = False) -> str:
+def _shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
+    """Never `-0.0`."""
     if value is None:
         return MISSING
-    return f"{round(value, 1) or 0.0:{'+' if sign else ''}.1f}"
+    return f"{round(value, digits) or 0.0:{'+' if sign else ''}.{digits}f}"

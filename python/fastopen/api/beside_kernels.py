@@ -1,0 +1,80 @@
+"""The same cells on two kernels of the virtual engine: what changed from the first to the other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastopen.statistics import CellResult, Results
+
+
+@dataclass(frozen=True)
+class Change:
+    """One cell on both kernels. `where` names it among the cells of its page: `20 ms`."""
+
+    page: str
+    where: str
+    arm: str
+    before: CellResult
+    after: CellResult
+
+    @property
+    def difference_ms(self) -> float | None:
+        """PLT on the other kernel, less that on the first."""
+        before, after = self.before.plt_ms_median, self.after.plt_ms_median
+        return None if before is None or after is None else after - before
+
+    @property
+    def difference_percent(self) -> float | None:
+        """The same, of the PLT on the first."""
+        before = self.before.plt_ms_median
+        return None if self.difference_ms is None or not before else 100 * self.difference_ms / before
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything at all came out otherwise: PLT by a nanosecond, validity, evidence, losses."""
+        return _outcome(self.before) != _outcome(self.after)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "page": self.page,
+            "where": self.where,
+            "transport": self.arm,
+            "changed": self.changed,
+            "plt_ms": [self.before.plt_ms_median, self.after.plt_ms_median],
+            "difference_ms": self.difference_ms,
+            "difference_percent": self.difference_percent,
+            "connections": [self.before.connections, self.after.connections],
+            "syn_data_connections": [self.before.syn_data_connections, self.after.syn_data_connections],
+            "retransmitted_segments": [self.before.retransmitted, self.after.retransmitted],
+            "invalid": [self.before.invalid, self.after.invalid],
+        }
+
+
+def changes(before: Results, after: Results) -> Iterator[Change]:
+    """Every cell of one experiment that was run on two kernels, in the order of the tables."""
+    of_after = {result.cell.index: result for result in after.cells}
+    for result in before.cells:
+        cell = result.cell
+        yield Change(cell.page, before.axes.name(cell), cell.arm.name, result, of_after[cell.index])
+
+
+def verdict(names: tuple[str, str], found: Sequence[Change]) -> str:
+    """One sentence, with its figures."""
+    changed = [change for change in found if change.changed]
+    if not changed:
+        same = f"{len(found)} cells are the same to the nanosecond"
+        return f"Nothing changed from {names[0]} to {names[1]}: {same}."
+    by_most = max(changed, key=lambda change: abs(change.difference_ms or 0.0))
+    said = f"{len(changed)} of {len(found)} cells changed from {names[0]} to {names[1]}"
+    if not by_most.difference_ms:
+        return f"{said}, none of them in PLT."
+    return (
+        f"{said}; most: {by_most.page} at {by_most.where}, {by_most.arm}:"
+        f" {by_most.difference_ms:+.3f} ms ({by_most.difference_percent or 0.0:+.2f} %)."
+    )
+
+
+def _outcome(result: CellResult) -> tuple[Any, ...]:
+    evidence = (result.connections, result.syn_data_connections, result.retransmitted)
+    return (dict(result.plts_ms), result.invalid, *evidence)
