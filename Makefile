@@ -58,6 +58,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@printf '%s, %s cores, Linux %s\n\n' "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-world --bench world
 	@$(BIN)/python benches/parallel.py
+	@$(BIN)/python benches/virtual.py
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
