@@ -32,7 +32,7 @@ def read_source(store: RunStore) -> Source:
     """Everything that figures and reports need of a run."""
     rows = store.loads()
     worlds = list(store.world_records(rows[0].job)) if rows else []
-    return Source(collect(store), attribute(store, rows), worlds[0] if worlds else None)
+    return Source(collect(store, rows), attribute(store, rows), worlds[0] if worlds else None)
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:

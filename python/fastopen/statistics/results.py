@@ -1,13 +1,14 @@
 """Everything that tables, documents and verdicts are made from, read from a run."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from fastopen.experiments import Axes, Comparison, Experiment, PublishedCell, axes_of, published_cells
 from fastopen.pages import Page
-from fastopen.runs import RunStore
+from fastopen.runs import LoadRow, RunStore
 from fastopen.statistics.cells import CellResult, summarise
 
 
@@ -45,14 +46,15 @@ class Results:
         return axes_of(self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells)))
 
 
-def collect(store: RunStore) -> Results:
-    """Reads a run and computes its figures."""
+def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
+    """Reads a run and computes its figures; `loads` are its own, where somebody has read them already."""
     experiment = store.experiment()
     lossless = {
         number
         for number, network in enumerate(experiment.networks)
         if network.down.loss == network.up.loss == 0
     }
+    found = store.loads() if loads is None else loads
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for world in store.worlds():
         rtts[world.page, world.network].append(world.rtt_us_measured)
@@ -61,7 +63,7 @@ def collect(store: RunStore) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        cells=summarise(store.cells(), store.loads(), experiment.seed, lossless, store.asked()),
+        cells=summarise(store.cells(), found, experiment.seed, lossless, store.asked()),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
     )
