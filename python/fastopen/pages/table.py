@@ -22,7 +22,10 @@ _HEAD = (
 
 
 def markdown(pages: Iterable[ImportedPage]) -> str:
-    """The table. `followed` are redirects' targets and requests after a preflight; kB are 1000 bytes."""
+    """The table. `followed` are redirects' targets and requests after a preflight; kB are 1000 bytes.
+
+    Initiators that a recorded text names count as inferred.
+    """
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|" + "---:|" * (len(_HEAD) - 1)]
     for imported in pages:
         page = imported.page
@@ -30,6 +33,7 @@ def markdown(pages: Iterable[ImportedPage]) -> str:
             _count(page.notes, words)
             for words in ("initiators recorded", "initiators inferred", "that follow")
         ]
+        counts[1] += _count(page.notes, "initiators found by")
         plt = "" if imported.recorded_plt_us is None else f"{imported.recorded_plt_us / 1e6:.2f}"
         cells = [len(page.resources), len(page.hosts()), round(page.body_bytes() / 1000), *counts, plt]
         lines.append(f"| {page.name} | " + " | ".join(str(cell) for cell in cells) + " |")

@@ -5,9 +5,11 @@ The specification: https://iipc.github.io/warc-specifications/specifications/war
 
 from __future__ import annotations
 
+import gzip
 import io
 import mmap
 import re
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +38,9 @@ _DAMAGE: Final = (
     AttributeError, KeyError, TypeError,
 )  # fmt: skip
 _BLOCK: Final = 2**16
+# Enough for a record's own head, and little of what follows it.
+_HEAD_BYTES: Final = 1024
+_TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass
@@ -70,6 +75,14 @@ class Archive:
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
         """Takes in every record of a file. Raises InputError where it is damaged and not read leniently."""
+        if _packed_as_one(file):
+            with tempfile.TemporaryFile(prefix="fastopen-import-") as plain:
+                _unpack(file, plain, place, lenient, self.notes)
+                self._read(plain, place, lenient, progress)
+        else:
+            self._read(file, place, lenient, progress)
+
+    def _read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress) -> None:
         for record in _records(file, place, lenient, self.notes, progress):
             if isinstance(record, str):
                 self.software = self.software or record
@@ -153,6 +166,32 @@ def import_warc(path: Path, *, lenient: bool = False, progress: Progress = silen
     return archive.pages(stem_of(str(path), (".gz", ".warc")), str(path))
 
 
+def _packed_as_one(file: IO[bytes]) -> bool:
+    """Whether the whole file was compressed at once. A WARC should be compressed record by record."""
+    file.seek(0)
+    start = file.read(_BLOCK)
+    file.seek(0)
+    if not start.startswith(GZIP):
+        return False
+    try:
+        first = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(start)
+    except zlib.error:
+        return False
+    return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", first) is not None
+
+
+def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: Notes) -> None:
+    try:
+        with gzip.open(file) as packed:
+            while part := packed.read1(_BLOCK):
+                plain.write(part)
+    except (EOFError, zlib.error, OSError) as error:
+        if not lenient:
+            raise InputError(f"damaged gzip: {error}", place, "fetch or export it again") from None
+        notes.add("cut")
+    plain.flush()
+
+
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
@@ -160,6 +199,8 @@ def _records(
 
     Read leniently, a damaged record is left out, and reading goes on at the next one that can be found.
     """
+    if not file.seek(0, io.SEEK_END):
+        return  # an empty file cannot be mapped
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         start = 0
         while start < len(whole):
@@ -181,7 +222,7 @@ def _records(
             except _DAMAGE as error:
                 reached = start + iterator.offset
                 if reached > at:  # it is the next one that could not be begun
-                    at, url = reached, ""
+                    at, url = reached, _url_at(whole, reached)
                 if not lenient:
                     named = f" ({url})" if url else ""
                     raise InputError(
@@ -196,7 +237,7 @@ def _records(
 def _said(error: Exception) -> str:
     """What is wrong, without the bytes that are."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError)):
-        return "there is no WARC record"
+        return "what is there cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
         return "its HTTP head is none"
     return str(error) or type(error).__name__
@@ -225,6 +266,18 @@ class _Window(io.RawIOBase):
 
     def tell(self) -> int:
         return self._at - self._start
+
+
+def _url_at(whole: mmap.mmap, start: int) -> str:
+    """The URL of a record that cannot be read, if its first bytes can be."""
+    begun = whole[start : start + _BLOCK]
+    if begun.startswith(GZIP):
+        try:
+            begun = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(begun[:_HEAD_BYTES], _HEAD_BYTES)
+        except zlib.error:
+            return ""
+    found = _TARGET.search(begun[:_HEAD_BYTES])
+    return found[1].decode("utf-8", "replace") if found else ""
 
 
 def _next_record(whole: mmap.mmap, start: int) -> int:

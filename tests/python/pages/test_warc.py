@@ -103,6 +103,14 @@ def test_each_resource_is_asked_for_by_what_names_it(tmp_path: Path, packed: boo
     assert found.page.source == "WARC by a test/1.0, recorded 2024-05-01"
 
 
+def test_an_archive_that_was_compressed_as_a_whole_is_read_too(tmp_path: Path) -> None:
+    packed = gzip.compress(archive(site(), packed=False), mtime=0)
+    assert initiators(imported(tmp_path, packed)) == INITIATORS
+    with pytest.raises(InputError, match="damaged gzip"):
+        imported(tmp_path, packed[:-20])
+    assert len(imported(tmp_path, packed[:-20], lenient=True).page.resources) >= len(INITIATORS) - 1
+
+
 def test_bodies_are_served_as_they_crossed_the_wire(tmp_path: Path) -> None:
     found = imported(tmp_path, archive(site()))
     by_url = {r.url: i for i, r in enumerate(found.page.resources)}
