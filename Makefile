@@ -16,9 +16,10 @@ WORLD := target/release/fastopen-world
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 CARGO_QUIET ?= --quiet
 SECONDS ?= 600
+KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
-.PHONY: setup world kernel test picture fuzz lint format reproduce bench wheel clean help rust-lint rust-test python-lint python-test
+.PHONY: setup world kernel test picture fuzz lint format reproduce bench kill-harness wheel clean help rust-lint rust-test python-lint python-test
 
 setup: $(STAMPS)/python $(WORLD) kernel ## set everything up; leaves the command at .venv/bin/fastopen
 	$(call say,ready: $(BIN)/fastopen)
@@ -58,9 +59,13 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@printf '%s, %s cores, Linux %s\n\n' "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-world --bench world
 	@$(BIN)/python benches/parallel.py
+	@$(BIN)/python benches/scale.py
 	@$(BIN)/python benches/virtual.py
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
+
+kill-harness: setup ## kill a run 100 times at random moments: never a lost or doubled load, nothing left (KILLS=100)
+	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/test_resume.py
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
 	$(call say,wheel)
@@ -72,7 +77,7 @@ clean: ## remove everything that was built or installed here
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+	  printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 rust-lint: $(STAMPS)/prerequisites
 	$(call say,cargo fmt; cargo clippy)
