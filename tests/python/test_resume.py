@@ -355,3 +355,31 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(fake_world: FakeWorld, tmp_p
     while worlds_of(tmp_path / "state") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert worlds_of(tmp_path / "state") == []
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.argv = ["fastopen", *sys.argv[2:]]
+from fastopen.cli import main
+main()
+"""
+
+
+def test_a_disk_without_room_is_told_and_the_run_goes_on_when_there_is_some(
+    fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    fake_world()
+    kept = tmp_path / "kept"
+    # Room for the plan and for some loads: the log grows by two pages a load and more.
+    command = [sys.executable, "-c", LIMITED, "150000", *map(str, arguments(kept, "--repeats", "30"))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 3, ended.stderr
+    assert f"error: {kept}: the run cannot be written: " in ended.stderr
+    assert "make room there, or name another folder" in ended.stderr
+    finished = done(kept)
+    assert 0 < len(finished) < 90
+    resumed = fastopen("resume", kept, "-q")
+    assert resumed.returncode == 0, resumed.stderr
+    assert done(kept)[: len(finished)] == finished
+    assert_each_once(kept, planned(kept))
