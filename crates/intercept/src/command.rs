@@ -6,15 +6,16 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use fastopen_netns::counters::Counters;
-use fastopen_netns::poll::wait_readable;
 use fastopen_netns::{process, sysctl};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll, ppoll};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -83,6 +84,10 @@ fn supervise(command: &[OsString], records: &mut Records) -> Result<i32, Failure
     }
     let before = Counters::read().map_err(|error| Failure::machine("reading counters", &error))?;
     let ends = Ends::listen().map_err(machine("listening to the ends of TCP sockets"))?;
+    // Who ignores it, as some that start us do, is not told of the end of children.
+    // SAFETY: no handler is set that could run.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }
+        .map_err(|error| Failure::machine("taking signals", &error))?;
     // All of them: what is meant for the command is passed on, and nothing but its end ends this process.
     let mask = SigSet::all();
     let signals = mask
@@ -176,22 +181,38 @@ impl Session<'_> {
     /// Lasts until the last process under the filter has ended; returns the command's exit code.
     fn last(mut self) -> io::Result<i32> {
         loop {
-            let held = self.supervisor.listener.as_fd();
-            let descriptors = [held, self.supervisor.ends.as_fd(), self.signals.as_fd()];
-            wait_readable(&descriptors, self.supervisor.timeout_ns())?;
-            let ready = ready(self.supervisor.listener.as_fd());
-            if ready.contains(PollFlags::POLLIN) {
+            let [held, ended, signalled] = self.wait()?;
+            // First, since somebody waits for it.
+            if held.contains(PollFlags::POLLIN) {
                 self.supervisor.answer_call()?;
             }
-            self.supervisor.hear_ends();
+            if !ended.is_empty() {
+                self.supervisor.hear_ends();
+            }
             self.supervisor.look_after_waiting();
-            self.pass_signals_on();
-            self.reap()?;
+            if !signalled.is_empty() {
+                self.pass_signals_on();
+                self.reap()?;
+            }
             // Hung up: nobody is under the filter any more.
-            if let (Some(code), true) = (self.code, ready.contains(PollFlags::POLLHUP)) {
+            if let (Some(code), true) = (self.code, held.contains(PollFlags::POLLHUP)) {
                 return Ok(code);
             }
         }
+    }
+
+    /// Waits for something to do: held calls, ended sockets, signals.
+    fn wait(&self) -> io::Result<[PollFlags; 3]> {
+        let descriptors =
+            [self.supervisor.listener.as_fd(), self.supervisor.ends.as_fd(), self.signals.as_fd()];
+        let mut polled = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN));
+        let timeout =
+            self.supervisor.timeout_ns().map(|ns| TimeSpec::from_duration(Duration::from_nanos(ns)));
+        match ppoll(&mut polled, timeout, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(polled.map(|descriptor| descriptor.revents().unwrap_or(PollFlags::empty())))
     }
 
     /// Passes on what somebody sent. What the terminal sends, the command gets itself.

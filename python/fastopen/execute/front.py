@@ -52,6 +52,8 @@ class SupervisorLostError(Exception):
 
 def run_supervised(program: Path, command: Sequence[str]) -> dict[str, Any]:
     """Runs the command to its end; returns the last record. Raises CommandError and SupervisorLostError."""
+    # Some that start programs ignore it, and then nobody is told of the end of children.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Blocked first: whatever comes is then taken up below, and the supervisor unblocks its command itself.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     reading, writing = os.pipe()
