@@ -76,7 +76,7 @@ def _timing(places: list[Place]) -> Iterator[str]:
         yield (
             f"At {place.name} the median load takes {time(on.plt_ms_median)} with {_arm(on)} instead of"
             f" {time(off.plt_ms_median)}; pair by pair it is {gain(on.improvement_percent)}"
-            f" ({interval(on.improvement_ci95, on.pairs)})."
+            f" ({_certainty(on)})."
         )
     yield from _where_it_went(max(places, key=lambda place: place.rtt_ms))
     yield from _cold(places)
@@ -219,7 +219,7 @@ def _against(ours: CellResult, printed: float) -> str:
     assert ours.improvement_percent is not None
     apart = ours.improvement_percent - printed
     if ours.improvement_ci95 is not None and ours.improvement_ci95[0] <= printed <= ours.improvement_ci95[1]:
-        return f"the same within its interval ({interval(ours.improvement_ci95, ours.pairs)})"
+        return f"the same within its interval ({_certainty(ours)})"
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
 
 
@@ -254,6 +254,13 @@ def _because(places: list[Place]) -> str:
     part = mean(path.share(Kind.HANDSHAKE) for path in paths)
     count = mean(path.handshakes for path in paths)
     return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its load."
+
+
+def _certainty(result: CellResult) -> str:
+    """The interval, or why there is none."""
+    if result.deterministic:
+        return "virtual time, without noise"
+    return interval(result.improvement_ci95, result.pairs)
 
 
 def _arm(result: CellResult) -> str:
