@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from fastopen import kernels
 from fastopen.contract import Job
+from fastopen.errors import MachineError
 from fastopen.experiments import Experiment, Plan, make_plan
 from fastopen.pages import Page
 
@@ -16,6 +18,17 @@ from fastopen.pages import Page
 settings.register_profile("long", max_examples=20_000, deadline=None)
 
 HERE = Path(__file__).parent
+
+
+def _machines_kernel() -> Path | None:
+    """The program of the kernel that the machine's user would get, before tests hide it."""
+    try:
+        return kernels.find().path
+    except MachineError:
+        return None
+
+
+_MACHINES_KERNEL = _machines_kernel()
 GOLDEN = HERE.parent / "contract"
 FAKE_WORLD = HERE / "fake_world.py"
 
@@ -25,6 +38,15 @@ def _no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernel of the virtual engine is installed for a test, whatever is on the machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
     monkeypatch.delenv("FASTOPEN_KERNEL", raising=False)
+
+
+@pytest.fixture(name="kernel")
+def _kernel(_no_kernel: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The machine's own kernel of the virtual engine, which is the one installed for this test."""
+    if _MACHINES_KERNEL is None:
+        pytest.skip("no kernel of the virtual engine is installed: fastopen kernel build")
+    monkeypatch.setenv("FASTOPEN_KERNEL", str(_MACHINES_KERNEL))
+    return _MACHINES_KERNEL
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,194 @@
+"""The virtual engine: planned once where nothing is random, the same to the byte, kernels side by side."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fastopen import kernels
+from fastopen.api.beside_kernels import Change, changes, verdict
+from fastopen.api.engines import Worker, auto_engine
+from fastopen.engines import LoadDone, VirtualEngine
+from fastopen.experiments import EngineName, Experiment, Plan, make_plan
+from fastopen.pages import Page, load_pages
+from fastopen.runs import RunStore, execute
+from fastopen.statistics import Results, collect
+
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+PROGRAM = Path(__file__).parents[2] / "target" / "release" / "fastopen-world"
+SMALL = """\
+format = "fastopen-experiment/1"
+name = "small"
+pages = ["example"]
+transports = ["off", "warm"]
+seed = 3
+
+[network]
+rtt = "20ms"
+down = "4mbit"
+up = "256kbit"
+loss = ["0%", "2%"]
+"""
+
+
+def planned(page: Page, engine: EngineName = "virtual", loss: float = 0.0, repeats: int = 4) -> Plan:
+    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000, "loss": loss}
+    data = {
+        "name": "small",
+        "pages": [page.name],
+        "networks": [{"rtt_us": 20_000, "down": limit, "up": limit}],
+        "engines": [engine],
+        "repeats": repeats,
+        "seed": 7,
+    }
+    return make_plan(Experiment.model_validate_json(json.dumps(data)), [page])
+
+
+def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [*FASTOPEN, *map(str, arguments)]
+    environment = {**os.environ, "FASTOPEN_WORLD": str(PROGRAM)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_without_loss_the_virtual_engine_loads_each_arm_once_in_the_experiments_order(page: Page) -> None:
+    plan = planned(page)
+    assert [[load.id for load in one.job.loads] for one in plan.jobs] == [["tcp", "tfo-cold", "tfo-warm"]]
+
+
+def test_with_loss_each_repeat_is_done_with_a_seed_of_its_own(page: Page) -> None:
+    assert len({one.job.seed for one in planned(page, loss=0.01).jobs}) == 4
+
+
+def test_the_host_engine_does_every_repeat(page: Page) -> None:
+    assert [one.repeat for one in planned(page, "host").jobs] == [0, 1, 2, 3]
+
+
+def test_a_million_repeats_of_what_is_loaded_once_are_not_too_many(page: Page) -> None:
+    assert planned(page, repeats=10_000).loads() == 3
+
+
+def test_auto_is_the_host_without_a_kernel_and_says_why(
+    small_plan: Callable[..., Plan], fake_world: Callable[..., Path]
+) -> None:
+    fake_world()
+    plan = small_plan()
+    said = Worker.of(plan, None, None).said(plan)
+    assert auto_engine(None) == "host"
+    assert said == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
+
+
+def test_a_named_engine_is_not_explained(page: Page, fake_world: Callable[..., Path]) -> None:
+    fake_world()
+    plan = planned(page, "host")
+    assert Worker.of(plan, None, None).said(plan) == "engine host"
+
+
+def test_auto_is_virtual_where_the_variable_names_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTOPEN_KERNEL", "/somewhere/linux")
+    assert auto_engine(None) == "virtual"
+
+
+def results_of(plan: Plan, fake_world: Callable[..., Path]) -> Results:
+    """Of a plan over the fake world program."""
+    fake_world()
+    worker = Worker.of(plan, None, None)
+    with RunStore.create(None, plan, worker.environment) as store:
+        execute(plan, worker.engines, {}, store, lambda _: None)
+        return collect(store)
+
+
+def test_kernels_that_give_the_same_are_said_to(page: Page, fake_world: Callable[..., Path]) -> None:
+    results = results_of(planned(page, "host"), fake_world)
+    found = list(changes(results, results))
+    assert not any(change.changed for change in found)
+    assert verdict(("a", "b"), found) == (
+        "Nothing changed from a to b: 3 cells are the same to the nanosecond."
+    )
+
+
+def test_a_nanosecond_is_a_change_and_the_largest_is_named(
+    page: Page, fake_world: Callable[..., Path]
+) -> None:
+    results = results_of(planned(page, "host"), fake_world)
+    slower = replace(results.cells[2], plts_ms={0: 1.0}, plt_ms_median=1.0)
+    found = list(changes(results, replace(results, cells=[*results.cells[:2], slower])))
+    assert [change.changed for change in found] == [False, False, True]
+    assert verdict(("a", "b"), found).startswith("1 of 3 cells changed from a to b; most: ")
+
+
+def test_evidence_alone_is_a_change_too(page: Page, fake_world: Callable[..., Path]) -> None:
+    cell = results_of(planned(page, "host"), fake_world).cells[2]
+    change = Change("p", "20 ms", "warm", cell, replace(cell, syn_data_connections=0))
+    assert change.changed
+    assert verdict(("a", "b"), [change]) == "1 of 1 cells changed from a to b, none of them in PLT."
+
+
+def test_several_kernels_and_the_host_engine_exclude_each_other(kernel: Path, tmp_path: Path) -> None:
+    copy = another_name(kernel, tmp_path)
+    done = fastopen("run", "example", "--engine", "host", "--kernel", f"{kernel},{copy}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--kernel: several kernels are of the virtual engine" in done.stderr
+
+
+def test_a_kernel_that_is_named_twice_is_refused(kernel: Path) -> None:
+    done = fastopen("run", "example", "--kernel", f"{kernel},{kernel}")
+    assert done.returncode == 2
+    assert "is named twice" in done.stderr
+
+
+def another_name(kernel: Path, folder: Path) -> Path:
+    """The same kernel, installed under another name."""
+    copy = folder / "copy"
+    shutil.copytree(kernel.parent, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "name": "another-name"}))
+    return copy / "linux"
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("name", ["example", "wikipedia-tcp"])
+def test_without_loss_no_seed_changes_a_page_load_time_by_a_nanosecond(name: str) -> None:
+    plan = planned(load_pages([name])[0].page)
+    jobs = [
+        plan.jobs[0].job.model_copy(update={"id": f"seed-{seed}", "seed": seed}) for seed in (1, 2**62 + 3)
+    ]
+    found: dict[str, dict[str, int | None]] = {job.id: {} for job in jobs}
+    for event in VirtualEngine(PROGRAM, kernels.find()).run(jobs, {}):
+        if isinstance(event, LoadDone):
+            assert event.record.valid, event.record.invalid
+            found[event.record.job][event.record.id] = event.record.plt_ns
+    one, other = found.values()
+    assert one == other
+    assert one["tfo-warm"] != one["tcp"]
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+def test_reproducing_an_experiment_twice_prints_the_same_bytes_with_loss_too(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    once, again = (
+        fastopen("reproduce", file, "--engine", "virtual", "--repeats", 2, "--no-keep") for _ in range(2)
+    )
+    assert once.returncode == again.returncode == 0, once.stderr
+    assert once.stdout == again.stdout
+    assert "virtual" in once.stdout
+    assert f"kernel {kernels.find().name}" in once.stderr
+
+
+@pytest.mark.e2e
+def test_two_names_of_one_kernel_change_nothing(kernel: Path, tmp_path: Path) -> None:
+    copy = another_name(kernel, tmp_path)
+    done = fastopen("run", "example", "--rtt", "20ms", "--no-keep", "--kernel", f"{kernel},{copy}", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["kernels"] == [kernels.find().name, "another-name"]
+    assert [change["changed"] for change in document["changes"]["another-name"]] == [False] * 3
+    assert document["results"]["another-name"]["environment"]["virtual_kernel"]["name"] == "another-name"
