@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,12 @@ def test_the_snapshot_of_2013_holds_the_papers_four_pages() -> None:
         "http://en.wikipedia.org/wiki/Transmission_Control_Protocol",
     }
     assert min(found.values()) > 15
+
+
+@pytest.mark.parametrize("start", [b"/**/" * 900, b"<!-- -->" * 400, b" " * 4000])
+def test_what_a_file_is_is_told_quickly_whatever_it_begins_with(tmp_path: Path, start: bytes) -> None:
+    write(tmp_path, "a.test/index.html", b"<p>")
+    write(tmp_path, "a.test/odd", start + b"\x00")
+    begun = time.process_time()
+    load_pages([tmp_path])
+    assert time.process_time() - begun < 5

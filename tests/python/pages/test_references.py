@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 import zlib
 
 import brotli
@@ -113,3 +114,13 @@ def test_a_coded_body_that_is_damaged_or_of_an_unknown_coding_is_nothing() -> No
 @given(st.binary(max_size=60), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip,br"]))
 def test_any_bytes_are_unpacked_or_are_nothing(body: bytes, coding: str) -> None:
     assert isinstance(unpacked(body, coding), bytes | None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<img srcset='" + "," * 20_000 + "'>", "<p style='" + "(" * 20_000 + "url(x)'>", "<div>" * 20_000],
+)
+def test_what_is_made_to_take_long_does_not(text: str) -> None:
+    begun = time.process_time()
+    names_in(text.encode(), "document")
+    assert time.process_time() - begun < 5

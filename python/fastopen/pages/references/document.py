@@ -41,8 +41,8 @@ _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
     "th": (("background", "image"),),
 }
 _LINKS: Final = ("a", "area")
-# A candidate of a srcset: a URL without spaces, and what says when to take it.
-_CANDIDATE: Final = re.compile(r"[\s,]*(\S*[^\s,])(?:\s[^,]*)?")
+_BETWEEN: Final = re.compile(r"[\s,]*")
+_WORD: Final = re.compile(r"\S+")
 _REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+)", re.IGNORECASE)
 
 
@@ -66,6 +66,25 @@ def _known(charset: str | None) -> str | None:
         return codecs.lookup(charset).name if charset else None
     except LookupError:
         return None
+
+
+def _candidates(srcset: str) -> Iterator[str]:
+    """The URLs of a srcset: words, each with what says when to take it up to the next comma.
+
+    Source: https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute
+    """
+    at = 0
+    while True:
+        between = _BETWEEN.match(srcset, at)
+        word = _WORD.match(srcset, between.end() if between else at)
+        if word is None:
+            return
+        url = word[0].rstrip(",")
+        at = word.end()
+        if url == word[0]:
+            comma = srcset.find(",", at)
+            at = comma if comma >= 0 else len(srcset)
+        yield url
 
 
 class _Collector:
@@ -120,7 +139,7 @@ class _Collector:
         for attribute, kind in _SOURCES.get(tag, ()):
             yield from self._one(attributes.get(attribute), kind)
         for attribute in ("srcset", "imagesrcset"):
-            for candidate in _CANDIDATE.findall(attributes.get(attribute, "")):
+            for candidate in _candidates(attributes.get(attribute, "")):
                 yield from self._one(candidate, "image")
         for name in names_in_stylesheet(attributes.get("style", "")):
             yield Named(name.url, self.at, name.type)
