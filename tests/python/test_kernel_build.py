@@ -75,6 +75,20 @@ def test_if_missing_is_content_with_what_this_recipe_built(tmp_path: Path, run_b
     assert run_build(newer).kernel.version == "7.4"
 
 
+def test_a_recipe_that_is_edited_meanwhile_changes_neither_the_build_nor_its_manifest(
+    tmp_path: Path, run_build: Build
+) -> None:
+    source = write_source(tmp_path / "linux")
+    before = build.read_recipe()
+    digests = (before.config_sha256, before.patches_sha256)
+    edit = f"echo CONFIG_NEW=y >> {before.config}; echo >> {before.patches[0]}"
+    makefile = (source / "Makefile").read_text()
+    (source / "Makefile").write_text(makefile.replace("@gcc", f"@{edit}; gcc"))
+    known = run_build(source).kernel.manifest
+    assert (known.config_sha256, known.patches_sha256) == digests
+    assert kernels.is_outdated(kernels.find())
+
+
 def test_a_given_folder_is_not_changed(tmp_path: Path, run_build: Build) -> None:
     source = write_source(tmp_path / "linux")
     before = {path: path.stat().st_mtime_ns for path in source.rglob("*")}

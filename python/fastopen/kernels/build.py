@@ -74,7 +74,8 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
         check_room(folder)
         with (folder / LOG).open("wb", buffering=0) as log:  # programs write into it too
             try:
-                return _build(_Job(request, recipe, work, log, watch, started))
+                own = recipe.copied_to(work / "recipe")
+                return _build(_Job(request, own, work, log, watch, started))
             except StepFailedError as error:
                 raise MachineError(*_why(error.program, folder / LOG)) from None
             except OSError as error:

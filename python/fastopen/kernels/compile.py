@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from fastopen.errors import MachineError
-from fastopen.kernels.precompile import precompile, prepare_names, remove_precompiled
+from fastopen.kernels.precompile import empty_precompiled, precompile, prepare_names
 from fastopen.kernels.process import Command, StepFailedError, plain_environment, run, running
 from fastopen.kernels.recipe import Recipe, options_in
 
@@ -86,7 +86,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         # Some file of some version may not bear headers that it does not ask for: those are left for later.
         done = _make([*command, "--keep-going", "linux"], environment, tree, log, count)
-        remove_precompiled(tree)
+        empty_precompiled(tree)
     if not done and not _make([*command, "linux"], environment, tree, log, count):
         raise StepFailedError("make")
     run(["strip", "linux"], log, tree)

@@ -5,6 +5,7 @@ gcc passes it over where a file is compiled with other flags, and reads the head
 docs/decisions/kernel.md has the measurements.
 """
 
+import os
 import re
 import shlex
 import shutil
@@ -75,9 +76,15 @@ def precompile(
     return True
 
 
-def remove_precompiled(tree: Path) -> None:
-    """What is compiled from now on reads all it includes."""
-    (tree / f"{FIRST}.gch").unlink()
+def empty_precompiled(tree: Path) -> None:
+    """What is compiled from now on reads all it includes.
+
+    The file and its time stay: make has noted that what was compiled with it depends on it.
+    """
+    target = tree / f"{FIRST}.gch"
+    before = target.stat()
+    target.write_bytes(b"")
+    os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _flags(tree: Path) -> list[str]:

@@ -1,7 +1,10 @@
 """What makes a kernel of ours of a plain source: what lies in `kernel/`, and its digests."""
 
+from __future__ import annotations
+
 import hashlib
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +31,15 @@ class Recipe:
     def patches_sha256(self) -> str:
         """Of the patches' bytes, one after the other."""
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
+
+    def copied_to(self, folder: Path) -> Recipe:
+        """The same recipe in files of its own, so that a build uses what its manifest says, whoever edits."""
+        (folder / "patches").mkdir(parents=True)
+        for path in (self.config, self.unused, self.trial, self.headers):
+            shutil.copyfile(path, folder / path.name)
+        for path in self.patches:
+            shutil.copyfile(path, folder / "patches" / path.name)
+        return read_recipe(folder)
 
     def options(self) -> dict[str, str]:
         """Each option that is asked for, by name, with its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
