@@ -19,6 +19,7 @@ from fastopen.experiments import (
     AskedNetworks,
     Combine,
     Experiment,
+    Link,
     Setup,
     multiplied,
     networks_of,
@@ -50,6 +51,7 @@ class NetworkOptions:
     down_trace: Path | None
     up_trace: Path | None
     combine: Combine = "cross"
+    link: Link = "auto"
 
     def networks(self) -> list[Network]:
         """Each value with each other, or first with first. Raises InputError naming the option."""
@@ -62,7 +64,7 @@ class NetworkOptions:
             loss=_list(self.loss, "--loss", units.parse_fraction, LossFraction),
         )
         try:
-            return networks_of(asked, self.combine, _extra_rtts(self.extra_rtt), traces)
+            return networks_of(asked, self.combine, _extra_rtts(self.extra_rtt), traces, self.link)
         except ValidationError as error:
             raise input_error(error, "the network's options") from None
         except ValueError as error:

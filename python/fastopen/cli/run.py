@@ -35,7 +35,7 @@ from fastopen.cli.options import (
 from fastopen.cli.reading import read_pages
 from fastopen.cli.report import ReportOption
 from fastopen.errors import InputError
-from fastopen.experiments import Combine, load_experiment
+from fastopen.experiments import Combine, Link, load_experiment
 from fastopen.pages import load_pages
 
 NETWORK = "Network"
@@ -88,6 +88,13 @@ def run(
             rich_help_panel=NETWORK,
         ),
     ] = "cross",
+    link: Annotated[
+        Link,
+        typer.Option(
+            help="Who makes the link: fastopen's program, or the kernel (auto: that of the virtual engine).",
+            rich_help_panel=NETWORK,
+        ),
+    ] = "auto",
     transports: Annotated[str, typer.Option(help="Of off, cold and warm, with commas.")] = "off,cold,warm",
     aa: AaOption = False,
     repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
@@ -135,7 +142,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
-    network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine)
+    network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine, link)
     setup = SetupOptions(
         profile, keep_alive, connections_per_host, processing_scale, initial_window, congestion_control
     )

@@ -25,7 +25,7 @@ from fastopen.experiments.plan import (
     without_chance,
 )
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.sweep import AskedNetworks, Combine, multiplied, networks_of, setups_of
+from fastopen.experiments.sweep import AskedNetworks, Combine, Link, multiplied, networks_of, setups_of
 from fastopen.experiments.trace import read_trace
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Comparison",
     "EngineName",
     "Experiment",
+    "Link",
     "Plan",
     "PlannedJob",
     "Point",

@@ -17,7 +17,7 @@ from fastopen import units
 from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
 from fastopen.contract.job import LOSS_MAX, RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RttUs
 from fastopen.experiments.model import REPEATS_MAX, ArmName, AskedEngine, Experiment, PublishedTable
-from fastopen.experiments.sweep import AskedNetworks, Combine, multiplied, networks_of, setups_of
+from fastopen.experiments.sweep import AskedNetworks, Combine, Link, multiplied, networks_of, setups_of
 from fastopen.experiments.trace import read_trace
 
 
@@ -81,6 +81,7 @@ class NetworkSpec(_Table):
     loss: Annotated[list[Loss], _one_or_more(Loss)] = [0.0]
     extra_rtt: dict[str, Duration] = Field(default_factory=dict)
     combine: Combine = "cross"
+    link: Link = "auto"
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -103,7 +104,7 @@ class NetworkSpec(_Table):
         down, up = (
             None if name is None else read_trace(folder / name) for name in (self.down_trace, self.up_trace)
         )
-        return networks_of(self._asked(), self.combine, self.extra_rtt, (down, up))
+        return networks_of(self._asked(), self.combine, self.extra_rtt, (down, up), self.link)
 
 
 class ExperimentSpec(_Table):

@@ -13,6 +13,7 @@ from fastopen.experiments.trace import mean_rate_bit_per_s
 
 T = TypeVar("T", bound=BaseModel)
 Combine = Literal["cross", "zip"]
+Link = Literal["auto", "program", "kernel"]
 Queue = int | None | Literal["default"]
 
 
@@ -49,8 +50,10 @@ def networks_of(
     combine: Combine = "cross",
     extra_rtt_us: Mapping[str, int] | None = None,
     traces_ms: tuple[list[int] | None, list[int] | None] = (None, None),
+    link: Link = "auto",
 ) -> list[Network]:
     """The networks in base units, each once; a trace (down, up) stands for the rate of its direction.
+    `link` says who makes the access link, see docs/contract.md.
 
     Raises ValueError or ValidationError where they cannot be made.
     """
@@ -61,6 +64,7 @@ def networks_of(
             down=_direction(down, traces_ms[0], queue, loss),
             up=_direction(up, traces_ms[1], queue, loss),
             host_extra_rtt_us=dict(extra_rtt_us or {}),
+            link=link,
         )
         for down, up, queue, loss, rtt_us in settings
     ]
