@@ -1,5 +1,6 @@
 """`fastopen reproduce --list`: what the packaged experiments load, and how long that takes."""
 
+import os
 from typing import Any
 
 from rich.table import Table
@@ -9,7 +10,14 @@ from fastopen.api.engines import auto_engine
 from fastopen.cli.output import console, print_json
 from fastopen.cli.progress import shown_duration
 from fastopen.engines import default_parallel
-from fastopen.experiments import Experiment, estimated_s, load_experiment, make_plan, packaged_experiments
+from fastopen.experiments import (
+    EngineName,
+    Experiment,
+    estimated_s,
+    load_experiment,
+    make_plan,
+    packaged_experiments,
+)
 from fastopen.pages import load_pages
 
 
@@ -29,11 +37,13 @@ def list_experiments(*, as_json: bool) -> None:
         what = Text.assemble(one["title"], "\n", (about, "dim"))
         table.add_row(one["name"], what, f"{one['loads']:,}", shown_duration(one["estimated_s"]))
     console().print(table)
+    engines = list(dict.fromkeys(engine for one in entries for engine in one["engines"]))
+    console().print(f"loads and times on the engine {' and '.join(engines)}", style="dim")
 
 
 def _entry(experiment: Experiment) -> dict[str, Any]:
     plan = make_plan(experiment, [one.page for one in load_pages(experiment.pages)], auto_engine(None))
-    parallel = dict.fromkeys(plan.engines, default_parallel())
+    parallel: dict[EngineName, int] = {"host": default_parallel(), "virtual": len(os.sched_getaffinity(0))}
     keys = ("name", "title", "source", "pages", "repeats", "notes")
     return {
         **{key: getattr(experiment, key) for key in keys},
