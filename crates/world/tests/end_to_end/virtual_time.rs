@@ -16,13 +16,14 @@ use crate::support::{
     run_command, start, with, with_syn_data,
 };
 
-/// The kernel that the environment names or that is installed for this user, and what it wants on its command line.
+/// The kernel that the environment names or that was installed last for this user, and what it wants on its command line.
 fn kernel() -> Option<(PathBuf, Vec<String>)> {
     let installed = || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
         let folders = fs::read_dir(cache.join("fastopen/kernels")).ok()?.flatten();
-        folders.map(|folder| folder.path().join("linux")).filter(|kernel| kernel.is_file()).max()
+        let kernels = folders.map(|folder| folder.path().join("linux"));
+        kernels.max_by_key(|kernel| fs::metadata(kernel).and_then(|metadata| metadata.modified()).ok())
     };
     let kernel = std::env::var_os("FASTOPEN_KERNEL").map(PathBuf::from).or_else(installed)?;
     let manifest: Value =
