@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.api.agreement import Agreement, verdict
+from fastopen.api.agreement import Agreement, used_connections, verdict
 from fastopen.api.engines import Worker
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute
@@ -82,6 +82,20 @@ def test_a_cell_without_a_valid_load_does_not_agree(agreement: Agreement) -> Non
 
 def test_a_host_that_scatters_more_than_engines_may_differ_is_called_noisy(agreement: Agreement) -> None:
     assert replace(agreement, host=took(agreement.host, 99, 100, 120)).noisy
+
+
+def test_a_connection_that_was_never_used_is_no_evidence(
+    small_plan: Callable[..., Plan], fake_world: Callable[..., Path]
+) -> None:
+    fake_world()
+    plan = small_plan(repeats=1)
+    worker = Worker.of(plan, None, None)
+    with RunStore.create(None, plan, worker.environment) as store:
+        execute(plan, worker.engines, {}, store, lambda _: None)
+        ((_, record),) = [one for one in store.load_records(store.loads()) if one[0].cell == 2]
+        # The golden load opens two connections, and uses the first.
+        assert [one.requests > 0 for one in record.connections] == [True, False]
+        assert used_connections(store)[2] == [record.connections[0].carried_syn_data]
 
 
 def test_without_a_kernel_the_remedy_is_named() -> None:

@@ -1,7 +1,8 @@
 """Do the two engines agree: the same cells in real and in virtual time, and how far apart they may be."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fastopen.api.carry import Rest, carry
@@ -18,8 +19,8 @@ TICK_MS: Final = 4.0
 REQUEST_MS: Final = 0.5
 RULE: Final = (
     f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock) and {REQUEST_MS:g} ms of"
-    f" processing a request, ways of making the link by {TICK_MS:g} ms; the numbers of connections with data"
-    " in their SYN by less than one a load."
+    f" processing a request, ways of making the link by {TICK_MS:g} ms; the numbers of used connections"
+    " with data in their SYN by less than one a load."
 )
 ARMS_COMPARED: Final[list[ArmName]] = ["off", "warm"]
 
@@ -166,13 +167,33 @@ def agreements(
 def _carried(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Callable[[RunProgress], None]
 ) -> list[CellResult]:
-    """The results of a run that nobody keeps."""
+    """The results of a run that nobody keeps, with the connections that were used as its connections."""
     worker = Worker.of(plan, kernel, jobs)
     with RunStore.create(None, plan, worker.environment) as store:
         outcome, results = carry(store, Rest(plan, {}, worker, None), watch)
+        used = used_connections(store)
     if outcome.interrupted:
         raise KeyboardInterrupt
-    return results.cells
+    return [
+        replace(
+            result,
+            connections=len(used[result.cell.index]),
+            syn_data_connections=sum(used[result.cell.index]),
+        )
+        for result in results.cells
+    ]
+
+
+def used_connections(store: RunStore) -> dict[int, list[bool]]:
+    """Index of each cell to whether data was in the SYN, of each connection that carried a request.
+
+    A browser opens some that it never needs; which, is decided by what happens first. With TFO the kernel
+    sends nothing at all on such a connection.
+    """
+    used: dict[int, list[bool]] = defaultdict(list)
+    for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
+        used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
+    return used
 
 
 def _by_place(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, str], CellResult]:
@@ -186,7 +207,7 @@ def _less(one: CellResult, other: CellResult) -> float | None:
 
 
 def _share(cell: CellResult) -> float:
-    """Connections with data in their SYN, of all."""
+    """Used connections with data in their SYN, of all that were used."""
     return cell.syn_data_connections / cell.connections if cell.connections else 0.0
 
 
