@@ -147,8 +147,9 @@ def test_the_arms_of_a_row_are_loads_of_one_job_on_each_engine(tmp_path: Path, p
         client = { keep_alive = [true, false] }
     """
     plan = make_plan(experiment(tmp_path, text), [page])
-    assert len({planned.job.id for planned in plan.jobs}) == len(plan.jobs) == 2 * 2 * 2
-    assert [planned.comparison.engine for planned in plan.jobs] == ["virtual"] * 4 + ["host"] * 4
+    # Without loss virtual time needs no second repeat.
+    assert len({planned.job.id for planned in plan.jobs}) == len(plan.jobs) == 2 * (1 + 2)
+    assert [planned.comparison.engine for planned in plan.jobs] == ["virtual"] * 2 + ["host"] * 4
     for planned in plan.jobs:
         cells = [plan.cells[index] for index in planned.cells.values()]
         assert {cell.comparison for cell in cells} == {planned.comparison}
@@ -157,7 +158,8 @@ def test_the_arms_of_a_row_are_loads_of_one_job_on_each_engine(tmp_path: Path, p
     seeds = {
         engine: {p.job.seed for p in plan.jobs if p.comparison.engine == engine} for engine in plan.engines
     }
-    assert seeds["host"] == seeds["virtual"]
+    assert len(seeds["virtual"]) == 2
+    assert seeds["virtual"] < seeds["host"]
 
 
 def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> None:
