@@ -79,7 +79,7 @@ def test_a_recipe_that_is_edited_meanwhile_changes_neither_the_build_nor_its_man
     tmp_path: Path, run_build: Build
 ) -> None:
     source = write_source(tmp_path / "linux")
-    before = read_recipe()
+    before = read_recipe(tmp_path / "recipe")
     digests = (before.config_sha256, before.patches_sha256)
     edit = f"echo CONFIG_NEW=y >> {before.config}; echo >> {before.patches[0]}"
     makefile = (source / "Makefile").read_text()
