@@ -30,9 +30,8 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     )
     yield _client(experiment.setups[0]) + _other_setups(results)
     yield (
-        f"Each page was loaded {listed([ARMS[arm] for arm in experiment.arms])}, up to"
-        f" {plural(experiment.repeats, 'time')} each. The loads of one repeat ran in one world, in an order"
-        f" shuffled from the seed {experiment.seed}, and were compared with each other only. No connection,"
+        f"Each page was loaded {listed([ARMS[arm] for arm in experiment.arms])}, {_repeats(results)} The"
+        " loads of one repeat ran in one world and were compared with each other only. No connection,"
         " cookie or TCP metric was carried from load to load, but for the cookies of warm loads."
     )
     yield from _stack(results, source.world)
@@ -147,6 +146,19 @@ def _other_setups(results: Results) -> str:
         return ""
     varied = [axis.header.replace("-\n", "").replace("\n", " ") for axis in results.axes.varying]
     return f" This is the first of {setups} settings; varied were {listed(varied)}, as the tables say."
+
+
+def _repeats(results: Results) -> str:
+    """How often, and in which order; goes on after a comma."""
+    experiment = results.experiment
+    shuffled = f"up to {plural(experiment.repeats, 'time')} each, in an order shuffled from the seed {experiment.seed}"
+    once = "once each: nothing there is left to chance, so that another repeat would give the same bytes"
+    alone = {len(cell.plts_ms) <= 1 and cell.cell.engine == "virtual" for cell in results.cells}
+    if alone == {True}:
+        return f"{once}."
+    if alone == {False}:
+        return f"{shuffled}."
+    return f"{shuffled}; in virtual time without random loss {once}."
 
 
 def _certainty(results: Results) -> str:
