@@ -151,7 +151,8 @@ def _other_setups(results: Results) -> str:
 def _repeats(results: Results) -> str:
     """How often, and in which order; goes on after a comma."""
     experiment = results.experiment
-    shuffled = f"up to {plural(experiment.repeats, 'time')} each, in an order shuffled from the seed {experiment.seed}"
+    times = plural(experiment.repeats, "time")
+    shuffled = f"up to {times} each, in an order shuffled from the seed {experiment.seed}"
     once = "once each: nothing there is left to chance, so that another repeat would give the same bytes"
     alone = {len(cell.plts_ms) <= 1 and cell.cell.engine == "virtual" for cell in results.cells}
     if alone == {True}:
