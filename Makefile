@@ -96,7 +96,9 @@ python-lint: $(STAMPS)/python
 
 python-test: $(STAMPS)/python $(WORLD)
 	$(call say,pytest)
-	@$(BIN)/pytest --numprocesses auto
+	@$(BIN)/pytest --numprocesses auto -m 'not e2e'
+	$(call say,pytest of worlds in real time, one after the other)
+	@$(BIN)/pytest -m e2e
 
 $(WORLD): $(RUST) | $(STAMPS)/prerequisites
 	$(call say,cargo build --release (minutes the first time))
