@@ -1,13 +1,12 @@
 //! The monotonic clock in nanoseconds, and timers as exact as the kernel has them.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId as Clock, clock_gettime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use crate::poll::Timer;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_ns() -> u64 {
@@ -43,11 +42,7 @@ pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
 }
 
 /// A timer for one task of a tokio runtime. Tokio's own rounds up to a millisecond, this one does not.
-pub struct Alarm {
-    timer: AsyncFd<Handle>,
-    /// When it rings.
-    set_to_ns: Option<u64>,
-}
+pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {
     /// An alarm that is not set. To be called inside the runtime.
@@ -55,11 +50,9 @@ impl Alarm {
     /// # Errors
     /// Where there are no descriptors left.
     pub fn new() -> io::Result<Self> {
-        let timer =
-            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         // SAFETY: the AsyncFd owns the timer, whose descriptor stays the same and open as long as it lives.
-        let timer = unsafe { AsyncFd::register_with_interest(Handle(timer), Interest::READABLE) };
-        Ok(Self { timer: timer.map_err(io::Error::from)?, set_to_ns: None })
+        let timer = unsafe { AsyncFd::register_with_interest(Timer::new()?, Interest::READABLE) };
+        Ok(Self(timer.map_err(io::Error::from)?))
     }
 
     /// Waits until `at_ns` of the monotonic clock; a time past is over at once. May be given up, and waited for again at no cost
@@ -69,23 +62,10 @@ impl Alarm {
     /// Where the kernel refuses the time.
     pub async fn wait_until(&mut self, at_ns: u64) -> io::Result<()> {
         while monotonic_ns() < at_ns {
-            if self.set_to_ns != Some(at_ns) {
-                let at = TimeSpec::new((at_ns / 1_000_000_000) as i64, (at_ns % 1_000_000_000) as i64);
-                self.timer.get_ref().0.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
-                self.set_to_ns = Some(at_ns);
-            }
+            self.0.get_mut().set(Some(at_ns))?;
             // It may have rung for an earlier time that nobody waited for.
-            self.timer.readable().await?.clear_ready();
+            self.0.readable().await?.clear_ready();
         }
         Ok(())
-    }
-}
-
-/// A timer as tokio wants it.
-struct Handle(TimerFd);
-
-impl AsRawFd for Handle {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
     }
 }

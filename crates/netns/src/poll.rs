@@ -1,7 +1,7 @@
 //! Waiting for descriptors and for an exact time, and waking a waiting thread.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -58,6 +58,12 @@ impl Timer {
         }
         self.set_to_ns = at_ns;
         Ok(())
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.timer.as_fd().as_raw_fd()
     }
 }
 
