@@ -19,9 +19,10 @@ pub enum Engine {
 const SPIN_NS: u64 = 200_000;
 /// When a job begins in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// Loads in virtual time begin at a multiple of this on the monotonic clock. All of the kernel's timers that count ticks then stand
-/// as they stood for the load before, so that a load does not depend on what was loaded earlier.
-const BEAT_NS: u64 = 1_000_000_000;
+/// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ 250. Its timer wheel rounds
+/// what is to ring in a second up to 8 ticks, later ones to 64, 512 and 4096, counted since it started (kernel/time/timer.c). So
+/// all timers of a load stand as they stood for the load before, and no load depends on what was loaded earlier.
+const BEAT_NS: u64 = 4096 * 4_000_000;
 
 impl Engine {
     /// As records name it.

@@ -2,7 +2,7 @@
 //! does with kernels that go wrong is tested with programs that go wrong, everywhere.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::{
-    PROGRAM, Run, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
+    PROGRAM, Run, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
     run_command, start, with, with_syn_data,
 };
 
@@ -105,6 +105,30 @@ fn what_was_done_before_in_the_same_kernel_changes_nothing() {
     assert!(both.ends_with(&alone), "the second job of a kernel differs from the first of another");
     let seeded: Vec<_> = both.lines().filter(|line| line.starts_with(r#"{"type":"load""#)).collect();
     assert_ne!(seeded[0].replace("one", ""), seeded[3].replace("other", ""), "the seed decides what is lost");
+}
+
+#[test]
+fn a_load_does_not_depend_on_the_loads_before_it() {
+    let orders = [["tcp", "cold", "warm"], ["warm", "tcp", "cold"], ["cold", "warm", "tcp"]];
+    let mut runs = Vec::new();
+    for order in orders {
+        let Some(mut command) = in_virtual_time() else { return };
+        let job = with(eventful("order", 11), json!({"loads": arms(&order)}));
+        runs.push(run_command(&mut command, job.to_string().as_bytes()));
+    }
+    for id in orders[0] {
+        let [first, rest @ ..] = &runs[..] else { panic!("three runs") };
+        for other in rest {
+            for part in ["plt_ns", "requests", "counters", "link"] {
+                assert_eq!(first.valid(id)[part], other.valid(id)[part], "{part} of {id}");
+            }
+        }
+    }
+    // What timers of a second are rounded to showed here before loads began at a multiple of it.
+    assert!(
+        runs[0].of_type("load").iter().any(|load| grown(load, "client", "TCPTimeouts") > 0),
+        "no timer rang"
+    );
 }
 
 #[test]
@@ -217,12 +241,26 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
     fs::create_dir(&place).expect("it is new");
     let loads: Vec<_> = (0..10_000).map(|at| json!({"id": at.to_string(), "transport": "tcp"})).collect();
     let long = with(job(&page(&[root(1000)]), &network(1000), &[]), json!({"loads": loads})).to_string();
-    for (who, wait_ms) in [("kernel", 600), ("launcher", 600), ("launcher", 5), ("launcher", 60)] {
+    for (who, stage) in [
+        ("kernel", Stage::Loading),
+        ("launcher", Stage::Loading),
+        ("launcher", Stage::After(5)),
+        ("launcher", Stage::After(60)),
+    ] {
         let mut child = start(on(&kernel, &arguments).env("TMPDIR", &place));
         let mut stdin = child.stdin.take().expect("it is piped");
         stdin.write_all(long.as_bytes()).expect("it reads all");
         drop(stdin);
-        thread::sleep(Duration::from_millis(wait_ms));
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut before = String::new();
+        match stage {
+            Stage::After(ms) => thread::sleep(Duration::from_millis(ms)),
+            Stage::Loading => {
+                while !before.contains(r#"{"type":"load""#) {
+                    assert!(output.read_line(&mut before).expect("it writes") > 0, "it ended: {before}");
+                }
+            }
+        }
         let victim = if who == "launcher" {
             child.id()
         } else {
@@ -232,10 +270,14 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
         };
         let killed = Command::new("kill").args(["-9", &victim.to_string()]).status().expect("kill is there");
         assert!(killed.success());
-        let (_, output) = finish(child);
+        output.read_to_string(&mut before).expect("it writes UTF-8");
+        child.wait().expect("it can be waited for");
         if who == "kernel" {
             let whole: Vec<Value> =
-                output.lines().map(|line| serde_json::from_str(line).expect("whole records")).collect();
+                before.lines().map(|line| serde_json::from_str(line).expect("whole records")).collect();
+            let kept =
+                whole.iter().filter(|record| record["type"] == "load" && record["valid"] == true).count();
+            assert_eq!(kept, whole.len() - 2, "between the world and the error are valid loads alone");
             let error = whole.last().expect("an error");
             assert!(error["message"].as_str().expect("a text").contains("signal 9"), "{error:.500}");
         }
@@ -249,6 +291,14 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
         assert_eq!(left, (Vec::new(), Vec::new()), "after the {who} was killed");
     }
     fs::remove_dir(&place).expect("it is empty");
+}
+
+/// When to kill.
+enum Stage {
+    /// So many milliseconds after the start.
+    After(u64),
+    /// As soon as the first load is there.
+    Loading,
 }
 
 fn folders(place: &Path) -> Vec<PathBuf> {
