@@ -33,6 +33,12 @@ def signed(value: float) -> str:
     return f"{MINUS if rounded < 0 else ''}{abs(rounded):.1f}"
 
 
+def with_sign(value: float, digits: int = 1) -> str:
+    """`+3.7` or `-3.7` with a true minus sign, never minus zero."""
+    rounded = round(value, digits) or 0.0
+    return f"{MINUS if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
+
+
 def share(fraction: float) -> str:
     """`12 %` of 0.12; small shares with a decimal."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.attribution.phrases import plural
-from fastopen.report.grids import signed
+from fastopen.attribution.phrases import plural, with_sign
 from fastopen.statistics import CellResult, Results, half_width_percent, pairs_needed
 
 # The precision that repeats are worked out for: points of percent to either side.
@@ -27,7 +26,7 @@ def _noise_floor(again: list[CellResult]) -> Iterator[str]:
         low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
         yield (
             "Noise floor: without TFO a second time, loads seem to be sooner by"
-            f" {signed(low)} to {signed(high)} % (95 % intervals): savings within that mean nothing."
+            f" {with_sign(low)} to {with_sign(high)} % (95 % intervals): savings within that mean nothing."
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from fastopen.attribution import Kind
-from fastopen.attribution.phrases import MINUS, NBSP
+from fastopen.attribution.phrases import NBSP, with_sign
 from fastopen.figures import Source
 from fastopen.report.beside import mark_texts
 from fastopen.report.verdict import NO_NOISE
@@ -85,7 +85,7 @@ def published_grid(source: Source) -> Grid | None:
             Text(results.axes.name(one.comparison)),
             Text(seconds(one.theirs.off_ms)),
             Text(seconds(one.theirs.tfo_ms)),
-            Text(signed(one.theirs.improvement_percent)),
+            Text(with_sign(one.theirs.improvement_percent)),
             Text(seconds(one.off.plt_ms_median if one.off else None)),
             Text(seconds(one.warm.plt_ms_median if one.warm else None)),
             gain(one.warm) if one.warm else Text(MISSING),
@@ -143,7 +143,7 @@ def evidence_grid(source: Source) -> Grid:
                 Text(proof or MISSING),
                 Text(MISSING if measured is None else f"{measured:.2f}"),
                 Text(MISSING if result.retransmitted is None else f"{result.retransmitted:g}"),
-                Text(MISSING if result.effect is None else signed(result.effect, 2)),
+                Text(MISSING if result.effect is None else with_sign(result.effect, 2)),
                 Text(str(len(result.outliers))),
                 Text(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
             )
@@ -194,17 +194,11 @@ def seconds(milliseconds: float | None) -> str:
     return MISSING if milliseconds is None else f"{milliseconds / 1000:.3f}"
 
 
-def signed(value: float, digits: int = 1) -> str:
-    """With its sign, a true minus among them; never minus zero."""
-    rounded = round(value, digits) or 0.0
-    return f"{MINUS if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
-
-
 def gain(result: CellResult) -> Text:
     """`+3.1` with its interval `[+3.1, +3.3]` aside; without noise no interval."""
     if result.improvement_percent is None:
         return Text(MISSING)
-    text = signed(result.improvement_percent)
+    text = with_sign(result.improvement_percent)
     if result.deterministic:
         shown = round(result.improvement_percent, 1)
         return Text(text, "good" if shown > 0 else "bad" if shown < 0 else "quiet")
@@ -212,7 +206,7 @@ def gain(result: CellResult) -> Text:
         return Text(text, aside="[few n]")
     low, high = result.improvement_ci95
     tone: Tone = "good" if low > 0 else "bad" if high < 0 else "quiet"
-    return Text(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]")
+    return Text(text, tone, f"[{with_sign(low)},{NBSP}{with_sign(high)}]")
 
 
 def _share(part: int, whole: int) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, gain, percent, plural, time
-from fastopen.report.grids import signed
+from fastopen.attribution.phrases import NBSP, gain, percent, plural, time, with_sign
 from fastopen.report.verdict import worth
 from fastopen.statistics import CellResult, Results
 
@@ -54,7 +53,7 @@ def _gains(cells: Sequence[CellResult]) -> list[float]:
 def _spread(cells: Sequence[CellResult]) -> str:
     """`+3.1 to +18.8 %`."""
     low, high = min(_gains(cells)), max(_gains(cells))
-    shown = signed(low) if signed(low) == signed(high) else f"{signed(low)} to {signed(high)}"
+    shown = with_sign(low) if with_sign(low) == with_sign(high) else f"{with_sign(low)} to {with_sign(high)}"
     return f"{shown}{NBSP}%"
 
 

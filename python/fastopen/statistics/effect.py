@@ -14,6 +14,9 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return 0.0 if differences else None
+    if len(moved) == 1:
+        return 1.0 if moved[0] > 0 else -1.0
+    # Most of a second to import, and a run without noise has but one pair a cell.
     from scipy import stats
 
     ranks = stats.rankdata([abs(difference) for difference in moved])
