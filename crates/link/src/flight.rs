@@ -10,8 +10,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::Nanos;
 
+/// Packets that are due at known moments.
 #[derive(Debug)]
-pub(crate) struct Flight<P> {
+pub struct Flight<P> {
     lanes: Vec<VecDeque<Packet<P>>>,
     /// The lanes by their extra delay, sorted.
     lane_of: Vec<(Nanos, usize)>,
@@ -36,14 +37,22 @@ struct Head {
     lane: usize,
 }
 
-impl<P> Flight<P> {
-    pub(crate) fn new() -> Self {
+impl<P> Default for Flight<P> {
+    fn default() -> Self {
         Self { lanes: Vec::new(), lane_of: Vec::new(), heads: BinaryHeap::new(), pushed: 0 }
     }
+}
 
-    /// Puts in a packet that left the wire at `ends`, which never decreases from call to call.
-    pub(crate) fn push(&mut self, ends: Nanos, delay: Nanos, extra_delay: Nanos, payload: P) {
-        let due = ends.saturating_add(delay).saturating_add(extra_delay);
+impl<P> Flight<P> {
+    /// None on their way.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts in a packet that set out at `begins`, which never decreases from call to call; it is due after the `delay` of all,
+    /// which is always the same, and the `extra_delay` of its host.
+    pub fn push(&mut self, begins: Nanos, delay: Nanos, extra_delay: Nanos, payload: P) {
+        let due = begins.saturating_add(delay).saturating_add(extra_delay);
         let number = self.pushed;
         self.pushed += 1;
         let lane = self.lane(extra_delay);
@@ -67,12 +76,14 @@ impl<P> Flight<P> {
         }
     }
 
-    pub(crate) fn next_due(&self) -> Option<Nanos> {
+    /// When the next packet is due; `None` when nothing is on its way.
+    pub fn next_due(&self) -> Option<Nanos> {
         self.heads.peek().map(|Reverse(head)| head.due)
     }
 
-    /// Takes out the packet that is due first, if it is due by `now`.
-    pub(crate) fn pop(&mut self, now: Nanos) -> Option<(Nanos, P)> {
+    /// Takes out the packet that is due first, if it is due by `now`, with when it was due: in order of due times, and of putting in
+    /// among equal ones.
+    pub fn pop(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         let mut first = self.heads.peek_mut()?;
         if first.0.due > now {
             return None;
@@ -87,7 +98,13 @@ impl<P> Flight<P> {
         Some((due, payload))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many packets are on their way.
+    pub fn len(&self) -> usize {
         self.lanes.iter().map(VecDeque::len).sum()
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
     }
 }

@@ -8,6 +8,9 @@
 //! 3. **serialisation**, first in first out, at a fixed [`Rate`] or after a [`Trace`];
 //! 4. **propagation**: the direction's delay, then the extra delay of the packet's host.
 //!
+//! Where the packets of distant hosts come to the link, instead of leaving it, their extra delay is before all this: a [`Flight`]
+//! of its own has them until they are there.
+//!
 //! Nothing here reads a clock, waits, or does I/O. The driver offers packets, sleeps until
 //! [`Direction::next_release`], and takes out what is due with [`Direction::release`].
 //!
@@ -44,6 +47,7 @@ mod waiting;
 pub use config::{ConfigError, DirectionConfig, Rate};
 pub use direction::{Direction, DropCause, Dropped};
 pub use expected::{expected_train, expected_transit};
+pub use flight::Flight;
 pub use loss::Loss;
 pub use stats::Stats;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use fastopen_link::{ConfigError, Direction, DirectionConfig, Nanos};
+use fastopen_link::{ConfigError, Direction, DirectionConfig, Flight, Nanos};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
@@ -108,6 +108,10 @@ impl Drop for Wire {
 
 /// One direction: its model, what is due, and how late it left.
 struct Lane {
+    /// On the way from hosts that are further away than the link's other end.
+    approaching: Flight<Vec<u8>>,
+    /// When the latest frame set out.
+    latest: Nanos,
     model: Direction<Vec<u8>>,
     due: VecDeque<Vec<u8>>,
     late_ns: Vec<u64>,
@@ -120,12 +124,41 @@ impl Lane {
         let mut model = Direction::new(config)?;
         // A trace begins now, so that loads to be compared meet the same link.
         model.restart(monotonic_ns(), seed);
-        Ok(Self { model, due: VecDeque::new(), late_ns: Vec::new(), overruns: 0 })
+        Ok(Self {
+            approaching: Flight::new(),
+            latest: 0,
+            model,
+            due: VecDeque::new(),
+            late_ns: Vec::new(),
+            overruns: 0,
+        })
+    }
+
+    /// Lets a frame set out from its host, which is `extra_delay` away from the link.
+    fn approach(&mut self, at: Nanos, extra_delay: Nanos, frame: Vec<u8>) {
+        self.latest = self.latest.max(at);
+        self.approaching.push(self.latest, 0, extra_delay, frame);
+    }
+
+    /// Gives the model a frame that is at its beginning at this moment.
+    fn offer(&mut self, at: Nanos, extra_delay: Nanos, frame: Vec<u8>, pool: &mut Vec<Vec<u8>>) {
+        let bytes = (frame.len() - ETHERNET_HEADER) as u32;
+        if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
+            recycle(pool, dropped.packet);
+        }
+    }
+
+    /// When something is to be done next, if nothing arrives.
+    fn next_due(&self) -> Option<Nanos> {
+        self.approaching.next_due().into_iter().chain(self.model.next_release()).min()
     }
 
     /// Sends all that is due by now through `port`. Returns whether there was any.
     fn send_due(&mut self, port: &PacketPort, pool: &mut Vec<Vec<u8>>) -> bool {
         let now = monotonic_ns();
+        while let Some((at, frame)) = self.approaching.pop(now) {
+            self.offer(at, 0, frame, pool);
+        }
         while let Some((due, frame)) = self.model.release(now) {
             self.late_ns.push(now - due);
             self.due.push_back(frame);
@@ -233,12 +266,13 @@ impl Driver {
         // Source and destination address stand at bytes 12 and 16 of an IPv4 header (RFC 791 section 3.1).
         let from_client = client.receive(BATCH, |at, frame| {
             if let Some(address) = frame.get(ETHERNET_HEADER + 16..ETHERNET_HEADER + 20) {
-                offer(&mut up.model, pool, at, frame, extra(address));
+                let frame = copied(pool, frame);
+                up.offer(at, extra(address), frame, pool);
             }
         });
         let from_origins = origins.receive(BATCH, |at, frame| {
             if let Some(address) = frame.get(ETHERNET_HEADER + 12..ETHERNET_HEADER + 16) {
-                offer(&mut down.model, pool, at, frame, extra(address));
+                down.approach(at, extra(address), copied(pool, frame));
             }
         });
         from_client + from_origins > 0
@@ -246,8 +280,8 @@ impl Driver {
 
     /// Sleeps until a packet arrives, one is due, or a command comes.
     fn wait(&mut self) {
-        let next = [self.directions.down.model.next_release(), self.directions.up.model.next_release()];
-        let next = next.into_iter().flatten().min();
+        let Directions { down, up, .. } = &self.directions;
+        let next = down.next_due().into_iter().chain(up.next_due()).min();
         let now = monotonic_ns();
         let left = next.map(|due| due.saturating_sub(now));
         match left {
@@ -269,14 +303,11 @@ impl Driver {
     }
 }
 
-fn offer(model: &mut Direction<Vec<u8>>, pool: &mut Vec<Vec<u8>>, at: u64, frame: &[u8], extra: Nanos) {
+fn copied(pool: &mut Vec<Vec<u8>>, frame: &[u8]) -> Vec<u8> {
     let mut buffer = pool.pop().unwrap_or_else(|| Vec::with_capacity(1600));
     buffer.clear();
     buffer.extend_from_slice(frame);
-    let bytes = (frame.len() - ETHERNET_HEADER) as u32;
-    if let Err(dropped) = model.offer(at, bytes, extra, buffer) {
-        recycle(pool, dropped.packet);
-    }
+    buffer
 }
 
 fn recycle(pool: &mut Vec<Vec<u8>>, frame: Vec<u8>) {

@@ -49,6 +49,19 @@ fn a_host_may_be_further_away_than_the_link_is_long() {
 }
 
 #[test]
+fn what_comes_from_afar_stands_in_the_queue_only_when_it_is_there() {
+    // The far image's first packets leave its host after 330 ms and fill a link of 1 Mbit/s for 120 ms, from 430 ms on. The near
+    // image sets out 5 ms after them, and passes long before.
+    let near = with(image("http://near.test/", 500), json!({"server_think_us": 305_000}));
+    let page = page(&[root(500), image("http://far.test/", 60_000), near]);
+    let network = json!({"down": rate(1_000_000), "host_extra_rtt_us": {"far.test": 200_000}});
+    let run = run(&job(&page, &with(crate::support::network(20_000), network), &["tcp"]));
+    let near = &list(&run.valid("tcp")["requests"])[2];
+    let took = (number(&near["end_ns"]) - number(&near["connect_start_ns"])) as f64 / 1e6;
+    assert_within("near", took, 20.0 + 20.0 + 305.0, 80.0);
+}
+
+#[test]
 fn the_two_directions_have_rates_of_their_own() {
     // 100 kB down at 8 Mbit/s take 100 ms, 10 kB up at 256 kbit/s 312 ms.
     let link = with(network(10_000), json!({"down": rate(8_000_000), "up": rate(256_000)}));
