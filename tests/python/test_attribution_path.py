@@ -55,7 +55,13 @@ def opened(start_ms: float, end_ms: float) -> dict[str, int]:
 def record_of(plt_ms: float | None, requests: list[dict[str, Any]], handshakes_us: list[int | None]) -> Any:
     """A load with these requests, on connections that waited so long for their handshakes."""
     usual = GOLDEN["connections"][0]
-    connections = [{**usual, "id": n, "handshake_us": took} for n, took in enumerate(handshakes_us)]
+    begun = {
+        one["connection"]: one["connect_start_ns"] for one in requests if one["connect_start_ns"] is not None
+    }
+    connections = [
+        {**usual, "id": n, "host": f"h{n}.test", "opened_ns": begun.get(n, 0), "handshake_us": took}
+        for n, took in enumerate(handshakes_us)
+    ]
     plt_ns = None if plt_ms is None else round(plt_ms * MS)
     data = {**GOLDEN, "plt_ns": plt_ns, "requests": requests, "connections": connections}
     return LoadRecord.model_validate_json(json.dumps(data))
@@ -139,6 +145,22 @@ def test_of_a_handshake_begun_before_the_request_only_the_rest_counts() -> None:
     root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
     late = request(1, 1, (30, 33, 50, 60), **opened(13, 33))
     assert (Kind.HANDSHAKE, 3, 1) in pieces(page, record_of(60, [root, late], [10_000, 20_000]))
+
+
+def test_a_request_whose_connection_was_given_away_waited_for_that_handshake_too() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 0}])
+    root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
+    urgent = request(2, 1, (35, 50, 60, 70), **opened(30, 50))
+    late = request(1, 2, (30, 55, 65, 80), **opened(35, 55))
+    record = record_of(80, [root, urgent, late], [10_000, 20_000, 20_000])
+    one_origin = [{**one.model_dump(), "host": "h1.test"} for one in record.connections]
+    record = LoadRecord.model_validate(record.model_dump() | {"connections": one_origin})
+    assert pieces(page, record)[3:] == [
+        (Kind.HANDSHAKE, 5, 1),
+        (Kind.HANDSHAKE, 20, 1),
+        (Kind.WAIT, 10, 1),
+        (Kind.TRANSFER, 15, 1),
+    ]
 
 
 def test_mget_asks_for_everything_after_the_last_document() -> None:

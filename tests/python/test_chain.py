@@ -32,13 +32,21 @@ def _record(requests: list[tuple[int, int, int, int | None, int]], handshakes_us
             "connection": used,
             "queued_ns": queued * MS,
             "connect_start_ns": None if begun is None else begun * MS,
-            "sent_ns": (queued if begun is None else begun) * MS + 1,
+            "sent_ns": queued * MS + 1 if begun is None else begun * MS + handshakes_us[used] * 1000,
             "end_ns": end * MS,
         }
         for resource, used, queued, begun, end in requests
     ]
+    opened = {used: begun * MS for _, used, _, begun, _ in requests if begun is not None}
     golden["connections"] = [
-        {**connection, "id": number, "handshake_us": took} for number, took in enumerate(handshakes_us)
+        {
+            **connection,
+            "id": number,
+            "host": f"h{number}.test",
+            "opened_ns": opened[number],
+            "handshake_us": took,
+        }
+        for number, took in enumerate(handshakes_us)
     ]
     return LoadRecord.model_validate_json(json.dumps(golden))
 
@@ -62,6 +70,20 @@ def test_a_request_that_waited_for_room_stands_behind_what_made_it() -> None:
     # Without keep-alive: resource 2 is queued at 10 and gets a connection when resource 1 ends at 20.
     record = _record([(0, 0, 0, 0, 10), (1, 1, 10, 10, 20), (2, 2, 10, 20, 30)], [3000, 4000, 5000])
     assert handshakes_in_a_row_ns(_page([None, 0, 0]), record) == 12 * MS
+
+
+def test_a_request_whose_connection_was_given_away_waited_for_that_handshake_too() -> None:
+    # Resource 1 is queued at 10 and opens a connection, which a more urgent one has when it stands at 14.
+    record = _record([(0, 0, 0, 0, 10), (2, 1, 13, 10, 30), (1, 2, 10, 13, 40)], [3000, 4000, 5000])
+    one_origin = [{**one.model_dump(), "host": "h1.test"} for one in record.connections[1:]]
+    connections = [record.connections[0].model_dump(), *one_origin]
+    record = LoadRecord.model_validate(record.model_dump() | {"connections": connections})
+    assert handshakes_in_a_row_ns(_page([None, 0, 0]), record) == (3 + 3 + 5) * MS
+
+
+def test_of_a_handshake_begun_before_the_request_only_the_rest_counts() -> None:
+    record = _record([(0, 0, 0, 0, 10), (1, 1, 12, 10, 20)], [3000, 4000])
+    assert handshakes_in_a_row_ns(_page([None, 0]), record) == (3 + 2) * MS
 
 
 def test_a_load_without_requests_has_none() -> None:

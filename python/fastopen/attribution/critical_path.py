@@ -7,14 +7,16 @@ then, or the response that made the client know of it. So a request that waited 
 what stood before it; `ready_ns` says for how long that was so.
 
 If all handshakes on the path took no time and nothing else changed, the same chain of waits would still be
-there: the load could be sooner by their sum, and by no more. The argument needs that the requests keep their
-connections; a client that binds late (Chromium, the loader) may choose others once connections stand sooner.
+there: the load could be sooner by their sum, and by no more. A client that binds late (Chromium, the loader)
+gives a connection that stands to the request that is most urgent then: one that has to open another for
+itself waited for that handshake as well, and it counts.
 """
 
 from fastopen.attribution.segments import CriticalPath, Kind, Segment
 from fastopen.attribution.waits import Sent, Waits
 from fastopen.contract import Client, LoadRecord
 from fastopen.pages import Page
+from fastopen.runs.chain import covered_ns
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
@@ -31,7 +33,7 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
         seen.add(step.resource)
         step = _before(walk, waits, step)
     walk.back_to(Kind.PROCESSING, 0, 0)
-    return CriticalPath(record.plt_ns, tuple(reversed(walk.segments)), _union_ns(walk.ready))
+    return CriticalPath(record.plt_ns, tuple(reversed(walk.segments)), covered_ns(walk.ready))
 
 
 class _Walk:
@@ -64,19 +66,11 @@ def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
     if holder is not None:
         walk.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
         return holder
+    for begun_ns, stood_ns in waits.given_away(sent):
+        walk.back_to(Kind.QUEUEING, stood_ns, sent.resource)
+        walk.back_to(Kind.HANDSHAKE, begun_ns, sent.resource)
     walk.back_to(Kind.QUEUEING, sent.queued_ns, sent.resource)
     initiator = waits.initiator(sent)
     if initiator is not None:
         walk.back_to(Kind.PROCESSING, waits.known_ns(sent, initiator), sent.resource)
     return initiator
-
-
-def _union_ns(spans: list[tuple[int, int]]) -> int:
-    """How much time the spans cover together."""
-    covered_ns, until_ns = 0, 0
-    for start_ns, end_ns in sorted(spans):
-        start_ns = max(start_ns, until_ns)
-        if end_ns > start_ns:
-            covered_ns += end_ns - start_ns
-            until_ns = end_ns
-    return covered_ns

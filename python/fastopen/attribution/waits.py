@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastopen.contract import Client, LoadRecord
 from fastopen.contract.records import Request
 from fastopen.pages import Page
+from fastopen.runs.chain import Handshakes, Span
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Waits:
     def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
         self._page = page
         self._client = client
+        self._handshakes = Handshakes(record)
         waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
         self._of_resource = {sent.resource: sent for sent in _answered(record.requests, waited)}
         self._before: dict[int, Sent] = {}
@@ -66,6 +68,14 @@ class Waits:
         if made_room is None or made_room.end_ns <= sent.queued_ns or made_room.resource == sent.resource:
             return None
         return made_room
+
+    def given_away(self, sent: Sent) -> list[Span]:
+        """The handshakes that this request stood behind before its own was begun, the latest first."""
+        if sent.opened_ns is None:
+            return []
+        return sorted(
+            self._handshakes.given_away(sent.connection, sent.queued_ns, sent.opened_ns), reverse=True
+        )
 
     def initiator(self, sent: Sent) -> Sent | None:
         """The request whose response made the client know of this one."""

@@ -1,19 +1,24 @@
 """The handshakes that stood in a row in a load: the most that TCP Fast Open could have saved it."""
 
+from collections import defaultdict
+
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
+
+Span = tuple[int, int]
 
 
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
     """The longest sum of handshake times along what requests waited for, in nanoseconds.
 
     A request waits for its initiator, for the request before it on its connection and, where it was queued
-    before its connection was opened, for those that ended meanwhile and so made room for it. Its own
-    handshake counts where it was the first on its connection. Queueing on the link is in the handshakes'
-    times, so on a busy link this is more than a multiple of the RTT. Data in the SYN saves a handshake and
-    nothing else: what is saved beyond this has other causes.
+    before its connection was opened, for those that ended meanwhile and so made room for it, or for
+    handshakes whose connections then went to others. Its own handshake counts, as far as it waited for it,
+    where it was the first on its connection. Queueing on the link is in the handshakes' times, so on a busy
+    link this is more than a multiple of the RTT. Data in the SYN saves a handshake and nothing else: what is
+    saved beyond this has other causes.
     """
-    took_ns = {connection.id: (connection.handshake_us or 0) * 1000 for connection in record.connections}
+    handshakes = Handshakes(record)
     sent = [request for request in record.requests if request.sent_ns is not None]
     longest: dict[int, int] = {}
     last_on: dict[int, int] = {}
@@ -26,10 +31,53 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
             before.append(longest.get(last_on.get(request.connection, -1), 0))
             last_on[request.connection] = request.resource
             if request.connect_start_ns is not None:
-                own = took_ns.get(request.connection, 0)
                 queued, begun = request.queued_ns or 0, request.connect_start_ns
+                own = handshakes.waited_ns(request.connection, max(queued, begun))
+                before[0] += covered_ns(handshakes.given_away(request.connection, queued, begun))
                 before += [chain for at, chain in ended if queued < at <= begun]
         longest[request.resource] = max(before) + own
         if request.end_ns is not None:
             ended.append((request.end_ns, longest[request.resource]))
     return max(longest.values(), default=0)
+
+
+class Handshakes:
+    """When the handshakes of a load were under way, by origin."""
+
+    def __init__(self, record: LoadRecord) -> None:
+        self._of: dict[int, Span] = {}
+        self._origin = {
+            connection.id: (connection.host, connection.port) for connection in record.connections
+        }
+        self._to: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
+        for connection in record.connections:
+            if connection.handshake_us is not None:
+                opened = connection.opened_ns
+                self._of[connection.id] = span = (opened, opened + connection.handshake_us * 1000)
+                self._to[connection.host, connection.port].append(span)
+
+    def waited_ns(self, connection: int, since_ns: int) -> int:
+        """How much of a connection's own handshake was still to come."""
+        opened, stood = self._of.get(connection, (0, 0))
+        return max(stood - max(opened, since_ns), 0)
+
+    def given_away(self, connection: int, queued_ns: int, opened_ns: int) -> list[Span]:
+        """What handshakes took of the time that a request stood in the queue before its own was begun.
+
+        A client that binds late gives a connection that stands to the request that is most urgent then, so
+        that another request, for which it was opened, needs one more.
+        """
+        others = self._to[self._origin[connection]] if connection in self._origin else []
+        cut = [(max(begun, queued_ns), min(stood, opened_ns)) for begun, stood in others]
+        return [(begun, stood) for begun, stood in cut if begun < stood]
+
+
+def covered_ns(spans: list[Span]) -> int:
+    """How much time the spans cover together."""
+    covered_ns, until_ns = 0, 0
+    for start_ns, end_ns in sorted(spans):
+        start_ns = max(start_ns, until_ns)
+        if end_ns > start_ns:
+            covered_ns += end_ns - start_ns
+            until_ns = end_ns
+    return covered_ns
