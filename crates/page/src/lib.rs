@@ -10,6 +10,7 @@ mod origin;
 mod page;
 mod resource;
 mod scheduler;
+mod structure;
 mod url;
 mod validate;
 
@@ -19,6 +20,7 @@ pub use resource::{Phase, Resource, ResourceType};
 pub use scheduler::{
     Action, ConnectionId, Event, OriginId, Outcome, Policy, PolicyError, Profile, Scheduler,
 };
+pub use structure::{Body, Piece, Shortcomings, Structural, Structure};
 pub use url::{PageUrl, UrlError};
 pub use validate::PageError;
 

@@ -85,6 +85,12 @@ impl PageUrl {
     pub fn target(&self) -> &str {
         &self.text[self.target_start..]
     }
+
+    /// Path and query as a browser asks for them (WHATWG URL): without `..`, and with more characters percent-encoded.
+    pub fn normal_target(&self) -> String {
+        let url = Url::parse(&self.text).expect("it was read before");
+        url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
+    }
 }
 
 fn may_stand_in_target(byte: u8) -> bool {

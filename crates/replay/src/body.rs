@@ -1,5 +1,6 @@
-//! Bodies of exact sizes: recorded bytes, or filler.
+//! Bodies of exact sizes: bytes, filler, or pieces of both.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,19 +14,42 @@ static FILLER: [u8; 65_536] = [b'.'; 65_536];
 /// A body that knows its length from the start.
 #[derive(Debug, Clone, Default)]
 pub struct SizedBody {
-    recorded: Option<Bytes>,
+    pieces: VecDeque<Piece>,
     left: u64,
+}
+
+/// A part of a body.
+#[derive(Debug, Clone)]
+enum Piece {
+    Bytes(Bytes),
+    Filler(u64),
 }
 
 impl SizedBody {
     /// `bytes` of filler.
     pub fn filler(bytes: u64) -> Self {
-        Self { recorded: None, left: bytes }
+        Self::default().and_filler(bytes)
     }
 
     /// A body as it was recorded.
     pub fn recorded(bytes: Bytes) -> Self {
-        Self { left: bytes.len() as u64, recorded: Some(bytes) }
+        Self::default().and_bytes(bytes)
+    }
+
+    /// This body, and after it `bytes`.
+    #[must_use]
+    pub fn and_bytes(mut self, bytes: Bytes) -> Self {
+        self.left += bytes.len() as u64;
+        self.pieces.push_back(Piece::Bytes(bytes));
+        self
+    }
+
+    /// This body, and after it so many bytes of filler.
+    #[must_use]
+    pub fn and_filler(mut self, bytes: u64) -> Self {
+        self.left += bytes;
+        self.pieces.push_back(Piece::Filler(bytes));
+        self
     }
 
     /// What is left of it, in bytes.
@@ -47,14 +71,23 @@ impl Body for SizedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
+        while let Some(piece) = self.pieces.pop_front() {
+            let chunk = match piece {
+                Piece::Bytes(bytes) => bytes,
+                Piece::Filler(bytes) => {
+                    let chunk = FILLER.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    if chunk as u64 != bytes {
+                        self.pieces.push_front(Piece::Filler(bytes - chunk as u64));
+                    }
+                    Bytes::from_static(&FILLER[..chunk])
+                }
+            };
+            if !chunk.is_empty() {
+                self.left -= chunk.len() as u64;
+                return Poll::Ready(Some(Ok(Frame::data(chunk))));
+            }
         }
-        let chunk = self.recorded.take().unwrap_or_else(|| {
-            Bytes::from_static(&FILLER[..FILLER.len().min(usize::try_from(self.left).unwrap_or(usize::MAX))])
-        });
-        self.left -= chunk.len() as u64;
-        Poll::Ready(Some(Ok(Frame::data(chunk))))
+        Poll::Ready(None)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The origin servers of a page: HTTP/1 on hyper, with TCP Fast Open, answering with the page's own sizes, times and statuses.
 
 pub mod body;
+pub mod cors;
 pub mod head;
 pub mod origins;
 pub mod stream;

@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
 use crate::body::SizedBody;
+use crate::cors;
 use crate::head::pad;
 use crate::stream::{Connections, Ends, ObservedStream};
 
@@ -54,6 +55,8 @@ pub struct Served {
     pub method: String,
     /// Path and query.
     pub target: String,
+    /// The same as browsers write it.
+    pub normal_target: String,
     /// Status code of the response.
     pub status: u16,
     /// Content-Type of the response.
@@ -66,6 +69,8 @@ pub struct Served {
     pub body: SizedBody,
     /// Time from the last byte of the request to the first of the response, in nanoseconds.
     pub think_ns: u64,
+    /// Whether to refuse a browser that asks for leave (a CORS preflight) with this request.
+    pub refuses: bool,
 }
 
 /// Which resources answer to an origin, method and target; usually one.
@@ -99,8 +104,10 @@ impl Origins {
     pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
         let mut index = Index::new();
         for (number, served) in site.resources.iter().enumerate() {
-            let key = (served.origin, served.method.clone(), served.target.clone());
-            index.entry(key).or_default().resources.push(number);
+            for target in BTreeSet::from([&served.target, &served.normal_target]) {
+                let key = (served.origin, served.method.clone(), target.clone());
+                index.entry(key).or_default().resources.push(number);
+            }
         }
         let shared = Arc::new(Shared { site, index, connections: Arc::default() });
         let (stop, stopped) = oneshot::channel();
@@ -214,7 +221,7 @@ impl Shared {
         );
         let _ = body.collect().await;
         let arrived = monotonic_ns();
-        let Some(served) = found else { return not_found() };
+        let Some(served) = found else { return not_part_of_page(&head) };
         let response = self.response(served, &head);
         let _ = sleep_until(arrived + served.think_ns).await;
         response
@@ -245,6 +252,9 @@ impl Shared {
         *response.status_mut() = status;
         *response.version_mut() = request.version;
         let headers = response.headers_mut();
+        if !served.refuses {
+            cors::allow(&request.headers, headers);
+        }
         let mut set = |name, value: &str| {
             // Opaque bytes beyond ASCII may stand in a header (RFC 9110 section 5.5).
             if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
@@ -281,8 +291,15 @@ fn asks_to_keep_alive(headers: &HeaderMap) -> bool {
     headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
-/// The answer to what the page does not have.
-fn not_found() -> Response<SizedBody> {
+/// The answer to what the page does not have. Leave is given all the same: whoever recorded the page may not have noted that a
+/// browser asked for it.
+fn not_part_of_page(request: &Parts) -> Response<SizedBody> {
+    if cors::is_preflight(&request.method, &request.headers) {
+        let mut response = Response::new(SizedBody::default());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        cors::allow(&request.headers, response.headers_mut());
+        return response;
+    }
     let mut response = Response::new(SizedBody::recorded(Bytes::from_static(b"not part of this page\n")));
     *response.status_mut() = StatusCode::NOT_FOUND;
     response

@@ -205,11 +205,30 @@ pub struct OriginSettings {
     pub think_scale: f64,
     pub tfo_queue: u16,
     pub bodies_file: Option<PathBuf>,
+    pub bodies: Bodies,
+}
+
+/// What bodies hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bodies {
+    /// Recorded bytes where there are some, else dots.
+    #[default]
+    Filler,
+    /// What makes a browser ask for exactly the page's resources.
+    Structural,
 }
 
 impl Default for OriginSettings {
     fn default() -> Self {
-        Self { http: Http::Http11, keep_alive: true, think_scale: 1.0, tfo_queue: 4096, bodies_file: None }
+        Self {
+            http: Http::Http11,
+            keep_alive: true,
+            think_scale: 1.0,
+            tfo_queue: 4096,
+            bodies_file: None,
+            bodies: Bodies::Filler,
+        }
     }
 }
 

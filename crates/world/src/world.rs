@@ -12,14 +12,14 @@ use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::{exact_timers, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{namespace, process, sysctl, tcp, tcp_metrics};
-use fastopen_page::{Origin, Policy, Resource};
+use fastopen_page::{Body, Origin, Piece, Policy, Resource, Structure};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::origins::{Origins, Served, Site};
 use hyper::Version;
 
 use crate::contract::{
-    BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
-    Transport, VERSION, WorldRecord,
+    Bodies, BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured,
+    Record, Transport, VERSION, WorldRecord,
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
@@ -435,10 +435,14 @@ fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> 
             Failure::new(Fault::Input, format!("origins.bodies_file: {}: {error}", path.display()))
         })?),
     };
+    let structure =
+        (job.origins.bodies == Bodies::Structural).then(|| Structure::of(&job.page, &job.client.policy()));
     let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
-        let body = match resource.body_offset {
-            None => SizedBody::filler(resource.body_bytes),
-            Some(offset) => {
+        let structural = structure.as_ref().map(|structure| &structure.resources[number]);
+        let body = match (structural, resource.body_offset) {
+            (Some(structural), _) => sized(&structural.body),
+            (None, None) => SizedBody::filler(resource.body_bytes),
+            (None, Some(offset)) => {
                 let end = offset.saturating_add(resource.body_bytes);
                 if end > bytes_len(&bodies) {
                     let message = format!(
@@ -453,12 +457,14 @@ fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> 
             origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
+            normal_target: resource.url.normal_target(),
             status: resource.status,
-            mime: resource.mime.clone(),
-            location: resource.redirect_to.clone(),
+            mime: structural.map_or(&resource.mime, |structural| &structural.mime).clone(),
+            location: structural.map_or(&resource.redirect_to, |structural| &structural.location).clone(),
             header_bytes: resource.response_header_bytes as u32,
             body,
             think_ns: (resource.server_think_us as f64 * 1000.0 * job.origins.think_scale) as u64,
+            refuses: structural.is_some_and(|structural| structural.refuses),
         })
     };
     Ok(Site {
@@ -466,6 +472,13 @@ fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> 
         ports: job.page.origins().iter().map(|origin| origin.port).collect(),
         keep_alive: job.origins.keep_alive,
         fastopen_queue: job.origins.tfo_queue.into(),
+    })
+}
+
+fn sized(body: &Body) -> SizedBody {
+    body.pieces().iter().fold(SizedBody::default(), |sized, piece| match piece {
+        Piece::Bytes(bytes) => sized.and_bytes(Bytes::copy_from_slice(bytes)),
+        Piece::Filler(bytes) => sized.and_filler(*bytes),
     })
 }
 

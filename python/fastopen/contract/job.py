@@ -115,6 +115,7 @@ class Origins(_Part):
     think_scale: Scale = 1.0
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     bodies_file: str | None = None
+    bodies: Literal["filler", "structural"] = "filler"
 
 
 class Tolerance(_Part):

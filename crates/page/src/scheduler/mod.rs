@@ -10,6 +10,8 @@ pub use discovery::Outcome;
 pub use event::{Action, ConnectionId, Event, OriginId};
 pub use policy::{Policy, PolicyError, Profile};
 
+pub(crate) use plan::wanted;
+
 use discovery::Discovery;
 use plan::Plan;
 use pool::Pool;

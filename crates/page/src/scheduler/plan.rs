@@ -97,7 +97,7 @@ impl Plan {
 }
 
 /// Which resources are loaded: those of the policy's phases whose initiators are loaded.
-fn wanted(page: &Page, policy: &Policy) -> Vec<bool> {
+pub(crate) fn wanted(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut wanted: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {
         let initiator_wanted = resource.initiator.is_none_or(|initiator| wanted[initiator]);

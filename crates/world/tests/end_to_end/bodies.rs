@@ -32,6 +32,19 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
 }
 
 #[test]
+fn structural_bodies_have_the_sizes_of_the_page() {
+    let sheet =
+        json!({"url": "http://b.test/s.css?q={1}", "type": "stylesheet", "body_bytes": 300, "initiator": 0});
+    let font = json!({"url": "http://c.test/f", "type": "font", "body_bytes": 1234, "initiator": 1});
+    let resources = [root(20_000), sheet, font, image("http://b.test/i", 43)];
+    let structural = json!({"origins": {"bodies": "structural"}});
+    let run = run(&with(job(&page(&resources), &network(1000), &["tcp", "warm"]), structural));
+    for id in ["tcp", "warm"] {
+        assert_eq!(request(run.valid(id), 2)["body_bytes"], 1234);
+    }
+}
+
+#[test]
 fn a_bodies_file_that_is_not_there_is_named() {
     let origins = json!({"origins": {"bodies_file": "/nowhere/bodies"}});
     let run = run(&with(job(&page(&[root(10)]), &network(0), &["tcp"]), origins));

@@ -1,0 +1,75 @@
+//! A body of an exact size, as the texts in it and the filler between them.
+
+/// A body in pieces; filler takes no memory, however long it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Body {
+    pieces: Vec<Piece>,
+    len: u64,
+}
+
+/// A piece of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// This many dots.
+    Filler(u64),
+}
+
+/// What hides filler in a language, and what stands in gaps that are too short for it: spaces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Comment(&'static str, &'static str);
+
+/// `<!-- -->`
+pub(super) const HTML: Comment = Comment("<!--", "-->");
+/// `/* */`, in stylesheets and scripts.
+pub(super) const C: Comment = Comment("/*", "*/");
+
+impl Body {
+    /// Its pieces, in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.pieces.push(Piece::Bytes(bytes.to_vec()));
+            self.len += bytes.len() as u64;
+        }
+    }
+
+    /// Dots until it has `len` bytes.
+    pub(super) fn fill(&mut self, len: u64) {
+        if len > self.len {
+            self.pieces.push(Piece::Filler(len - self.len));
+            self.len = len;
+        }
+    }
+
+    /// A comment until it has `len` bytes.
+    pub(super) fn comment(&mut self, len: u64, Comment(open, close): Comment) {
+        let gap = len.saturating_sub(self.len);
+        let marks = (open.len() + close.len()) as u64;
+        if gap < marks {
+            self.text(&" ".repeat(gap as usize));
+        } else {
+            self.text(open);
+            self.fill(len - close.len() as u64);
+            self.text(close);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// What generated documents carry: asks for what no markup can, at the time that the page says.
+// A reference is [URL, kind, ms, references to make when it has ended, phase, more]; kinds: 0 image, 1 script, 2 stylesheet,
+// 3 frame, 4 fetch, 5 font, 6 script that the load event does not wait for; phases: 0 load, 1 async, 2 after.
+// h is a frame whose document stays open while n things are to come: so long the load event waits.
+var d=document,n=0,h;
+function H(){
+if(!n++){
+h||(h=d.createElement("iframe"),d.documentElement.append(h));
+h.contentDocument.open()
+}
+}
+function F(){
+--n||h.contentDocument.close()
+}
+// Runs f after t ms, in phase p.
+function T(t,p,f){
+p||H();
+let g=()=>{f();p||F()},w=()=>t?setTimeout(g,t):g();
+p>1&&d.readyState!="complete"?addEventListener("load",w):w()
+}
+function _([u,k,t,c=[],p=0,x=[]]){
+T(t,p,()=>{
+let a=d.documentElement,q=()=>c.map(_),e,l;
+if(k>3){
+p||H();
+l=()=>{q();p||F()};
+(k==5?new FontFace("f",`url("${u}")`).load():fetch(u,{credentials:"include",method:x[0],body:x[1]?".".repeat(x[1]):void 0,headers:x[2]?{x:1}:{}}).then(r=>r.text()).then(k>5?eval:0)).then(l,l)
+}else{
+e=d.createElement(["img","script","link","iframe"][k]);
+// Of a stylesheet's own images (0) and fonts (5), more says number, kind, ms and phase: they are asked for when something uses them.
+e.onload=e.onerror=()=>{
+q();
+k==2&&x.map(([i,k,t,p=0])=>T(t,p,()=>{
+if(k){
+p||H();
+let f=()=>p||F();
+d.fonts.load("1px r"+i).then(f,f)
+}else{
+let b=d.createElement("b");
+b.className="r"+i;
+a.append(b);
+getComputedStyle(b).backgroundImage
+}
+}))
+};
+k==2?(e.rel="stylesheet",e.href=u):e.src=u;
+k==1&&(e.fetchPriority="high");
+a.append(e)
+}
+})
+}
+// In documents: a template that names the URLs, for parsers without scripts to see, and after it one element that says the rest.
+customElements.define("x-r",class extends HTMLElement{
+connectedCallback(){
+let i=0,l=this.previousElementSibling.content.children,s=r=>{
+r[0]=l[i++].src;
+(r[3]||[]).map(s)
+},r=JSON.parse(this.getAttribute("a"));
+s(r);
+_(r)
+}
+})

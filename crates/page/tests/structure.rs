@@ -1,0 +1,285 @@
+//! The bodies that make a browser load a page: of the page's sizes, and each reference once.
+
+use fastopen_page::{Body, Page, Phase, Piece, Policy, Structure};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// A body as bytes.
+fn written(body: &Body) -> String {
+    let mut bytes = Vec::new();
+    for piece in body.pieces() {
+        match piece {
+            Piece::Bytes(text) => bytes.extend_from_slice(text),
+            Piece::Filler(dots) => bytes.resize(bytes.len() + *dots as usize, b'.'),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn page(resources: &[Value]) -> Page {
+    let page: Page = serde_json::from_value(json!({
+        "format": "fastopen-page/1", "name": "p", "url": "http://h.test/r0_", "source": "made up",
+        "initiators": "declared", "resources": resources,
+    }))
+    .unwrap();
+    page.validate().unwrap();
+    page
+}
+
+/// A resource whose URL is found by its number.
+fn resource(number: usize, kind: &str, initiator: Option<usize>, body_bytes: u64, more: &Value) -> Value {
+    let mut resource = json!({
+        "url": format!("http://h{}.test/r{number}_", number % 3), "type": kind, "initiator": initiator,
+        "body_bytes": body_bytes,
+        "mime": if kind == "image" { "image/gif" } else { "application/octet-stream" },
+    });
+    resource.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    resource
+}
+
+fn bodies(structure: &Structure) -> Vec<String> {
+    structure.resources.iter().map(|resource| written(&resource.body)).collect()
+}
+
+/// How often each resource's URL stands in all bodies.
+fn named(page: &Page, bodies: &[String]) -> Vec<usize> {
+    let all = bodies.concat();
+    page.resources
+        .iter()
+        .map(|resource| {
+            all.matches(&resource.url.plain()[resource.url.plain().find("/r").unwrap()..]).count()
+        })
+        .collect()
+}
+
+#[test]
+fn each_kind_of_reference_stands_where_the_page_says() {
+    let page = page(&[
+        resource(0, "document", None, 9000, &json!({})),
+        resource(1, "image", Some(0), 50, &json!({"initiator_at_bytes": 3000})),
+        resource(2, "stylesheet", Some(0), 300, &json!({"initiator_at_bytes": 4000, "processing_us": 2000})),
+        resource(3, "font", Some(2), 10, &json!({})),
+        resource(4, "image", Some(2), 10, &json!({"processing_us": 7000})),
+        resource(5, "script", Some(0), 200, &json!({"initiator_at_bytes": 8900})),
+        resource(6, "xhr", Some(5), 10, &json!({"method": "POST", "request_body_bytes": 5})),
+        resource(7, "image", Some(6), 10, &json!({"phase": "async"})),
+        resource(8, "document", Some(0), 100, &json!({})),
+        resource(9, "image", Some(8), 43, &json!({})),
+    ]);
+    let structure = Structure::of(&page, &Policy::browser());
+    let bodies = bodies(&structure);
+    assert_eq!(structure.shortcomings, fastopen_page::Shortcomings::default());
+    assert!(bodies[0].starts_with("<!DOCTYPE html><link rel=icon href=data:,>"), "{}", &bodies[0][..100]);
+    let image = "<img src=\"http://h1.test/r1_\">";
+    assert_eq!(bodies[0].find(image).unwrap() + image.len(), 3000);
+    let sheet = "<template><img src=\"http://h2.test/r2_\"></template>\
+        <x-r a='[0,2,2,[],0,[[3,1,0],[4,0,7]]]'></x-r>";
+    assert_eq!(bodies[0].find(sheet).unwrap() + sheet.len(), 4000);
+    assert!(bodies[0].ends_with("<iframe src=\"http://h2.test/r8_\"></iframe>"));
+    let rules = "@font-face{font-family:r3;src:url(\"http://h0.test/r3_\")}.r4{background:url(\"http://h1.test/r4_\")}/*..";
+    assert!(bodies[2].starts_with(rules), "{}", bodies[2]);
+    let call = r#"_(["http://h0.test/r6_",4,0,[["http://h1.test/r7_",4,0,[],1]],0,["POST",5]]);/*."#;
+    assert!(bodies[5].starts_with(call), "{}", bodies[5]);
+    assert!(bodies[8].ends_with("<img src=\"http://h0.test/r9_\">"), "{}", bodies[8]);
+    assert!(bodies[9].starts_with("GIF89a"));
+}
+
+#[test]
+fn what_redirects_lead_to_is_not_referred_to() {
+    let page = page(&[
+        resource(0, "document", None, 5, &json!({"status": 302, "redirect_to": "/elsewhere"})),
+        resource(1, "document", Some(0), 500, &json!({})),
+        resource(2, "other", Some(1), 0, &json!({"status": 301, "redirect_to": "/x"})),
+        resource(3, "image", Some(2), 60, &json!({})),
+        resource(4, "image", Some(1), 0, &json!({"status": 302, "redirect_to": "/nowhere"})),
+    ]);
+    let structure = Structure::of(&page, &Policy::browser());
+    let bodies = bodies(&structure);
+    assert_eq!(named(&page, &bodies), [0, 0, 1, 0, 1]);
+    assert!(bodies[1].contains("<img src=\"http://h2.test/r2_\">"), "asked for as what comes in the end");
+    let location = |number: usize| structure.resources[number].location.as_deref();
+    assert_eq!(location(0), Some("http://h1.test/r1_"));
+    assert_eq!(location(2), Some("http://h0.test/r3_"));
+    assert_eq!(location(4), None, "a browser would ask for what the page does not have");
+}
+
+#[test]
+fn a_question_for_leave_is_asked_by_the_browser_itself() {
+    let leave = json!({"url": "http://h1.test/r2_", "method": "OPTIONS", "type": "other"});
+    let page = page(&[
+        resource(0, "document", None, 9000, &json!({})),
+        resource(1, "other", Some(0), 0, &leave),
+        resource(
+            2,
+            "xhr",
+            Some(1),
+            10,
+            &json!({"url": "http://h1.test/r2_", "method": "PUT", "request_body_bytes": 3}),
+        ),
+    ]);
+    let structure = Structure::of(&page, &Policy::browser());
+    let document = written(&structure.resources[0].body);
+    assert!(document.contains(r#"<x-r a='[0,4,0,[],0,["PUT",3,1]]'>"#), "{}", &document[8000..]);
+    assert_eq!(document.matches("r2_").count(), 1);
+    assert!(!structure.resources[1].refuses);
+}
+
+#[test]
+fn what_has_no_room_moves_up_and_at_the_root_is_left_out() {
+    let page = page(&[
+        resource(0, "document", None, 5000, &json!({})),
+        resource(1, "script", Some(0), 9, &json!({})),
+        resource(2, "image", Some(1), 43, &json!({})),
+    ]);
+    let structure = Structure::of(&page, &Policy::browser());
+    let document = written(&structure.resources[0].body);
+    let moved = "<template><img src=\"http://h1.test/r1_\"><img src=\"http://h2.test/r2_\"></template>\
+        <x-r a='[0,1,0,[[0,0]]]'></x-r>";
+    assert!(document.contains(moved), "{}", &document[4000..]);
+    assert_eq!(structure.shortcomings.moved, [2]);
+    let tiny = self::page(&[
+        resource(0, "document", None, 40, &json!({})),
+        resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
+        resource(2, "image", Some(0), 43, &json!({})),
+    ]);
+    let structure = Structure::of(&tiny, &Policy::browser());
+    assert_eq!(structure.shortcomings.left_out, [2]);
+    assert_eq!(structure.shortcomings.hurried, [1], "no room for the scripts that could wait");
+}
+
+#[test]
+fn a_url_that_stands_twice_is_asked_for_twice() {
+    let same = json!({"url": "http://h1.test/r1_"});
+    let page = page(&[
+        resource(0, "document", None, 9000, &json!({})),
+        resource(1, "image", Some(0), 43, &same),
+        resource(2, "image", Some(0), 43, &same),
+    ]);
+    let document = written(&Structure::of(&page, &Policy::browser()).resources[0].body);
+    assert!(document.contains("<img src=\"http://h1.test/r1_\">"));
+    assert!(
+        document.contains("<img src=\"http://h1.test/r1_\"></template><x-r a='[0,4]'>"),
+        "by fetch, past all caches"
+    );
+}
+
+#[test]
+fn only_the_phases_that_are_loaded_are_referred_to() {
+    let page = page(&[
+        resource(0, "document", None, 9000, &json!({})),
+        resource(1, "image", Some(0), 43, &json!({"phase": "after"})),
+    ]);
+    let document = |policy: &Policy| written(&Structure::of(&page, policy).resources[0].body);
+    assert!(!document(&Policy::browser()).contains("r1_"));
+    let all = Policy { phases: vec![Phase::Load, Phase::Async, Phase::After], ..Policy::browser() };
+    assert!(document(&all).contains("<x-r a='[0,0,0,[],2]'>"));
+}
+
+#[test]
+fn what_no_browser_would_take_for_it_is_sent_as_what_it_is() {
+    let mime = |kind: &str, mime: &str| {
+        let document = resource(0, "document", None, 900, &json!({}));
+        let page = page(&[document, resource(1, kind, Some(0), 9, &json!({"mime": mime}))]);
+        Structure::of(&page, &Policy::browser()).resources[1].mime.clone()
+    };
+    assert_eq!(mime("document", "application/octet-stream"), "text/html");
+    assert_eq!(mime("document", "text/html; charset=UTF-16"), "text/html");
+    assert_eq!(mime("document", "Text/HTML; charset=x"), "Text/HTML; charset=x");
+    assert_eq!(mime("stylesheet", "text/plain"), "text/css");
+    assert_eq!(mime("script", "image/gif"), "text/javascript");
+    assert_eq!(mime("script", "application/x-javascript"), "application/x-javascript");
+    assert_eq!(mime("xhr", "application/json"), "application/json");
+}
+
+fn any_resource(number: usize) -> impl Strategy<Value = Value> {
+    let kinds = ["document", "stylesheet", "script", "image", "font", "xhr", "media", "other"];
+    let size = prop_oneof![0..120_u64, 0..4000_u64, 2000..200_000_u64];
+    let more =
+        (proptest::sample::select(kinds.to_vec()), 0..number, size, 0..9000_u64, 0..12_u8, 0.0..1.2_f64);
+    more.prop_map(move |(kind, initiator, size, processing, oddity, at)| {
+        let mut more = json!({"processing_us": if processing < 4000 { 0 } else { processing }, "at": at});
+        let odd = match oddity {
+            0 => json!({"status": 302, "redirect_to": "/r"}),
+            1 => json!({"phase": "async"}),
+            2 => json!({"method": "POST", "request_body_bytes": 7}),
+            3 => json!({"status": 404}),
+            _ => json!({}),
+        };
+        more.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
+        resource(number, kind, Some(initiator), size, &more)
+    })
+}
+
+fn any_page() -> impl Strategy<Value = Page> {
+    (1..40_usize, 0..60_000_u64).prop_flat_map(|(count, size)| {
+        let root = Just(resource(0, "document", None, size, &json!({"mime": "text/html"})));
+        let others: Vec<_> = (1..count).map(|number| any_resource(number).boxed()).collect();
+        (root, others).prop_map(|(root, others)| {
+            let mut all = vec![root];
+            all.extend(others);
+            for number in 1..all.len() {
+                let at = all[number].as_object_mut().unwrap().remove("at").unwrap().as_f64().unwrap();
+                let initiator = all[number]["initiator"].as_u64().unwrap() as usize;
+                let size = all[initiator]["body_bytes"].as_u64().unwrap();
+                if at <= 1.0 {
+                    all[number]["initiator_at_bytes"] = json!((size as f64 * at) as u64);
+                }
+            }
+            page(&all)
+        })
+    })
+}
+
+/// Whether every comment is closed, and nothing stands outside of tags but a dot and spaces.
+fn is_well_formed_html(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        if !rest[..at].trim_matches(['.', ' ']).is_empty() {
+            return false;
+        }
+        let end = if rest[at..].starts_with("<!--") {
+            rest[at..].find("-->").map(|end| end + 3)
+        } else if rest[at..].starts_with("<script>") {
+            rest[at..].find("</script>").map(|end| end + 9)
+        } else {
+            rest[at..].find('>').map(|end| end + 1)
+        };
+        let Some(end) = end else { return false };
+        rest = &rest[at + end..];
+    }
+    rest.trim().is_empty()
+}
+
+proptest! {
+    #[test]
+    fn every_body_has_its_size_and_every_reference_stands_once(page in any_page()) {
+        let structure = Structure::of(&page, &Policy::browser());
+        let bodies = bodies(&structure);
+        let left_out = &structure.shortcomings.left_out;
+        for (number, (body, resource)) in bodies.iter().zip(&page.resources).enumerate() {
+            prop_assert_eq!(structure.resources[number].body.len(), resource.body_bytes);
+            if resource.kind == fastopen_page::ResourceType::Document {
+                prop_assert!(is_well_formed_html(body), "{}", body);
+            }
+        }
+        let redirected = |number: usize| page.resources[number].initiator.is_some_and(|initiator| {
+            page.resources[initiator].redirect_to.is_some()
+                && (initiator + 1..number).all(|other| page.resources[other].initiator != Some(initiator))
+        });
+        for (number, count) in named(&page, &bodies).into_iter().enumerate().skip(1) {
+            if left_out.contains(&number) || redirected(number) {
+                prop_assert!(count <= 1, "{} of {}", count, number);
+            } else {
+                prop_assert_eq!(count, 1, "{} is named {} times", number, count);
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_with_room_leaves_nothing_out(page in any_page()) {
+        let mut page = page;
+        page.resources[0].body_bytes = 100_000;
+        let structure = Structure::of(&page, &Policy::browser());
+        prop_assert_eq!(structure.shortcomings.left_out, Vec::<usize>::new());
+    }
+}
