@@ -52,8 +52,8 @@ lint: rust-lint python-lint ## formatters (checking only), linters and type chec
 
 format: $(STAMPS)/python ## format all code
 	@cargo fmt --all
-	@$(BIN)/ruff check --quiet --fix-only python tests tools
-	@$(BIN)/ruff format --quiet python tests tools
+	@$(BIN)/ruff check --quiet --fix-only python tests tools benches
+	@$(BIN)/ruff format --quiet python tests tools benches
 
 bench: setup ## run every benchmark; they print tables with the machine's facts
 	@printf '%s, %s cores, Linux %s\n\n' "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
@@ -90,8 +90,8 @@ rust-test: $(STAMPS)/prerequisites
 
 python-lint: $(STAMPS)/python
 	$(call say,ruff; mypy)
-	@$(BIN)/ruff check --quiet python tests tools
-	@$(BIN)/ruff format --quiet --check python tests tools
+	@$(BIN)/ruff check --quiet python tests tools benches
+	@$(BIN)/ruff format --quiet --check python tests tools benches
 	@$(BIN)/mypy --no-error-summary
 
 python-test: $(STAMPS)/python $(WORLD)

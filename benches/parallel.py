@@ -17,10 +17,12 @@ REPEATS = 5
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
     """Runs the pages over three RTTs, `jobs` worlds at once: wall time in seconds, and the document."""
     begun = time.monotonic()
-    command = [
+    command: list[str | Path] = [
         FASTOPEN,
         "run",
         *PAGES,
+        "--engine",
+        "host",
         "--repeats",
         str(REPEATS),
         "--jobs",

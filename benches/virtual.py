@@ -1,7 +1,8 @@
-"""Measures what the virtual engine costs: start, loads, growth with their number, and the paper's whole experiment.
+"""Measures what the virtual engine costs: start, loads, growth with their number, the paper's experiment.
 
-Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are medians of
-repeats; processor time (of the kernel and all its processes) stands beside them, since wall time is the machine's mood.
+Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
+medians of repeats; processor time (of the kernel and all its processes) stands beside them, since wall time
+is the machine's mood. The last column is how much page load time went by in a second of wall time.
 """
 
 import json
@@ -10,7 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fastopen import kernels
@@ -27,6 +29,18 @@ LINK = {
 FASTOPEN = Path(sys.executable).with_name("fastopen")
 
 
+@dataclass(frozen=True)
+class Measured:
+    """One run of a command; all in seconds."""
+
+    wall: float
+    cpu: float
+    first_load: float
+    """From the start to the first record of a load."""
+    plts: float
+    """The sum of the page load times."""
+
+
 def main() -> None:
     """Prints the table."""
     try:
@@ -34,38 +48,63 @@ def main() -> None:
     except MachineError as error:
         print(f"virtual engine: not measured: {error}")
         return
-    command = [find_program(), "--kernel", kernel.path, *kernel.manifest.arguments]
+    world: list[str | Path] = [find_program(), "--kernel", kernel.path, *kernel.manifest.arguments]
     print(f"The virtual engine, kernel {kernel.manifest.name}\n")
-    print("| what | wall, ms | processor, ms |\n|---|---|---|")
-    one = [measured(command, job("cs244-2015", 1), first_load=True) for _ in range(REPEATS)]
-    row("boot to the first load's record (44 resources, 7 hosts)", [first for _, _, first in one], None)
+    print("| what | wall, ms | processor, ms | times real time |\n|---|---|---|---|")
+    one = [measured(world, job("cs244-2015", 1), plts_of_records) for _ in range(REPEATS)]
+    row("boot to the first load's record (44 resources, 7 hosts)", [run.first_load for run in one])
     growth = {}
     for loads in (1, 101, 1001):
-        runs = [measured(command, job("cs244-2015", loads)) for _ in range(REPEATS if loads < 1000 else 1)]
-        growth[loads] = [statistics.median(run[place] for run in runs) for place in (0, 1)]
-        row(
-            f"{loads} {'load' if loads == 1 else 'loads'} of it, boot and all",
-            *[[run[place] for run in runs] for place in (0, 1)],
-        )
+        repeats = REPEATS if loads < 1000 else 1
+        runs = [measured(world, job("cs244-2015", loads), plts_of_records) for _ in range(repeats)]
+        growth[loads] = middle(runs)
+        row_of(f"{loads} {'load' if loads == 1 else 'loads'} of it, boot and all", growth[loads])
     for few, many in ((1, 101), (101, 1001)):
-        wall, cpu = ((growth[many][place] - growth[few][place]) / (many - few) for place in (0, 1))
-        row(f"each load between the {few}st and the {many}st", [wall], [cpu])
-    paper = [
-        measured(
-            [FASTOPEN, "reproduce", "radhakrishnan2011", "--engine", "virtual", "--no-keep", "--json"], ""
-        )
-        for _ in range(REPEATS)
+        row_of(f"each load between the {few}st and the {many}st", each(growth[few], growth[many], many - few))
+    reproduce: list[str | Path] = [
+        FASTOPEN,
+        "reproduce",
+        "radhakrishnan2011",
+        "--engine",
+        "virtual",
+        "--no-keep",
+        "--json",
     ]
-    row(
-        "the paper's experiment, 36 loads, with the command's own start",
-        *[[run[place] for run in paper] for place in (0, 1)],
+    paper = [measured(reproduce, "", plts_of_results) for _ in range(REPEATS)]
+    row_of("the paper's experiment, 36 loads, with the command's own start", middle(paper))
+
+
+def row_of(what: str, run: Measured) -> None:
+    """A line of the table."""
+    row(what, [run.wall], run.cpu, run.plts)
+
+
+def row(what: str, wall_s: Sequence[float], cpu_s: float | None = None, plts_s: float = 0.0) -> None:
+    """A line of the table from times in seconds, the median of several."""
+    wall = statistics.median(wall_s)
+    cpu = "" if cpu_s is None else f"{cpu_s * 1000:.0f}"
+    times = f"{plts_s / wall:.0f}" if plts_s else ""
+    print(f"| {what} | {wall * 1000:.0f} | {cpu} | {times} |", flush=True)
+
+
+def middle(runs: Sequence[Measured]) -> Measured:
+    """The median of each time."""
+    return Measured(
+        wall=statistics.median(run.wall for run in runs),
+        cpu=statistics.median(run.cpu for run in runs),
+        first_load=statistics.median(run.first_load for run in runs),
+        plts=statistics.median(run.plts for run in runs),
     )
 
 
-def row(what: str, wall_s: Sequence[float], cpu_s: Sequence[float] | None) -> None:
-    """One line of the table."""
-    cpu = "" if cpu_s is None else f"{statistics.median(cpu_s) * 1000:.0f}"
-    print(f"| {what} | {statistics.median(wall_s) * 1000:.0f} | {cpu} |", flush=True)
+def each(few: Measured, many: Measured, count: int) -> Measured:
+    """What one more load cost."""
+    return Measured(
+        wall=(many.wall - few.wall) / count,
+        cpu=(many.cpu - few.cpu) / count,
+        first_load=0.0,
+        plts=(many.plts - few.plts) / count,
+    )
 
 
 def job(page: str, loads: int) -> str:
@@ -83,25 +122,39 @@ def job(page: str, loads: int) -> str:
     )
 
 
-def measured(
-    command: Sequence[str | Path], text: str, first_load: bool = False
-) -> tuple[float, float, float]:
-    """Wall and processor time in seconds, and the wall time until the first record of a load."""
+def plts_of_records(lines: Sequence[str]) -> float:
+    """The page load times in the records of a world, in seconds."""
+    records = map(json.loads, lines)
+    return sum(float(record["plt_ns"]) / 1e9 for record in records if record["type"] == "load")
+
+
+def plts_of_results(lines: Sequence[str]) -> float:
+    """The page load times in a results document, one a load, in seconds."""
+    cells = json.loads("".join(lines))["cells"]
+    return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
+
+
+def measured(command: Sequence[str | Path], text: str, plts: Callable[[Sequence[str]], float]) -> Measured:
+    """Runs a command with `text` on its standard input; `plts` finds page load times in what it prints."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.perf_counter()
     first = 0.0
+    lines: list[str] = []
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(text)
         process.stdin.close()
         for line in process.stdout:
-            if first_load and not first and line.startswith('{"type":"load"'):
+            if not first and line.startswith('{"type":"load"'):
                 first = time.perf_counter() - begun
+            lines.append(line)
     wall = time.perf_counter() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Measured(wall, cpu, first, plts(lines))
 
 
 if __name__ == "__main__":
