@@ -28,15 +28,18 @@ def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(name="agreement")
 def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path]) -> Agreement:
-    """Ten requests that took 100 ms on both engines, and 99 to 103 ms on the host."""
+    """Ten requests on two connections that took 100 ms on both engines, and 99 to 103 ms on the host."""
     fake_world()
     plan = small_plan()
     worker = Worker.of(plan, None, None)
     with RunStore.create(None, plan, worker.environment) as store:
         execute(plan, worker.engines, {}, store, lambda _: None)
-        cell = collect(store).cells[2]
+        cell = replace(collect(store).cells[2], retransmitted=0, connections=2, syn_data_connections=2)
     host, virtual = took(cell, 99, 100, 103), took(cell, 100)
-    return Agreement("small", plan.experiment.networks[0], "warm", 10, host, virtual, virtual)
+    network = plan.experiment.networks[0]
+    up = network.up.model_copy(update={"rate_bit_per_s": None})
+    network = network.model_copy(update={"up": up})
+    return Agreement("small", network, "warm", 10, host, virtual, virtual)
 
 
 def took(cell: CellResult, *plts_ms: float) -> CellResult:
@@ -57,6 +60,17 @@ def test_processing_time_of_each_request_is_allowed_and_no_more(agreement: Agree
     assert verdict([agreement, apart]) == (
         "1 of 2 cells do not agree; the first: small, RTT 20 ms, warm: engines differ by more than 9 ms."
     )
+
+
+def test_on_a_thin_uplink_a_segment_without_data_a_connection_is_allowed(agreement: Agreement) -> None:
+    up = agreement.network.up.model_copy(update={"rate_bit_per_s": 416_000})
+    thin = replace(agreement, network=agreement.network.model_copy(update={"up": up}))
+    assert thin.allowed_ms == 4 + 10 * 0.5 + 2 * 1
+
+
+def test_where_segments_were_sent_again_the_timer_wheels_steps_are_allowed(agreement: Agreement) -> None:
+    again = replace(agreement, virtual=replace(agreement.virtual, retransmitted=1))
+    assert again.allowed_ms == agreement.allowed_ms + 32
 
 
 def test_a_host_that_is_faster_than_virtual_time_is_no_better(agreement: Agreement) -> None:

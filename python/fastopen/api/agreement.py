@@ -17,10 +17,17 @@ from fastopen.statistics import CellResult
 TICK_MS: Final = 4.0
 # Virtual time runs while nothing is computed; the host's clock goes on, a request's work takes up to this.
 REQUEST_MS: Final = 0.5
+# A timer of 256 ms to 2 s rings up to 8 ticks late, as the kernel's timer wheel happens to stand.
+WHEEL_MS: Final = 8 * TICK_MS
+# A segment without data, with time stamps. Who closes a connection at once acknowledges the other end's FIN
+# by itself, who needs a while to, with its own: whether each connection has one more on the way up depends
+# on how long processing takes.
+BARE_SEGMENT_BITS: Final = 8 * 52
 RULE: Final = (
-    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock) and {REQUEST_MS:g} ms of"
-    f" processing a request, ways of making the link by {TICK_MS:g} ms; the numbers of used connections"
-    " with data in their SYN by less than one a load."
+    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), {REQUEST_MS:g} ms of"
+    " processing a request and one segment without data a connection, where segments were sent again by"
+    f" {WHEEL_MS:g} ms more (how exact the kernel's timers are); ways of making the link by"
+    f" {TICK_MS:g} ms; the numbers of used connections with data in their SYN by less than one a load."
 )
 ARMS_COMPARED: Final[list[ArmName]] = ["off", "warm"]
 
@@ -41,7 +48,11 @@ class Agreement:
     @property
     def allowed_ms(self) -> float:
         """How far the engines may be apart: see RULE."""
-        return TICK_MS + REQUEST_MS * self.requests
+        connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
+        rate = self.network.up.rate_bit_per_s
+        bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
+        again = any(cell.retransmitted for cell in (self.host, self.virtual))
+        return TICK_MS + REQUEST_MS * self.requests + bare_ms + (WHEEL_MS if again else 0.0)
 
     @property
     def difference_ms(self) -> float | None:
