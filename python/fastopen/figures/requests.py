@@ -1,6 +1,7 @@
 """Single loads, request by request: when each began and ended, and what it waited for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import altair as alt
@@ -8,7 +9,7 @@ import altair as alt
 from fastopen.attribution import Kind, Shown
 from fastopen.attribution.phrases import time
 from fastopen.contract import Request
-from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, panels, zoom
+from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
 from fastopen.figures.figure import ROWS, Figure
 from fastopen.figures.style import ARM_NAMES
 from fastopen.pages import Page
@@ -21,6 +22,8 @@ ROW_MIN: Final = 4
 NAMED_MAX: Final = 60
 NAME_LENGTH: Final = 26
 TIME: Final = "ms since navigation start"
+# Charts of the same page over many networks differ in their rows alone, and each takes Altair 0.1 s to make.
+CHARTS_KEPT: Final = 16
 
 
 def row_height(requests: int) -> int:
@@ -122,15 +125,20 @@ def timing_breakdown(page: Page, place: str, arms: dict[str, Shown], slug: str) 
 
 def timing_chart(rows: list[dict[str, Any]], requests: int) -> alt.TopLevelMixin:
     """The chart of `timing_rows` with names and `event_row`s."""
-    arms = len({row["arm"] for row in rows})
-    step = max(row_height(requests), 3 * arms)
+    return _timing_chart(_values("arm", rows), _names(rows, requests), requests)
+
+
+@lru_cache(CHARTS_KEPT)
+def _timing_chart(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> alt.TopLevelMixin:
+    rows = [{"arm": arm} for arm in arms]
+    step = max(row_height(requests), 3 * len(arms))
     bars = (
         alt.Chart()
         .mark_bar()
         .encode(
             x=alt.X("start:Q", title=TIME),
             x2="end:Q",
-            y=_by_request(rows, requests),
+            y=_by_request(names, requests),
             yOffset=alt.YOffset("arm:N", sort=arm_order(rows)),
             color=arm_colour(rows),
             tooltip=arm_tooltip(*_times()),
@@ -156,8 +164,10 @@ def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figu
     name_rows(page, rows)
     rows += [event_row(arm, shown) for arm, shown in arms.items()]
     times = {ARM_NAMES[arm]: time(shown.path.plt_ns / 1e6) for arm, shown in arms.items()}
+    places = {ARM_NAMES[arm]: place for place, arm in enumerate(arms)}
     for row in rows:
         row["panel"] = f"{row['arm']}: {times[row['arm']]}"
+        row["place"] = places[row["arm"]]
     return Figure(
         name=f"waterfall-{slug}",
         title=f"{page.name}, {place}: what each request waited for",
@@ -170,8 +180,13 @@ def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figu
 
 
 def waterfall_chart(rows: list[dict[str, Any]], requests: int) -> alt.FacetChart:
-    """The chart of `waterfall_rows`, `path_rows` and `event_row`s, with names and panels."""
-    y = _by_request(rows, requests)
+    """The chart of `waterfall_rows`, `path_rows` and `event_row`s, with names, panels and their places."""
+    return _waterfall_chart(_values("kind", rows), _names(rows, requests), requests)
+
+
+@lru_cache(CHARTS_KEPT)
+def _waterfall_chart(kinds: tuple[str, ...], names: tuple[str, ...], requests: int) -> alt.FacetChart:
+    y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
     bars = (
@@ -180,7 +195,7 @@ def waterfall_chart(rows: list[dict[str, Any]], requests: int) -> alt.FacetChart
             x=x,
             x2="end:Q",
             y=y,
-            color=kind_colour([row for row in rows if "kind" in row]),
+            color=kind_colour([{"kind": kind} for kind in kinds]),
             tooltip=[alt.Tooltip("kind:N", title="waits for"), *_times()],
         )
         .transform_filter("datum.what == 'piece'")
@@ -195,17 +210,29 @@ def waterfall_chart(rows: list[dict[str, Any]], requests: int) -> alt.FacetChart
     chart: alt.FacetChart = (
         alt.layer(*layers)
         .properties(width=290, height=row_height(requests) * requests)
-        .facet(panels("panel", rows), columns=2, data=ROWS)
+        .facet(alt.Facet("panel:N", sort=alt.EncodingSortField("place", op="min")), columns=2, data=ROWS)
     )
     return chart
 
 
-def _by_request(rows: list[dict[str, Any]], requests: int) -> alt.Y:
+def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    """What occurs in a field."""
+    return tuple(sorted({row[field] for row in rows if field in row}))
+
+
+def _names(rows: Iterable[dict[str, Any]], requests: int) -> tuple[str, ...]:
+    """The names of the requests that the rows have, in order, where there is room for them."""
+    if requests > NAMED_MAX:
+        return ()
+    names = {row["request"]: row["name"] for row in rows if "request" in row}
+    return tuple(names[index] for index in sorted(names))
+
+
+def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
     """Requests from the first at the top: by name where there is room, else a number here and there."""
     if requests <= NAMED_MAX:
-        names = {row["request"]: row["name"] for row in rows if "request" in row}
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
-        return alt.Y("name:N", title=None, sort=[names[index] for index in sorted(names)], axis=axis)
+        return alt.Y("name:N", title=None, sort=list(names), axis=axis)
     every = 5 if row_height(requests) >= 5 else 10
     shown = [index for index in range(requests) if index % every == 0]
     axis = alt.Axis(values=shown, grid=False, ticks=False, domain=False)
