@@ -34,6 +34,7 @@ from fastopen.runs import (
 )
 from fastopen.runs.export import Format, export
 from fastopen.statistics import Results, UntilInterval, collect
+from fastopen.whole import write_whole
 
 if TYPE_CHECKING:
     import altair as alt
@@ -115,7 +116,7 @@ class Run:
         from fastopen.figures import read_source
         from fastopen.report.page import html
 
-        Path(path).write_text(html(read_source(self._store)), encoding="utf-8")
+        write_whole(path, html(read_source(self._store)))
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:

@@ -8,6 +8,7 @@ import typer
 from fastopen.cli.output import errors_console
 from fastopen.errors import InputError
 from fastopen.runs import RunStore, find_run
+from fastopen.whole import write_whole
 
 Form = Literal["html", "markdown", "latex", "csv"]
 NAME: Final = "report.html"
@@ -70,6 +71,6 @@ def report_text(store: RunStore, form: Form) -> str:
 def write_report(text: str, path: Path) -> None:
     """Raises InputError where the file cannot be written."""
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

@@ -13,6 +13,7 @@ from fastopen.errors import InputError
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore, find_run
 from fastopen.statistics import Results, collect
+from fastopen.whole import write_whole
 
 # Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -48,6 +49,6 @@ def write_svg(results: Results, path: Path) -> None:
     print_results(results, recorder)
     try:
         svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
-        path.write_text(FONTS.sub("", svg), encoding="utf-8")
+        write_whole(path, FONTS.sub("", svg))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

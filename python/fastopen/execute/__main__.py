@@ -10,6 +10,7 @@ from rich.text import Text
 
 from fastopen.execute.front import CommandError, SupervisorLostError, end_like, run_supervised
 from fastopen.execute.words import write_report
+from fastopen.whole import write_whole
 
 FORMAT: Final = "fastopen-exec/1"
 LOST: Final = 1
@@ -47,7 +48,7 @@ def _document(command: tuple[str, ...], ended: dict[str, Any]) -> dict[str, Any]
 def _write(report: Path, document: dict[str, Any], target: Console) -> None:
     """A report that cannot be written is said, and does not change how the command ended."""
     try:
-        report.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_whole(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         _complain(target, f"{report}: cannot be written: {error.strerror}")
 

@@ -9,6 +9,7 @@ import vl_convert as vlc
 from fastopen.errors import InputError
 from fastopen.figures.figure import VEGA_LITE, Figure
 from fastopen.figures.style import PAPER, Style
+from fastopen.whole import write_whole
 
 Format = Literal["svg", "png", "pdf"]
 FORMATS: Final[tuple[Format, ...]] = ("svg", "png", "pdf")
@@ -26,7 +27,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
             name = _free_name(figure.name, taken)
             for form in formats:
                 path = folder / f"{name}.{form}"
-                path.write_bytes(rendered(figure, form))
+                write_whole(path, rendered(figure, form))
                 written.append(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(folder)) from None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -16,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.validation import input_error
+from fastopen.whole import write_whole
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
@@ -224,17 +223,8 @@ def page_json(page: Page) -> str:
 
 
 def write_page(page: Page, path: Path | str) -> None:
-    """Writes a `*.page.json`; whoever reads meanwhile sees the old file or the new one, never half of one."""
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page_json(page))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    """Writes a `*.page.json`."""
+    write_whole(path, page_json(page))
 
 
 _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")

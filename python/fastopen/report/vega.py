@@ -1,13 +1,13 @@
 """The scripts that draw figures in a page: Vega, Vega-Lite and vega-embed, as vl-convert carries them."""
 
 import os
-import tempfile
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from fastopen.figures import VEGA_LITE
+from fastopen.whole import write_whole
 
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 
@@ -41,8 +41,6 @@ def _keep(path: Path, script: str) -> None:
     """Whole or not at all: another process may be reading. Without a cache it works too, only slower."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as part:
-            part.write(script)
-        Path(part.name).replace(path)
+        write_whole(path, script)
     except OSError:
         return
