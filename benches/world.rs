@@ -1,5 +1,6 @@
 //! How true the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds what it printed.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,10 +13,11 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{process, sysctl, tcp};
 use fastopen_page::{Page, Policy};
 use fastopen_replay::body::SizedBody;
+use fastopen_replay::log::Log;
 use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_world::clients::{Client, Loading};
 use fastopen_world::engine::Engine;
 use fastopen_world::link::LinkConfig;
-use fastopen_world::loader::{Loading, load};
 use fastopen_world::topology::{
     CLIENT_NETWORK, ORIGIN_NETWORK, Shape, TcpSettings, Topology, client_address, origin_address,
 };
@@ -242,14 +244,17 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         page,
         policy: &policy,
         addresses,
+        hosts: &BTreeMap::new(),
         fastopen,
         version: Version::HTTP_11,
         timeout_ns: 60_000 * MS,
+        log: &Log::default(),
     };
     client
         .run(|| {
             exact_timers();
-            Ok(load(&loading, |_| ()).expect("the loader runs").0.plt_ns.expect("the page loads"))
+            let loaded = Client::Loader.load(&loading, &mut || ()).expect("the loader runs");
+            Ok(loaded.plt_ns.expect("the page loads"))
         })
         .expect("the namespace stands")
 }

@@ -12,7 +12,7 @@ use fastopen_netns::counters::Counters;
 use fastopen_netns::{process, sysctl};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll, ppoll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
@@ -128,7 +128,7 @@ fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Failure> {
     std::thread::spawn(start).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn forbidden(error: &io::Error) -> Failure {
+pub(crate) fn forbidden(error: &io::Error) -> Failure {
     let (why, remedy) = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => {
             ("there is a listener already", "not inside another fastopen exec, or a container engine's")
@@ -141,7 +141,7 @@ fn forbidden(error: &io::Error) -> Failure {
 }
 
 /// As `env` has it: 127 where there is no such command, 126 where there is one.
-fn cannot_run(name: &str, error: &io::Error) -> Failure {
+pub(crate) fn cannot_run(name: &str, error: &io::Error) -> Failure {
     let missing = error.kind() == io::ErrorKind::NotFound;
     let message = if missing { format!("{name}: no such command") } else { format!("{name}: {error}") };
     Failure { message, remedy: String::new(), code: if missing { 127 } else { 126 } }
@@ -261,7 +261,7 @@ impl Session<'_> {
             traffic: self.supervisor.traffic()?,
             tcp_fastopen: setting(),
             counters: grown.iter().filter_map(fast_open).collect(),
-            goes_on: !ready(self.supervisor.listener.as_fd()).contains(PollFlags::POLLHUP),
+            goes_on: !self.supervisor.listener.ready().contains(PollFlags::POLLHUP),
         };
         self.records.write(&Record::Ended(Box::new(report)));
         // Whoever asked waits for the end of this.
@@ -279,10 +279,4 @@ fn is_below(mut pid: i32) -> bool {
         pid = parent.unwrap_or(0);
     }
     pid == own
-}
-
-fn ready(descriptor: impl AsFd) -> PollFlags {
-    let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
-    let _ = poll(&mut polled, PollTimeout::ZERO);
-    polled[0].revents().unwrap_or(PollFlags::empty())
 }

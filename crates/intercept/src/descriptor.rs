@@ -5,7 +5,7 @@ use std::mem;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
-use nix::sys::socket::{MsgFlags, send};
+use nix::sys::socket::{MsgFlags, SockaddrIn, SockaddrStorage, send, sockopt};
 
 /// Whether it is a TCP socket (of IPv4 or IPv6). Other files, other sockets and Multipath TCP are not.
 pub(crate) fn is_tcp(descriptor: impl AsFd) -> bool {
@@ -31,6 +31,25 @@ pub(crate) fn begin_handshake(socket: impl AsFd) {
 /// Whether the socket's peer is known to the kernel: whether its connection is established.
 pub(crate) fn has_peer(socket: impl AsFd) -> bool {
     nix::sys::socket::getpeername::<()>(socket.as_fd().as_raw_fd()).is_ok()
+}
+
+/// The address that the socket is bound to; none where it is not bound, or not to IPv4 or IPv6.
+pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
+    let name = nix::sys::socket::getsockname::<SockaddrStorage>(socket.as_fd().as_raw_fd()).ok()?;
+    let v4 = name.as_sockaddr_in().map(|name| SocketAddr::V4((*name).into()));
+    v4.or_else(|| name.as_sockaddr_in6().map(|name| SocketAddr::V6((*name).into())))
+        .filter(|address| address.port() != 0)
+}
+
+/// Binds a socket that is not bound yet to a port of IPv4 (none: the kernel chooses one that nobody has).
+pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
+    let socket = socket.as_fd();
+    if port.is_some() {
+        // Of an earlier load, on an address of its own.
+        nix::sys::socket::setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    }
+    let address = SockaddrIn::new(0, 0, 0, 0, port.unwrap_or(0));
+    Ok(nix::sys::socket::bind(socket.as_raw_fd(), &address)?)
 }
 
 fn option<T: Copy + Default>(socket: &impl AsFd, name: libc::c_int) -> io::Result<T> {

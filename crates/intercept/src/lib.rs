@@ -14,10 +14,13 @@ mod supervisor;
 mod tally;
 mod task;
 mod waiting;
+mod watch;
 
 pub use command::run;
 pub use report::{Record, Report, Traffic};
+pub use supervisor::Opened;
 pub use tally::Tally;
+pub use watch::{Started, Watch};
 
 /// Why a command could not be run under interception.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
 /// A system call that waits for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
@@ -32,6 +34,13 @@ impl Listener {
         // SAFETY: the argument is a number, and an older kernel refuses the request.
         unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1u64) };
         Self(descriptor)
+    }
+
+    /// Whether there is a held call, or nobody left who could make one; without waiting.
+    pub(crate) fn ready(&self) -> PollFlags {
+        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut polled, PollTimeout::ZERO);
+        polled[0].revents().unwrap_or(PollFlags::empty())
     }
 
     /// The next held call. None: it was given up (its thread was killed or interrupted) before it was read.

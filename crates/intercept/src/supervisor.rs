@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::tcp::{self, TcpInfo};
 use nix::errno::Errno;
+use nix::poll::PollFlags;
 
 use crate::descriptor;
 use crate::diag::{self, Ends, Fate, Word};
@@ -29,6 +30,8 @@ const LAST_WORDS_NS: u64 = 100_000_000;
 /// A connection that has not ended, as far as is known.
 struct Connection {
     peer: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+    opened_ns: u64,
     /// What was seen of it on the way, for the case that its end is not told.
     seen: Option<TcpInfo>,
 }
@@ -42,6 +45,30 @@ pub(crate) struct Supervisor {
     living: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
+    /// Where connections are told one by one.
+    pub(crate) told: Option<Told>,
+}
+
+/// Connections told one by one, also those that Fast Open is switched off for.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// The port of the next connection; none: the kernel chooses.
+    pub(crate) next_port: Option<u16>,
+    /// Those that have ended, or were asked for.
+    pub(crate) known: Vec<Opened>,
+}
+
+/// A connection that was opened under interception.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// When `connect` was called, in nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// The client's end.
+    pub local: Option<SocketAddr>,
+    /// The server's end.
+    pub peer: SocketAddr,
+    /// What the kernel says of the client's socket; none where it has forgotten.
+    pub info: Option<TcpInfo>,
 }
 
 impl Supervisor {
@@ -54,12 +81,22 @@ impl Supervisor {
             living: BTreeMap::new(),
             peers: BTreeMap::new(),
             traffic: Traffic::default(),
+            told: None,
         }
     }
 
     /// How long it has nothing to do of its own accord.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         self.waiting.timeout_ns(monotonic_ns())
+    }
+
+    /// Answers a held call if there is one; false: nobody is under the filter any more.
+    pub(crate) fn answer_if_held(&mut self) -> io::Result<bool> {
+        let ready = self.listener.ready();
+        if ready.contains(PollFlags::POLLIN) {
+            self.answer_call()?;
+        }
+        Ok(!ready.contains(PollFlags::POLLHUP))
     }
 
     /// Answers one held call.
@@ -100,19 +137,42 @@ impl Supervisor {
             Ok(()) => descriptor::address(&bytes[..length]),
             Err(_) => None,
         };
-        match tcp::set_fastopen_connect(&socket) {
+        let cookie = descriptor::cookie(&socket)?;
+        let helped = match tcp::set_fastopen_connect(&socket) {
             // It is connected or on its way: a program may ask again how far it is.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
-            done => done?,
-        }
-        let cookie = descriptor::cookie(&socket)?;
+            // Where connections are told, those without are told as well.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && self.told.is_some() => {
+                if self.living.contains_key(&cookie) {
+                    return Ok(());
+                }
+                false
+            }
+            done => done.map(|()| true)?,
+        };
+        let opened_ns = monotonic_ns();
+        let local = self.name_port(&socket, peer);
         if descriptor::namespace(&socket) == self.namespace {
-            self.living.insert(cookie, Connection { peer, seen: None });
+            self.living.insert(cookie, Connection { peer, local, opened_ns, seen: None });
         } else {
             self.tally(peer).count_elsewhere();
         }
-        self.waiting.add(monotonic_ns(), task, call.descriptor(), cookie);
+        if helped {
+            self.waiting.add(opened_ns, task, call.descriptor(), cookie);
+        }
         Ok(())
+    }
+
+    /// Gives a connection that is told its port before the kernel does, by which the server's end knows it.
+    fn name_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
+        let told = self.told.as_mut()?;
+        if peer.is_some_and(|peer| peer.is_ipv4() && !peer.ip().is_loopback()) {
+            // A program that has bound it itself has its reasons.
+            if descriptor::bind(socket, told.next_port).is_ok() {
+                told.next_port = told.next_port.and_then(|port| port.checked_add(1));
+            }
+        }
+        descriptor::local(socket)
     }
 
     fn listen(&mut self, call: &Call) -> io::Result<()> {
@@ -186,6 +246,13 @@ impl Supervisor {
 
     fn account(&mut self, word: &Word) {
         let Some(connection) = self.living.remove(&word.cookie) else { return };
+        if let (Some(told), Some(peer)) = (&mut self.told, connection.peer) {
+            let info = match word.fate {
+                Fate::Known(info) => Some(info),
+                Fate::Failed | Fate::Unknown => connection.seen,
+            };
+            told.known.push(Opened { at_ns: connection.opened_ns, local: connection.local, peer, info });
+        }
         match (&word.fate, connection.seen) {
             (Fate::Known(info), _) => self.tally(connection.peer).count(info),
             (Fate::Failed, _) => self.tally(connection.peer).count_failed(),
@@ -194,8 +261,23 @@ impl Supervisor {
         }
     }
 
+    /// The connections since this was asked last, those that still live included, in order of opening; and the port of the next.
+    pub(crate) fn connections(&mut self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
+        self.account_for_all()?;
+        let told = self.told.get_or_insert_default();
+        told.next_port = next_port;
+        let mut known = std::mem::take(&mut told.known);
+        known.sort_by_key(|connection| connection.at_ns);
+        Ok(known)
+    }
+
     /// Everything seen so far, what still lives included. Takes account of it for good.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
+        self.account_for_all()?;
+        Ok(self.summary())
+    }
+
+    fn account_for_all(&mut self) -> io::Result<()> {
         self.hear_ends();
         for word in diag::living()? {
             self.account(&word);
@@ -210,7 +292,7 @@ impl Supervisor {
         for cookie in self.living.keys().copied().collect::<Vec<_>>() {
             self.account(&Word { cookie, fate: Fate::Unknown });
         }
-        Ok(self.summary())
+        Ok(())
     }
 
     fn summary(&mut self) -> Traffic {

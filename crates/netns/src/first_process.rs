@@ -9,9 +9,10 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 
+use crate::namespace::mount_scratch;
 use crate::{Doing, Result, check};
 
-/// Mounts what programs expect to find: `/proc`, `/sys`, and memory for files on `/tmp`, `/run` and `/dev/shm` where these exist.
+/// Mounts what programs expect to find: `/proc`, `/sys`, and memory for files on [`scratch`](crate::namespace::scratch) and `/run`.
 ///
 /// # Errors
 /// Where the kernel lacks a file system, or the root has no such folder.
@@ -22,21 +23,20 @@ pub fn mount_system() -> Result<()> {
     };
     place("proc", "/proc")?;
     place("sysfs", "/sys")?;
-    place("tmpfs", "/tmp")?;
-    for target in ["/run", "/dev/shm"].into_iter().filter(|target| Path::new(target).is_dir()) {
-        place("tmpfs", target)?;
+    if Path::new("/run").is_dir() {
+        place("tmpfs", "/run")?;
     }
-    Ok(())
+    mount_scratch()
 }
 
 /// Mounts a folder of the machine that runs a User-Mode Linux kernel at `target`, to be written to.
 ///
 /// # Errors
 /// Where this is another kind of kernel, or the folder cannot be reached.
-pub fn mount_host_folder(folder: &str, target: &str) -> Result<()> {
-    std::fs::create_dir_all(target).doing(|| format!("making {target}"))?;
+pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
+    std::fs::create_dir_all(target).doing(|| format!("making {}", target.display()))?;
     mount(Some("hostfs"), target, Some("hostfs"), MsFlags::empty(), Some(folder))
-        .doing(|| format!("mounting the machine's {folder} on {target}"))
+        .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
 /// Has what was written to `file` go to where it belongs, without waiting for a disk.

@@ -1,7 +1,9 @@
 //! User, mount, PID and network namespaces, made without root where the system allows it.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -9,7 +11,7 @@ use std::thread;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use crate::{Doing, Error, Result};
+use crate::{Doing, Error, Result, check};
 
 /// Moves the calling, still single-threaded process into user, mount, network, IPC and UTS namespaces of its own, in which
 /// it is root; its children are born into a PID namespace of their own. Mounts made from now on stay inside.
@@ -66,6 +68,56 @@ pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
 /// Where nothing is mounted there.
 pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
+}
+
+/// Folders of which one is there, where memory may be mounted without hiding anybody's files.
+const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
+
+/// The folder for what lives no longer than its mount namespace.
+pub fn scratch() -> &'static Path {
+    let place = SCRATCH.iter().find(|place| Path::new(place).is_dir());
+    Path::new(place.unwrap_or(&SCRATCH[1]))
+}
+
+/// Mounts memory on [`scratch`], for this mount namespace alone.
+///
+/// # Errors
+/// Where the kernel refuses the mount.
+pub fn mount_scratch() -> Result<()> {
+    let place = scratch();
+    mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some("mode=1777"))
+        .doing(|| format!("mounting a tmpfs on {}", place.display()))
+}
+
+/// Moves the calling thread into a mount namespace of its own, in which only [`scratch`] can be written to. Devices are as they were.
+///
+/// # Errors
+/// Where the kernel refuses (`mount_setattr` is of Linux 5.12).
+pub fn protect_files() -> Result<()> {
+    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
+    make_mounts_private()?;
+    // With the processes of this PID namespace, where the kernel lets us; the old one knows this process as well.
+    let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
+    let read_only = libc::MOUNT_ATTR_RDONLY;
+    change_mounts(Path::new("/"), libc::AT_RECURSIVE, read_only, 0)?;
+    change_mounts(scratch(), 0, 0, read_only)
+}
+
+fn change_mounts(place: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<()> {
+    let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
+    let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
+    // SAFETY: the kernel reads both during the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    check(done as libc::c_int).map(drop).doing(|| format!("making {} read-only", place.display()))
 }
 
 fn write(path: &str, text: &str) -> Result<()> {

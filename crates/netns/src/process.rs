@@ -1,14 +1,16 @@
 //! Processes that end with their parent.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 
+use crate::clock::monotonic_ns;
+use crate::poll::{Timer, wait_readable};
 use crate::{Doing, Result};
 
 /// Has the kernel kill this process when the thread that made it ends (`PR_SET_PDEATHSIG`).
@@ -109,6 +111,43 @@ impl Drop for Janitor {
         self.alive = None;
         let _ = waitpid(self.pid, None);
     }
+}
+
+/// Waits until `child` has ended or `until_ns` of the monotonic clock is past; false: it has not. It is still to be waited for.
+///
+/// # Errors
+/// Where there are no descriptors left.
+pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Result<bool> {
+    // SAFETY: no pointers.
+    let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+    if handle < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made this descriptor for us alone.
+    let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
+    let mut timer = Timer::new()?;
+    timer.set(Some(until_ns))?;
+    loop {
+        wait_readable(&[handle.as_fd(), timer.as_fd()], None)?;
+        let mut polled = [PollFd::new(handle.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut polled, PollTimeout::ZERO)? > 0 {
+            return Ok(true);
+        }
+        if monotonic_ns() >= until_ns {
+            return Ok(false);
+        }
+    }
+}
+
+/// Ends whatever else is in this PID namespace, and waits for its end. To be called by its first process, which is the parent of
+/// all that is left; elsewhere nothing happens.
+pub fn end_all_others() {
+    if nix::unistd::getpid() != Pid::from_raw(1) {
+        return;
+    }
+    // All but the caller.
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    while !matches!(waitpid(None::<Pid>, None), Err(nix::errno::Errno::ECHILD)) {}
 }
 
 /// Has neither this process nor what it starts leave a core file behind.

@@ -3,5 +3,6 @@
 pub mod body;
 pub mod cors;
 pub mod head;
+pub mod log;
 pub mod origins;
 pub mod stream;

@@ -24,8 +24,9 @@ use tokio::sync::oneshot;
 
 use crate::body::SizedBody;
 use crate::cors;
-use crate::head::pad;
-use crate::stream::{Connections, Ends, ObservedStream};
+use crate::head::{head_bytes, pad};
+use crate::log::{AnswerSize, Log};
+use crate::stream::{Connections, Ends, ObservedStream, Watch};
 
 /// The request header by which a client names the resource (by index) where several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -87,6 +88,7 @@ struct Shared {
     site: Site,
     index: Index,
     connections: Arc<Connections>,
+    log: Log,
 }
 
 /// Running origin servers. They stop when dropped.
@@ -109,7 +111,7 @@ impl Origins {
                 index.entry(key).or_default().resources.push(number);
             }
         }
-        let shared = Arc::new(Shared { site, index, connections: Arc::default() });
+        let shared = Arc::new(Shared { site, index, connections: Arc::default(), log: Log::default() });
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
         let (namespace, served) = (namespace.clone(), shared.clone());
@@ -133,8 +135,14 @@ impl Origins {
         &self.shared.connections
     }
 
-    /// Forgets how often each URL was asked for.
+    /// What they saw since the load began.
+    pub fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// Forgets what was seen, and how often each URL was asked for.
     pub fn begin_load(&self) {
+        self.shared.log.begin();
         for candidates in self.shared.index.values() {
             *candidates.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = 0;
         }
@@ -197,10 +205,13 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
-    let stream = ObservedStream::new(stream, Ends { client, origin }, shared.connections.clone());
+    let ends = Ends { client, origin };
+    shared.log.accepted(ends, monotonic_ns());
+    let stream = ObservedStream::new(stream, ends, shared.connections.clone());
+    let watch = stream.watch();
     let answer = service_fn(|request| {
-        let shared = shared.clone();
-        async move { Ok::<_, Infallible>(shared.answer(origin, request).await) }
+        let (shared, watch) = (shared.clone(), watch.clone());
+        async move { Ok::<_, Infallible>(shared.answer(ends, &watch, request).await) }
     });
     // Errors are the client's doing (a reset at the end of a load) and show in its own record.
     let _ = hyper::server::conn::http1::Builder::new()
@@ -211,19 +222,22 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
 }
 
 impl Shared {
-    async fn answer(&self, origin: SocketAddrV4, request: Request<Incoming>) -> Response<SizedBody> {
+    async fn answer(&self, ends: Ends, watch: &Watch, request: Request<Incoming>) -> Response<SizedBody> {
         let (head, body) = request.into_parts();
         let found = self.find(
-            origin,
+            ends.origin,
             &head.method,
             head.uri.path_and_query().map_or("/", |target| target.as_str()),
             &head.headers,
         );
         let _ = body.collect().await;
         let arrived = monotonic_ns();
-        let Some(served) = found else { return not_part_of_page(&head) };
-        let response = self.response(served, &head);
-        let _ = sleep_until(arrived + served.think_ns).await;
+        let served = found.and_then(|number| self.site.resources.get(number));
+        let response = served.map_or_else(|| not_part_of_page(&head), |served| self.response(served, &head));
+        self.log.arrived(ends, found, arrived, size(&response), watch);
+        if let Some(served) = served {
+            let _ = sleep_until(arrived + served.think_ns).await;
+        }
         response
     }
 
@@ -233,17 +247,16 @@ impl Shared {
         method: &Method,
         target: &str,
         headers: &HeaderMap,
-    ) -> Option<&Served> {
+    ) -> Option<usize> {
         let named = headers.get(RESOURCE_HEADER).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         let key = (origin, method.as_str().to_owned(), target.to_owned());
         let candidates = self.index.get(&key)?;
-        let number = named.filter(|number| candidates.resources.contains(number)).or_else(|| {
+        named.filter(|number| candidates.resources.contains(number)).or_else(|| {
             // Without a name: the first time the first, and so on; from the last on always the last.
             let mut asked = candidates.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *asked += 1;
             candidates.resources.get(*asked - 1).or(candidates.resources.last()).copied()
-        })?;
-        self.site.resources.get(number)
+        })
     }
 
     fn response(&self, served: &Served, request: &Parts) -> Response<SizedBody> {
@@ -278,8 +291,7 @@ impl Shared {
             set(CONNECTION, "keep-alive");
         }
         set(SERVER, "fastopen");
-        let reason = status.canonical_reason().unwrap_or("<none>");
-        pad(headers, "server", "HTTP/1.1 200 ".len() + reason.len(), served.header_bytes as usize);
+        pad(headers, "server", first_line(status), served.header_bytes as usize);
         if !bodiless {
             *response.body_mut() = served.body.clone();
         }
@@ -291,6 +303,20 @@ fn asks_to_keep_alive(headers: &HeaderMap) -> bool {
     headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
+/// Bytes of a status line.
+fn first_line(status: StatusCode) -> usize {
+    "HTTP/1.1 200 ".len() + status.canonical_reason().unwrap_or("<none>").len()
+}
+
+/// How long an answer is on the wire.
+fn size(response: &Response<SizedBody>) -> AnswerSize {
+    AnswerSize {
+        status: response.status().as_u16(),
+        header_bytes: head_bytes(first_line(response.status()), response.headers()) as u64,
+        body_bytes: response.body().len(),
+    }
+}
+
 /// The answer to what the page does not have. Leave is given all the same: whoever recorded the page may not have noted that a
 /// browser asked for it.
 fn not_part_of_page(request: &Parts) -> Response<SizedBody> {
@@ -300,7 +326,10 @@ fn not_part_of_page(request: &Parts) -> Response<SizedBody> {
         cors::allow(&request.headers, response.headers_mut());
         return response;
     }
-    let mut response = Response::new(SizedBody::recorded(Bytes::from_static(b"not part of this page\n")));
+    let text = "not part of this page\n";
+    let mut response = Response::new(SizedBody::recorded(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = StatusCode::NOT_FOUND;
+    // Said here, since hyper would, and the length of the head is to be known.
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
     response
 }

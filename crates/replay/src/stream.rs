@@ -25,6 +25,10 @@ pub struct Traffic {
     pub last_read_ns: Option<u64>,
     /// Bytes read since then.
     pub bytes_read: u64,
+    /// Latest write.
+    pub last_write_ns: Option<u64>,
+    /// Bytes written since [`Watch::restart`].
+    pub bytes_written: u64,
 }
 
 /// The addresses of a connection. The client's alone does not tell: the kernel gives the same port for several destinations.
@@ -94,7 +98,7 @@ pub struct ObservedStream {
 }
 
 /// A look at a stream's traffic from outside.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Watch(Arc<Mutex<Traffic>>);
 
 impl Watch {
@@ -143,7 +147,13 @@ impl ObservedStream {
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 sent => {
-                    lock(&self.traffic).first_write_ns.get_or_insert_with(monotonic_ns);
+                    let now = monotonic_ns();
+                    let mut traffic = lock(&self.traffic);
+                    traffic.first_write_ns.get_or_insert(now);
+                    if let Ok(count) = sent {
+                        traffic.last_write_ns = Some(now);
+                        traffic.bytes_written += count as u64;
+                    }
                     return Poll::Ready(sent);
                 }
             }

@@ -203,14 +203,14 @@ impl Drop for Folder {
 }
 
 /// The jobs, told where their bodies are inside.
-fn with_bodies(text: &[u8], places: &[(&Path, String)]) -> io::Result<Vec<u8>> {
+fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
         let mut job = job?;
         if let Some(file) = job.pointer_mut("/origins/bodies_file") {
             let place = places.iter().find(|(path, _)| file.as_str().map(Path::new) == Some(*path));
             if let Some((_, inside)) = place {
-                *file = inside.as_str().into();
+                *file = inside.to_string_lossy().into();
             }
         }
         serde_json::to_writer(&mut changed, &job)?;

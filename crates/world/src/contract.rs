@@ -137,6 +137,8 @@ impl Default for Tcp {
 pub enum ClientKind {
     /// The built-in loader.
     Loader,
+    /// Any command.
+    Command,
 }
 
 /// What loads the page; left out are the profile's own values.
@@ -145,6 +147,8 @@ pub enum ClientKind {
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct Client {
     pub kind: ClientKind,
+    pub name: Option<String>,
+    pub command: Option<Vec<String>>,
     pub profile: Profile,
     pub connections_per_host: Option<usize>,
     pub connections_total: Option<usize>,
@@ -157,6 +161,8 @@ impl Default for Client {
     fn default() -> Self {
         Self {
             kind: ClientKind::Loader,
+            name: None,
+            command: None,
             profile: Profile::Browser,
             connections_per_host: None,
             connections_total: None,
@@ -168,6 +174,18 @@ impl Default for Client {
 }
 
 impl Client {
+    fn validate(&self) -> Result<(), String> {
+        let words = self.command.as_deref().unwrap_or_default();
+        if (self.kind == ClientKind::Command) == words.is_empty() {
+            return Err("client.command: needed with kind command, and only with it".into());
+        }
+        match words.iter().position(|word| word.contains('\0')) {
+            Some(number) => Err(format!("client.command[{number}]: holds a NUL")),
+            None if words.first().is_some_and(String::is_empty) => Err("client.command[0]: is empty".into()),
+            None => Ok(()),
+        }
+    }
+
     /// The scheduler's policy.
     pub fn policy(&self) -> Policy {
         let own = match self.profile {
@@ -318,6 +336,7 @@ impl Job {
             "network.link: the kernel's link has neither traces nor extra RTTs of hosts",
         )?;
         demand((576..=1500).contains(&self.network.mtu_bytes), "network.mtu_bytes: not within 576 and 1500")?;
+        self.client.validate()?;
         Scheduler::new(&self.page, &self.client.policy()).map_err(|error| format!("client: {error}"))?;
         for (number, resource) in self.page.resources.iter().enumerate() {
             let longest = resource.request_header_bytes.max(resource.response_header_bytes);
@@ -488,10 +507,21 @@ pub struct LoadRecord {
     pub started_unix_ms: u64,
     pub client_address: Ipv4Addr,
     pub cookies_before: usize,
+    pub seen_at: SeenAt,
+    pub strange_requests: usize,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
     pub counters: BothEnds<BTreeMap<String, i64>>,
     pub link: LinkRecord,
+}
+
+/// Where the times of requests and connections were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub enum SeenAt {
+    Client,
+    Origins,
 }
 
 /// Why a load does not count.

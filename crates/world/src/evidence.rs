@@ -28,8 +28,8 @@ pub struct Known<'a> {
     pub hosts: &'a BTreeMap<String, Ipv4Addr>,
     /// The hosts that the client held a cookie of when the load began.
     pub cookies_before: &'a [Ipv4Addr],
-    /// Whether the load finished in its time.
-    pub finished: bool,
+    /// Why the load did not finish, if it did not.
+    pub unfinished: Option<&'a str>,
     /// How late the link may release a packet, in microseconds.
     pub late_us: u64,
 }
@@ -66,8 +66,9 @@ impl Known<'_> {
             let more = failed.count();
             let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             reasons.push(invalid("incomplete", format!("{}: {error}{others}", name(request))));
-        } else if !self.finished {
-            reasons.push(invalid("incomplete", "not finished in the time given".into()));
+        }
+        if let Some(why) = self.unfinished.filter(|_| reasons.is_empty()) {
+            reasons.push(invalid("incomplete", why.into()));
         }
         for request in
             self.requests.iter().filter(|request| request.error.is_none() && request.end_ns.is_some())

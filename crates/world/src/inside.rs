@@ -3,14 +3,15 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::PathBuf;
 
-use fastopen_netns::{first_process, process};
+use fastopen_netns::{first_process, namespace, process};
 
 use crate::contract::{Fault, Record};
 use crate::world::Failure;
 
-/// Where the folder is mounted.
-const CHANNEL: &str = "/tmp/channel";
+/// Where the folder is mounted, below the only place that can be written to.
+const CHANNEL: &str = "channel";
 /// Name of the file that holds the jobs.
 pub const JOBS: &str = "jobs";
 /// Name of the file that takes the records.
@@ -20,8 +21,12 @@ pub const RECORDS: &str = "records";
 pub const BODIES: &str = "bodies-";
 
 /// Where the file of recorded bodies of this number is, inside.
-pub fn bodies(number: usize) -> String {
-    format!("{CHANNEL}/{BODIES}{number}")
+pub fn bodies(number: usize) -> PathBuf {
+    channel().join(format!("{BODIES}{number}"))
+}
+
+fn channel() -> PathBuf {
+    namespace::scratch().join(CHANNEL)
 }
 
 /// Does everything, and ends the kernel.
@@ -37,12 +42,12 @@ fn prepare(folder: &str) -> Result<(Vec<u8>, Records), Failure> {
     let wrong =
         |doing: &str, error: std::io::Error| Failure::new(Fault::Machine, format!("{doing}: {error}"));
     first_process::mount_system()?;
-    first_process::mount_host_folder(folder, CHANNEL)?;
+    first_process::mount_host_folder(folder, &channel())?;
     process::allow_many_files();
-    let jobs = fs::read(format!("{CHANNEL}/{JOBS}")).map_err(|error| wrong("reading the jobs", error))?;
+    let jobs = fs::read(channel().join(JOBS)).map_err(|error| wrong("reading the jobs", error))?;
     let records = File::options()
         .append(true)
-        .open(format!("{CHANNEL}/{RECORDS}"))
+        .open(channel().join(RECORDS))
         .map_err(|error| wrong("opening the file for records", error))?;
     Ok((jobs, Records(records)))
 }

@@ -2,12 +2,12 @@
 
 pub mod boot;
 pub mod check;
+pub mod clients;
 pub mod contract;
 pub mod engine;
 pub mod evidence;
 pub mod inside;
 pub mod link;
-pub mod loader;
 pub mod measure;
 pub mod routers;
 pub mod topology;

@@ -84,6 +84,7 @@ fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
         remedy: if namespace::is_forbidden(&error) { check::ALLOW_NAMESPACES.into() } else { String::new() },
         message: error.to_string(),
     })?;
+    namespace::mount_scratch()?;
     Ok(process::run_in_child(inside)?)
 }
 

@@ -17,6 +17,7 @@ use fastopen_replay::body::SizedBody;
 use fastopen_replay::origins::{Origins, Served, Site};
 use hyper::Version;
 
+use crate::clients::{Client, Loading};
 use crate::contract::{
     Bodies, BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured,
     Record, Transport, VERSION, WorldRecord,
@@ -24,7 +25,6 @@ use crate::contract::{
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
 use crate::link::{Link, LinkConfig};
-use crate::loader::{Loading, load};
 use crate::measure;
 use crate::routers::Routers;
 use crate::topology::{Shape, TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
@@ -73,10 +73,12 @@ pub fn run(
     let begun = Instant::now();
     let world = World::build(job, engine)?;
     write(&Record::World(Box::new(world.measure(begun)?)))?;
+    let mut client = Client::of(job);
     for (number, plan) in job.loads.iter().enumerate() {
-        write(&Record::Load(Box::new(world.load(number, plan)?)))?;
+        write(&Record::Load(Box::new(world.load(number, plan, &mut client)?)))?;
     }
     let ending = Instant::now();
+    drop(client);
     drop(world);
     let teardown_us = ending.elapsed().as_micros() as u64;
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
@@ -187,7 +189,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn load(&self, number: usize, plan: &LoadPlan) -> Result<LoadRecord, Failure> {
+    fn load(&self, number: usize, plan: &LoadPlan, client: &mut Client) -> Result<LoadRecord, Failure> {
         let address = client_address(number as u16 + 1);
         let fastopen = plan.transport == Transport::Tfo;
         // Before the link is made anew: that drops packets, and the resets of the last load must arrive.
@@ -196,7 +198,10 @@ impl<'a> World<'a> {
         self.topology.set_fastopen(fastopen)?;
         self.topology.set_client_address(address)?;
         if plan.cookies == Some(Cookies::Warm) {
+            self.origins.log().begin();
             self.topology.client.run(|| self.fetch_cookies())?;
+            // One that is accepted late would count as the load's.
+            self.origins.log().wait_until_accepted(self.addresses.len(), SETTLING);
         }
         self.settle()?;
         self.origins.begin_load();
@@ -209,6 +214,7 @@ impl<'a> World<'a> {
             page: &self.job.page,
             policy: &self.policy,
             addresses: &self.addresses,
+            hosts: &self.hosts,
             fastopen,
             version: match self.job.origins.http {
                 Http::Http10 => Version::HTTP_10,
@@ -216,19 +222,19 @@ impl<'a> World<'a> {
             },
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
+            log: self.origins.log(),
         };
-        let (mut loaded, (report, evidence, after)) = self.topology.client.run(|| {
+        let mut said = None;
+        let loaded = self.topology.client.run(|| {
             exact_timers();
-            let doing = |source| fastopen_netns::Error { doing: "running the loader".into(), source };
-            let (loaded, said) = load(&loading, |_| {
-                let said = (self.link.report(), self.origins.connections().evidence(), self.counters());
+            Ok(client.load(&loading, &mut || {
+                said = Some((self.link.report(), self.origins.connections().evidence(), self.counters()));
                 // What is still under way belongs to no load; the resets that follow are to arrive at once.
                 let _ = self.link.configure(&open_link());
-                said
-            })
-            .map_err(doing)?;
-            Ok((loaded, said))
+            }))
         })?;
+        let mut loaded = loaded?;
+        let (report, evidence, after) = said.expect("a client says when a load is over");
         let (report, after) = (report?, after?);
         for (connection, ends) in loaded.connections.iter_mut().zip(&loaded.ends) {
             connection.origin = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
@@ -251,7 +257,7 @@ impl<'a> World<'a> {
             link: &link,
             hosts: &self.hosts,
             cookies_before: &cookies,
-            finished: loaded.finished,
+            unfinished: loaded.unfinished.as_deref(),
             late_us: self.job.tolerance.late_us_at(self.job.network.rtt_us),
         });
         Ok(LoadRecord {
@@ -265,6 +271,8 @@ impl<'a> World<'a> {
             started_unix_ms,
             client_address: address,
             cookies_before: cookies.len(),
+            seen_at: loaded.seen_at,
+            strange_requests: loaded.strange_requests,
             requests: loaded.requests,
             connections: loaded.connections,
             counters,

@@ -20,6 +20,9 @@ LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 Transport = Literal["tcp", "tfo"]
 Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
+ClientKind = Literal["loader", "command"]
+# Of a command line: what the kernel can pass on.
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=131_071)]
 Phase = Literal["load", "async", "after"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Bytes = Annotated[int, Field(ge=0)]
@@ -79,9 +82,14 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class Client(_Part):
-    """What loads the page, and how. What is not given is the profile's own."""
+    """What loads the page, and how. What is not given is the profile's own.
 
-    kind: Literal["loader"] = "loader"
+    Of an experiment's client the words of `command` still hold placeholders; a job's are what is run.
+    """
+
+    kind: ClientKind = "loader"
+    name: Annotated[str, Field(min_length=1)] | None = None
+    command: Annotated[list[Word], Field(min_length=1)] | None = None
     profile: Profile = "browser"
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
     connections_total: Annotated[int, Field(ge=1, le=4096)]
@@ -99,6 +107,19 @@ class Client(_Part):
         # Null is the contract's other way of leaving this one out.
         given = {k: v for k, v in data.items() if (k, v) != ("connections_total", None)}
         return {**defaults, **given}
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name or self.kind
+
+    @model_validator(mode="after")
+    def _a_command_is_a_commands_client(self) -> Self:
+        if (self.kind == "command") != (self.command is not None):
+            raise ValueError("command goes with the kind command, and only with it")
+        if self.command and not self.command[0]:
+            raise ValueError("the first word of command is empty")
+        return self
 
     @model_validator(mode="after")
     def _the_load_itself_is_loaded(self) -> Self:

@@ -184,6 +184,8 @@ class LoadRecord(_Part):
     started_unix_ms: int
     client_address: str
     cookies_before: int
+    seen_at: Literal["client", "origins"] = "client"
+    strange_requests: int = 0
     requests: list[Request]
     connections: list[Connection]
     counters: Counters

@@ -130,7 +130,7 @@ impl Load {
             link: &self.link,
             hosts: &[("a.test".to_owned(), A), ("b.test".to_owned(), B)].into(),
             cookies_before: &self.cookies_before,
-            finished: self.finished,
+            unfinished: (!self.finished).then_some("not finished in the time given"),
             late_us: LATE_US,
         })
     }

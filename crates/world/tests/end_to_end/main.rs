@@ -3,6 +3,7 @@
 mod support;
 
 mod bodies;
+mod clients;
 mod fastopen;
 mod faults;
 mod hosts;

@@ -33,7 +33,7 @@ fn kernel() -> Option<(PathBuf, Vec<String>)> {
 }
 
 /// A command that does jobs in virtual time; none, and a word about it, where there is no kernel.
-fn in_virtual_time() -> Option<Command> {
+pub(crate) fn in_virtual_time() -> Option<Command> {
     let Some((kernel, arguments)) = kernel() else {
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
         return None;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_netns::tcp;
-use fastopen_page::{Action, ConnectionId, Event, Outcome, Page, Policy, PolicyError, Resource, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Outcome, PolicyError, Resource, Scheduler};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::head::pad;
 use fastopen_replay::origins::RESOURCE_HEADER;
@@ -24,40 +24,8 @@ use tokio::net::TcpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::contract::{ConnectionRecord, RequestRecord};
-
-/// What to load, and how.
-pub struct Loading<'a> {
-    /// The page.
-    pub page: &'a Page,
-    /// How the client behaves.
-    pub policy: &'a Policy,
-    /// Address of each of the page's origins, in its own order.
-    pub addresses: &'a [SocketAddrV4],
-    /// Whether to ask the kernel for Fast Open.
-    pub fastopen: bool,
-    /// Which HTTP to speak.
-    pub version: Version,
-    /// The port of the first connection, from which the others count on; none: the kernel chooses.
-    pub first_port: Option<u16>,
-    /// Give up after this long, in nanoseconds.
-    pub timeout_ns: u64,
-}
-
-/// What happened in a load; times in nanoseconds since it began.
-#[derive(Debug)]
-pub struct Loaded {
-    /// Page load time; none when something that the load event waits for is missing.
-    pub plt_ns: Option<u64>,
-    /// Whether all was done before the time was up.
-    pub finished: bool,
-    /// Every request that was wanted, in order of resources.
-    pub requests: Vec<RequestRecord>,
-    /// Every connection, in order of opening.
-    pub connections: Vec<ConnectionRecord>,
-    /// The addresses of each, by which the origins know it; none for one that never came about.
-    pub ends: Vec<Option<Ends>>,
-}
+use crate::clients::{Loaded, Loading};
+use crate::contract::{ConnectionRecord, RequestRecord, SeenAt};
 
 /// Loads the page. To be called on a thread inside the client's namespace.
 ///
@@ -66,7 +34,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// Where the runtime cannot be made, or the policy asks for the impossible.
-pub fn load<T>(loading: &Loading, after: impl FnOnce(&Loaded) -> T) -> io::Result<(Loaded, T)> {
+pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sockets = Arc::new(Connections::default());
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -88,10 +56,10 @@ pub fn load<T>(loading: &Loading, after: impl FnOnce(&Loaded) -> T) -> io::Resul
         };
         Ok::<_, io::Error>(driver.run(reports, alarm).await)
     })?;
-    let said = after(&loaded);
+    after();
     sockets.reset_on_close();
     drop(runtime);
-    Ok((loaded, said))
+    Ok(loaded)
 }
 
 /// What a connection's task tells.
@@ -298,7 +266,15 @@ impl Driver<'_> {
         for (connection, ends) in connections.iter_mut().zip(&ends) {
             connection.client = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
         }
-        Loaded { plt_ns: scheduler.plt(), finished: scheduler.is_finished(), requests, connections, ends }
+        Loaded {
+            plt_ns: scheduler.plt(),
+            unfinished: (!scheduler.is_finished()).then(|| "not finished in the time given".into()),
+            seen_at: SeenAt::Client,
+            strange_requests: 0,
+            requests,
+            connections,
+            ends,
+        }
     }
 }
 

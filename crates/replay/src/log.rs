@@ -1,0 +1,156 @@
+//! What the origins saw of a load: connections as they were accepted, requests as they arrived, answers as they were written.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::stream::{Ends, Traffic, Watch};
+
+/// A connection that an origin accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct Accepted {
+    /// Its addresses.
+    pub ends: Ends,
+    /// When, in nanoseconds of the monotonic clock: without data in the SYN, once the handshake's last packet was there.
+    pub at_ns: u64,
+}
+
+/// A request that reached an origin.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The connection that it came on.
+    pub ends: Ends,
+    /// Index of the resource; none where the page has no such thing (answered with 404).
+    pub resource: Option<usize>,
+    /// When its last byte was there, in nanoseconds of the monotonic clock.
+    pub arrived_ns: u64,
+    /// When the first byte of the answer was written.
+    pub first_byte_ns: Option<u64>,
+    /// When the last byte was written, if all of them were.
+    pub last_byte_ns: Option<u64>,
+    /// Status of the answer.
+    pub status: u16,
+    /// Bytes of the answer's head that were written.
+    pub header_bytes: u64,
+    /// Bytes of the answer's body that were written.
+    pub body_bytes: u64,
+}
+
+/// Everything since a load began.
+#[derive(Debug, Default)]
+pub struct Log {
+    inner: Mutex<Inner>,
+    one_more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    accepted: Vec<Accepted>,
+    entries: Vec<Entry>,
+    /// The last entry of each connection.
+    last: BTreeMap<Ends, usize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    ends: Ends,
+    resource: Option<usize>,
+    arrived_ns: u64,
+    answer: AnswerSize,
+    traffic: Account,
+}
+
+/// How long an answer is.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerSize {
+    /// Status code.
+    pub status: u16,
+    /// Bytes of the head.
+    pub header_bytes: u64,
+    /// Bytes of the body.
+    pub body_bytes: u64,
+}
+
+/// What crossed a connection for one request.
+#[derive(Debug)]
+enum Account {
+    /// Still growing.
+    Open(Watch),
+    /// As it was when the next request came.
+    Closed(Traffic),
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything.
+    pub fn begin(&self) {
+        *self.lock() = Inner::default();
+    }
+
+    /// Takes note of a connection.
+    pub fn accepted(&self, ends: Ends, at_ns: u64) {
+        self.lock().accepted.push(Accepted { ends, at_ns });
+        self.one_more.notify_all();
+    }
+
+    /// Waits until so many connections were accepted, or `patience` is over. Says whether they were.
+    pub fn wait_until_accepted(&self, count: usize, patience: Duration) -> bool {
+        let few = |inner: &mut Inner| inner.accepted.len() < count;
+        self.one_more
+            .wait_timeout_while(self.lock(), patience, few)
+            .is_ok_and(|(_, waited)| !waited.timed_out())
+    }
+
+    /// Takes note of a request that has arrived; what is written on its connection from now on, `watch` tells.
+    pub fn arrived(
+        &self,
+        ends: Ends,
+        resource: Option<usize>,
+        arrived_ns: u64,
+        answer: AnswerSize,
+        watch: &Watch,
+    ) {
+        let mut inner = self.lock();
+        let number = inner.entries.len();
+        if let Some(before) = inner.last.insert(ends, number) {
+            inner.entries[before].traffic = Account::Closed(watch.traffic());
+        }
+        watch.restart();
+        let traffic = Account::Open(watch.clone());
+        inner.entries.push(Entry { ends, resource, arrived_ns, answer, traffic });
+    }
+
+    /// The connections so far, in the order in which they were accepted.
+    pub fn connections(&self) -> Vec<Accepted> {
+        self.lock().accepted.clone()
+    }
+
+    /// The requests so far, in the order in which they arrived.
+    pub fn requests(&self) -> Vec<Seen> {
+        self.lock().entries.iter().map(Entry::seen).collect()
+    }
+}
+
+impl Entry {
+    fn seen(&self) -> Seen {
+        let traffic = match &self.traffic {
+            Account::Open(watch) => watch.traffic(),
+            Account::Closed(traffic) => *traffic,
+        };
+        let AnswerSize { status, header_bytes, body_bytes } = self.answer;
+        let whole = traffic.bytes_written >= header_bytes + body_bytes;
+        Seen {
+            ends: self.ends,
+            resource: self.resource,
+            arrived_ns: self.arrived_ns,
+            first_byte_ns: traffic.first_write_ns,
+            last_byte_ns: traffic.last_write_ns.filter(|_| whole),
+            status,
+            header_bytes: traffic.bytes_written.min(header_bytes),
+            body_bytes: traffic.bytes_written.saturating_sub(header_bytes).min(body_bytes),
+        }
+    }
+}

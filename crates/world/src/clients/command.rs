@@ -1,0 +1,138 @@
+//! Any command as a client: started for each load, under interception, with files of its own. Its load is over when it ends.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitStatus, Stdio};
+
+use fastopen_intercept::{Started, Watch};
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::namespace::{protect_files, scratch};
+use fastopen_netns::process::{end_all_others, wait_until_ended};
+
+use crate::clients::{Loaded, Loading, at_origins};
+use crate::contract::Fault;
+use crate::world::Failure;
+
+/// What the client finds in its environment beside `HOME` and `TMPDIR`.
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "root")];
+/// Where programs are looked for where the world has no `PATH`.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How much of the end of what it said is looked at, in bytes.
+const LAST_WORDS: u64 = 4096;
+
+/// A command line.
+pub struct Command {
+    words: Vec<String>,
+}
+
+impl Command {
+    /// The command of these words, of which there is at least one.
+    pub fn new(words: Vec<String>) -> Self {
+        Self { words }
+    }
+
+    /// Runs it. Its page load time is from its start to its exit.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn load(&self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+        let home = Home::make().map_err(|error| machine("making a folder for the client", &error))?;
+        let command = self.command(&home).map_err(|error| machine("making a file for the client", &error))?;
+        let Started { mut child, at_ns, watch } = Watch::start(command, loading.first_port, protect_files)
+            .map_err(|failure| Failure {
+                fault: Fault::Machine,
+                message: format!("client.command: {}", failure.message),
+                remedy: failure.remedy,
+            })?;
+        let ended = wait_until_ended(&child, at_ns + loading.timeout_ns)
+            .map_err(|error| machine("waiting for the client", &error))?;
+        let end_ns = monotonic_ns();
+        let unfinished = if ended {
+            let status = child.wait().map_err(|error| machine("waiting for the client", &error))?;
+            (!status.success()).then(|| self.failed(status, &home))
+        } else {
+            Some(format!("{} was not done in the time given{}", self.words[0], home.last_words()))
+        };
+        let opened = watch
+            .connections(None)
+            .map_err(|error| machine("reading the kernel's word on the client's connections", &error))?;
+        let plt_ns = unfinished.is_none().then_some(end_ns - at_ns);
+        let loaded = at_origins::loaded(loading, at_ns, &opened, plt_ns, unfinished);
+        after();
+        let _ = child.kill();
+        let _ = child.wait();
+        end_all_others();
+        Ok(loaded)
+    }
+
+    fn command(&self, home: &Home) -> std::io::Result<process::Command> {
+        let mut command = process::Command::new(&self.words[0]);
+        command
+            .args(&self.words[1..])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into()))
+            .envs(ENVIRONMENT)
+            .envs([("HOME", &home.folder), ("TMPDIR", &home.folder)])
+            .current_dir(&home.folder)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&home.said)?);
+        Ok(command)
+    }
+
+    fn failed(&self, status: ExitStatus, home: &Home) -> String {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("ended with exit code {code}"),
+            (_, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
+        };
+        format!("{} {how}{}", self.words[0], home.last_words())
+    }
+}
+
+fn machine(doing: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Fault::Machine, format!("{doing}: {error}"))
+}
+
+/// What a load may write to; it goes with it.
+struct Home {
+    /// `HOME`, `TMPDIR` and the working directory.
+    folder: PathBuf,
+    /// Standard error: beside the folder, since what is in there is the client's own.
+    said: PathBuf,
+}
+
+impl Home {
+    fn make() -> std::io::Result<Self> {
+        let home = Self { folder: scratch().join("client"), said: scratch().join("client.stderr") };
+        fs::create_dir(&home.folder)?;
+        Ok(home)
+    }
+
+    /// The last line of what was said on standard error, after a colon.
+    fn last_words(&self) -> String {
+        tail(&self.said).map_or_else(String::new, |line| format!(": {line}"))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.said);
+    }
+}
+
+/// The last line of a file that is not empty.
+fn tail(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS))).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().filter(|letter| !letter.is_control()).collect())
+}

@@ -1,0 +1,91 @@
+//! What loads pages: the seam between a world and its client.
+//!
+//! A client is made once for a world and then asked for each load: it is given a [`Loading`] and answers with a [`Loaded`]. Whether
+//! what it says counts is not its business (see `evidence`).
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use fastopen_page::{Page, Policy};
+use fastopen_replay::log::Log;
+use fastopen_replay::stream::Ends;
+use hyper::Version;
+
+use crate::contract::{ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
+use crate::world::Failure;
+
+pub mod at_origins;
+pub mod command;
+pub mod loader;
+
+/// What to load, and how.
+pub struct Loading<'a> {
+    /// The page.
+    pub page: &'a Page,
+    /// How the client behaves, as far as it can be told.
+    pub policy: &'a Policy,
+    /// Address of each of the page's origins, in its own order.
+    pub addresses: &'a [SocketAddrV4],
+    /// Hosts of the page, and the address of each.
+    pub hosts: &'a BTreeMap<String, Ipv4Addr>,
+    /// Whether to ask the kernel for Fast Open. The namespace's setting says the same.
+    pub fastopen: bool,
+    /// Which HTTP to speak.
+    pub version: Version,
+    /// The port of the first connection, from which the others count on; none: the kernel chooses.
+    pub first_port: Option<u16>,
+    /// Give up after this long, in nanoseconds.
+    pub timeout_ns: u64,
+    /// What the origins see of this load.
+    pub log: &'a Log,
+}
+
+/// What happened in a load; times in nanoseconds since it began.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Page load time; none when something that the load event waits for is missing.
+    pub plt_ns: Option<u64>,
+    /// Why it did not finish, if it did not.
+    pub unfinished: Option<String>,
+    /// Where the times below were seen.
+    pub seen_at: SeenAt,
+    /// Requests for what the page does not have.
+    pub strange_requests: usize,
+    /// The requests.
+    pub requests: Vec<RequestRecord>,
+    /// Every connection, in order of opening. What the origins know of it is added later.
+    pub connections: Vec<ConnectionRecord>,
+    /// The addresses of each, by which the origins know it; none for one that never came about.
+    pub ends: Vec<Option<Ends>>,
+}
+
+/// A client, for as long as its world stands.
+pub enum Client {
+    /// The built-in loader.
+    Loader,
+    /// A command, started for each load.
+    Command(command::Command),
+}
+
+impl Client {
+    /// The client that `job` asks for.
+    pub fn of(job: &Job) -> Self {
+        match (job.client.kind, &job.client.command) {
+            (ClientKind::Command, Some(words)) => Self::Command(command::Command::new(words.clone())),
+            _ => Self::Loader,
+        }
+    }
+
+    /// Loads the page once. To be called on a thread inside the client's namespace. `after` is to be called once, as soon as the load
+    /// is over, while sockets and counters still stand as it left them.
+    ///
+    /// # Errors
+    /// Where it could not even be tried. What comes of trying is in the answer.
+    pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+        match self {
+            Self::Loader => loader::load(loading, after)
+                .map_err(|error| Failure::new(Fault::Machine, format!("running the loader: {error}"))),
+            Self::Command(command) => command.load(loading, after),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Commands as clients: what they are given, what is seen of them, what becomes of those that fail. On both engines.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run_command, with,
+    with_syn_data,
+};
+use crate::virtual_time::in_virtual_time;
+
+/// Asks for each of its arguments (HOST PATH, alternately) on a connection of its own, one after the other. `cat` writes the whole
+/// request at once; the here-string ends it with the last line feed.
+const FETCH: &str = r#"while (($#)); do
+    exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3; cat <&3 >/dev/null
+    exec 3>&-; shift 2; done"#;
+
+/// A script as the client of a job.
+fn bash(script: &str, arguments: &[&str]) -> Value {
+    let words = [&["bash", "-c", script, "client"][..], arguments].concat();
+    json!({"client": {"kind": "command", "command": words}})
+}
+
+/// A page of three resources on two hosts.
+fn three() -> Value {
+    page(&[root(5000), image("http://b.test/1", 20_000), image("http://a.test/2", 3000)])
+}
+
+const ALL: [&str; 6] = ["a.test", "/", "b.test", "/1", "a.test", "/2"];
+
+/// Has each engine do the job; the virtual one where there is a kernel.
+fn on_each_engine(job: &Value) -> Vec<Run> {
+    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
+    engines
+        .into_iter()
+        .flatten()
+        .map(|mut engine| run_command(&mut engine, job.to_string().as_bytes()))
+        .collect()
+}
+
+/// Has each engine run a script as the client of a small page, and returns what is wrong with the only load.
+fn faults(script: &str) -> Vec<(Value, String)> {
+    let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), bash(script, &[]));
+    let fault = |run: Run| {
+        let load = run.load("tcp");
+        assert_eq!(load["valid"], false, "{run}");
+        let reason = &load["invalid"][0];
+        assert_eq!(reason["kind"], "incomplete", "{run}");
+        (load.clone(), reason["detail"].as_str().expect("it is text").to_owned())
+    };
+    on_each_engine(&job).into_iter().map(fault).collect()
+}
+
+#[test]
+fn any_command_saves_a_round_trip_for_each_of_its_connections() {
+    let job = with(job(&three(), &network(100_000), &["tcp", "cold", "warm"]), bash(FETCH, &ALL));
+    for run in on_each_engine(&job) {
+        let [tcp, cold, warm] = ["tcp", "cold", "warm"].map(|arm| run.valid(arm));
+        let counts = [tcp, cold, warm].map(|load| with_syn_data(load, "client"));
+        assert_eq!(counts, [0, 1, 3], "{run}");
+        assert_eq!([tcp, cold, warm].map(|load| with_syn_data(load, "origin")), counts, "{run}");
+        assert!(plt_ms(tcp) >= 600.0 && plt_ms(warm) >= 300.0, "{run}");
+        assert!(plt_ms(tcp) - plt_ms(cold) > 50.0 && plt_ms(cold) - plt_ms(warm) > 100.0, "{run}");
+    }
+}
+
+#[test]
+fn what_a_command_did_is_told_by_the_origins() {
+    let job = with(job(&three(), &network(100_000), &["tcp"]), bash(FETCH, &ALL));
+    for run in on_each_engine(&job) {
+        let load = run.valid("tcp");
+        assert_eq!((&load["seen_at"], &load["strange_requests"]), (&json!("origins"), &json!(0)));
+        let [first, second, third] = [0, 1, 2].map(|resource| request(load, resource));
+        assert_eq!([first, second, third].map(|one| number(&one["body_bytes"])), [5000, 20_000, 3000]);
+        assert_eq!([first, second, third].map(|one| number(&one["connection"])), [0, 1, 2]);
+        let times = |one: &Value| {
+            ["connect_start_ns", "connected_ns", "sent_ns", "first_byte_ns", "end_ns"]
+                .map(|key| number(&one[key]))
+        };
+        for one in [first, second, third] {
+            let [begun, connected, sent, begins, ends] = times(one);
+            assert!(one["queued_ns"].is_null() && connected - begun >= 100_000_000, "{one}");
+            assert!(
+                connected <= sent && sent <= begins && begins <= ends && ends <= number(&load["plt_ns"]),
+                "{one}"
+            );
+        }
+        assert!(times(second)[0] > times(first)[4] && times(third)[0] > times(second)[4], "{run}");
+        let connections = list(&load["connections"]);
+        assert_eq!(connections.len(), 3);
+        for connection in connections {
+            assert!(number(&connection["handshake_us"]) >= 100_000, "{connection}");
+            assert_eq!(
+                connection["client"]["bytes_sent"], connection["origin"]["bytes_received"],
+                "{connection}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_command_may_ask_for_less_and_for_what_is_not_there() {
+    let arguments = ["a.test", "/", "a.test", "/robots.txt"];
+    let job = with(job(&three(), &network(0), &["warm"]), bash(FETCH, &arguments));
+    for run in on_each_engine(&job) {
+        let load = run.valid("warm");
+        assert_eq!((list(&load["requests"]).len(), &load["strange_requests"]), (1, &json!(1)), "{run}");
+        assert_eq!(list(&load["connections"]).len(), 2, "{run}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_is_said_with_its_last_words() {
+    for (load, detail) in faults("echo one >&2; echo 'two: no luck' >&2; echo >&2; exit 3") {
+        assert_eq!(detail, "bash ended with exit code 3: two: no luck");
+        assert!(load["plt_ns"].is_null());
+    }
+    for (_, detail) in faults("kill -TERM $$") {
+        assert_eq!(detail, "bash was ended by signal 15");
+    }
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_with_all_that_it_started() {
+    let script = "setsid sleep 1000 & trap '' TERM; while :; do sleep 1000; done";
+    let job = with(job(&page(&[root(100)]), &network(0), &["tcp", "warm"]), bash(script, &[]));
+    for run in on_each_engine(&with(job, json!({"load_timeout_us": 300_000}))) {
+        for load in run.of_type("load") {
+            assert_eq!(load["invalid"][0]["detail"], "bash was not done in the time given", "{run}");
+        }
+        assert_eq!((run.of_type("load").len(), run.of_type("end").len()), (2, 1), "{run}");
+    }
+}
+
+#[test]
+fn a_command_finds_a_folder_of_its_own_and_can_write_nowhere_else() {
+    let script = r#"set -e; [ "$PWD" = "$HOME" ]; [ "$HOME" = "$TMPDIR" ]; [ -z "$(ls -A "$HOME")" ]; echo here > file
+        echo anything > /dev/null; [ -n "$PATH" ]; [ -z "$FASTOPEN_SECRET" ]
+        if echo gone > "$0" || echo gone > "$HOME/../other" && false; then echo 'could write to the machine' >&2; exit 1; fi"#;
+    let place = tempfile(b"kept");
+    let words = ["bash", "-c", script, &place];
+    let job = job(&page(&[root(100)]), &network(0), &["tcp", "warm"]);
+    let job = with(job, json!({"client": {"kind": "command", "command": words}}));
+    for run in on_each_engine(&job) {
+        run.valid("tcp");
+        // No connection was made, and none had to be.
+        run.valid("warm");
+        assert_eq!(std::fs::read(&place).expect("it is there"), b"kept");
+    }
+    std::fs::remove_file(place).expect("it is ours");
+}
+
+/// A file that the machine's other users may write to.
+fn tempfile(content: &[u8]) -> String {
+    let place = std::env::temp_dir().join(format!("fastopen-test-{}", std::process::id()));
+    std::fs::write(&place, content).expect("there is room");
+    place.to_str().expect("it is text").to_owned()
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_named() {
+    let job = job(&page(&[root(100)]), &network(0), &["tcp"]);
+    let job = with(job, json!({"client": {"kind": "command", "command": ["no-such-client"]}}));
+    for run in on_each_engine(&job) {
+        let error = run.only("error");
+        assert_eq!(
+            (&error["fault"], &error["message"]),
+            (&json!("machine"), &json!("client.command: no-such-client: no such command"))
+        );
+    }
+}
+
+#[test]
+fn commands_go_with_their_kind_alone() {
+    let page = page(&[root(100)]);
+    for client in
+        [json!({"kind": "command"}), json!({"command": ["true"]}), json!({"kind": "command", "command": []})]
+    {
+        let run = crate::support::run(&with(job(&page, &network(0), &["tcp"]), json!({"client": client})));
+        let message = run.only("error")["message"].as_str().expect("it is text").to_owned();
+        assert_eq!(message, "job 1: client.command: needed with kind command, and only with it");
+    }
+}
