@@ -372,7 +372,7 @@ fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
     let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
     if let Some((down, up)) = topology.ways() {
         let mut routers = Routers::new(down, up, topology.mtu_bytes());
-        routers.configure(&open_link())?;
+        routers.configure(&open_link()).map_err(no_discipline)?;
         return Ok(Link::Kernel(Mutex::new(routers)));
     }
     let (client, origins) = topology.ports()?;
@@ -498,6 +498,21 @@ fn bytes_len(bytes: &Bytes) -> u64 {
 fn cookie_key(seed: u64) -> [u32; 4] {
     let [high, low] = [(seed >> 32) as u32, seed as u32];
     [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]
+}
+
+/// A kernel says "no such file" of a queueing discipline that it does not have.
+fn no_discipline(error: fastopen_netns::Error) -> Failure {
+    let missing = error.source.kind() == std::io::ErrorKind::NotFound;
+    let Some(name) = ["netem", "tbf"].into_iter().find(|name| missing && error.doing.contains(name)) else {
+        return error.into();
+    };
+    Failure {
+        fault: Fault::Machine,
+        message: format!("this kernel has no {name}, which a link of its own needs"),
+        remedy: format!(
+            "load it as root (modprobe sch_{name}), or leave the link to fastopen (--link program)"
+        ),
+    }
 }
 
 /// Says what to do where the kernel's word alone does not.

@@ -18,6 +18,23 @@ fn a_congestion_control_that_the_kernel_lacks_is_the_machines_fault_with_a_remed
 }
 
 #[test]
+fn where_the_kernel_cannot_make_the_link_the_remedy_is_named() {
+    let network = with(network(1000), json!({"link": "kernel"}));
+    let run = run(&job(&page(&[root(10)]), &network, &["tcp"]));
+    let errors = run.of_type("error");
+    let Some(error) = errors.first() else {
+        run.valid("tcp"); // this machine has netem
+        return;
+    };
+    assert_eq!((&error["fault"], run.code), (&json!("machine"), Some(3)));
+    assert!(
+        error["message"].as_str().is_some_and(|text| text.contains("this kernel has no netem")),
+        "{error}"
+    );
+    assert!(error["remedy"].as_str().is_some_and(|text| text.contains("--link program")), "{error}");
+}
+
+#[test]
 fn a_world_off_by_more_than_the_tolerance_is_an_error_and_not_a_result() {
     let mut job = job(&page(&[root(10)]), &network(1000), &["tcp"]);
     job["tolerance"]["rtt_us"] = json!(0);
