@@ -56,8 +56,8 @@ class Packaged(Source):
         file.unlink()
 
 
-class PackageFile(Source):
-    """A package `linux-source-*.deb` that was fetched before."""
+class _File(Source):
+    """A file that was fetched before, known by its digest."""
 
     def __init__(self, path: Path) -> None:
         self.name, self.version = path.name, ""
@@ -67,22 +67,17 @@ class PackageFile(Source):
     @property
     def identity(self) -> str:
         return self._sha256
+
+
+class PackageFile(_File):
+    """A package `linux-source-*.deb`."""
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         _unpack_package(self._path, work, tree, unused, log)
 
 
-class Tarball(Source):
+class Tarball(_File):
     """A tarball as kernel.org and distributions hand out."""
-
-    def __init__(self, path: Path) -> None:
-        self.name, self.version = path.name, ""
-        self._path = path.absolute()
-        self._sha256 = sha256_of(path)
-
-    @property
-    def identity(self) -> str:
-        return self._sha256
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         pipe([[*_extract(tree, unused), "--file", self._path]], log, work)

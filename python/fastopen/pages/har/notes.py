@@ -1,62 +1,44 @@
-"""What an importer left out, guessed or found odd: counted while it reads, told in sentences at the end."""
+"""What the importer of HARs has to say."""
 
-from __future__ import annotations
+from typing import ClassVar
 
-from collections import Counter
-from typing import Final
-
-# In the order in which they are told; {n} is how many.
-_SENTENCES: Final = {
-    "broken": "broken entries left out: {n}",
-    "cut": "the file ends early: what follows its last whole entry is missing",
-    "scheme": "entries left out that need no server (data:, blob:, about:, extensions and the like): {n}",
-    "websocket": "WebSocket connections left out: {n}",
-    "failed": "requests left out that failed, were blocked or got no final answer: {n}",
-    "cached": "entries left out that the recorder's cache answered without the network: {n}",
-    "cached_root": "the recorder's cache answered the root document; it is kept, sized by its headers",
-    "not_modified": "conditional requests kept that were answered with 304 and no body: {n}",
-    "pageref": "entries of undeclared pages, counted to the page loading at that time: {n}",
-    "no_pageref": "entries without pageref, counted to the page loading at that time: {n}",
-    "started": "entries without a readable start, taken to start with the entry before them: {n}",
-    "before": "entries that started before the root document, taken to start with it: {n}",
-    "timings": "entries without timings: {n}",
-    "body_length": "body sizes out of Content-Length, because the entry gives none: {n}",
-    "body_transfer": "body sizes out of the size of the transfer less its headers: {n}",
-    "body_content": "body sizes out of the size of the content: {n}",
-    "body_ratio": "sizes of compressed bodies guessed as a third of their content: {n}",
-    "body_zero": "bodies of unknown size taken as empty: {n}",
-    "request_headers": "requests without headers or their size, taken as typical: {n}",
-    "response_headers": "responses without headers or their size, taken as typical: {n}",
-    "written_out": "header sizes of HTTP/2 and HTTP/3 written out as HTTP/1.1 text: {n}",
-    "preflight": "CORS preflights kept (the request waits for its preflight): {n}",
-    "onload": "the file does not say when the load event was: every resource counts to the load",
-    "plt": "the recorded load event came {n} ms after the first request, over the recorder's network",
-    "event": "processing before the load event cut to 10 s from ms: {n}",
-    "slow": "resources that wait more than 2 s for a timer or the user, kept as recorded: {n}",
-    "rtt": "hosts without a recorded connection, RTT of the recording guessed out of waits: {n}",
-    "chained": "resources that follow a redirect or a preflight: {n}",
-    "recorded": "initiators recorded: {n}",
-    "held": "of these, held back until a later script or stylesheet came, which stands as initiator: {n}",
-    "named": "initiators found by the resource's name in a recorded text: {n}",
-    "inferred": "initiators inferred from time and type: {n}",
-}
+from fastopen.pages.counted import CountedNotes
 
 
-class Notes:
-    """Counts by subject."""
+class Notes(CountedNotes):
+    """Of a HAR."""
 
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    def add(self, subject: str, count: int = 1) -> None:
-        assert subject in _SENTENCES, subject
-        self._counts[subject] += count
-
-    def merge(self, other: Notes) -> None:
-        self._counts.update(other._counts)
-
-    def count(self, subject: str) -> int:
-        return self._counts[subject]
-
-    def sentences(self) -> tuple[str, ...]:
-        return tuple(text.format(n=self._counts[s]) for s, text in _SENTENCES.items() if self._counts[s])
+    SENTENCES: ClassVar = {
+        "broken": "broken entries left out: {n}",
+        "cut": "the file ends early: what follows its last whole entry is missing",
+        "scheme": "entries left out that need no server (data:, blob:, about:, extensions and the like): {n}",
+        "websocket": "WebSocket connections left out: {n}",
+        "failed": "requests left out that failed, were blocked or got no final answer: {n}",
+        "cached": "entries left out that the recorder's cache answered without the network: {n}",
+        "cached_root": "the recorder's cache answered the root document; it is kept, sized by its headers",
+        "not_modified": "conditional requests kept that were answered with 304 and no body: {n}",
+        "pageref": "entries of undeclared pages, counted to the page loading at that time: {n}",
+        "no_pageref": "entries without pageref, counted to the page loading at that time: {n}",
+        "started": "entries without a readable start, taken to start with the entry before them: {n}",
+        "before": "entries that started before the root document, taken to start with it: {n}",
+        "timings": "entries without timings: {n}",
+        "body_length": "body sizes out of Content-Length, because the entry gives none: {n}",
+        "body_transfer": "body sizes out of the size of the transfer less its headers: {n}",
+        "body_content": "body sizes out of the size of the content: {n}",
+        "body_ratio": "sizes of compressed bodies guessed as a third of their content: {n}",
+        "body_zero": "bodies of unknown size taken as empty: {n}",
+        "request_headers": "requests without headers or their size, taken as typical: {n}",
+        "response_headers": "responses without headers or their size, taken as typical: {n}",
+        "written_out": "header sizes of HTTP/2 and HTTP/3 written out as HTTP/1.1 text: {n}",
+        "preflight": "CORS preflights kept (the request waits for its preflight): {n}",
+        "onload": "the file does not say when the load event was: every resource counts to the load",
+        "plt": "the recorded load event came {n} ms after the first request, over the recorder's network",
+        "event": "processing before the load event cut to 10 s from ms: {n}",
+        "slow": "resources that wait more than 2 s for a timer or the user, kept as recorded: {n}",
+        "rtt": "hosts without a recorded connection, RTT of the recording guessed out of waits: {n}",
+        "chained": "resources that follow a redirect or a preflight: {n}",
+        "recorded": "initiators recorded: {n}",
+        "held": "of these, held back until a later script or stylesheet came, which stands as initiator: {n}",
+        "named": "initiators found by the resource's name in a recorded text: {n}",
+        "inferred": "initiators inferred from time and type: {n}",
+    }
