@@ -11,7 +11,7 @@ LAYERS = [
     {"pages", "kernels", "execute"},
     {"contract"},
     {"experiments"},
-    {"engines"},
+    {"engines", "truth"},
     {"runs"},
     {"statistics", "audit"},
     {"attribution"},

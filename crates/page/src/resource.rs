@@ -38,6 +38,9 @@ pub struct Resource {
     /// From the last byte of the request to the first byte of the response, at the server.
     #[serde(default)]
     pub server_think_us: u64,
+    /// Over which time the server hands out the body: its last bytes leave this much after its first.
+    #[serde(default)]
+    pub server_send_us: u64,
     /// Index of the resource that made the client ask; none for the root alone. JSON must say `null`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,

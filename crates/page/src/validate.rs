@@ -87,6 +87,7 @@ impl Resource {
         at_most("body_bytes", self.body_bytes, MAX_BYTES)?;
         at_most("body_offset", self.body_offset.unwrap_or_default(), MAX_BYTES)?;
         at_most("server_think_us", self.server_think_us, MAX_US)?;
+        at_most("server_send_us", self.server_send_us, MAX_US)?;
         at_most("processing_us", self.processing_us, MAX_US)?;
         ensure(self.body_bytes == 0 || !self.must_have_no_body(), "body_bytes", || {
             format!("a {} answered with {} has no body", self.method, self.status)

@@ -1,12 +1,14 @@
-//! Bodies of exact sizes: bytes, filler, or pieces of both.
+//! Bodies of exact sizes: bytes, filler, or pieces of both; all at once, or handed out over a time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+
+use crate::spread::Spread;
 
 /// Filler for bodies that were not recorded: a page's text compresses, a picture does not, but nothing here compresses.
 static FILLER: [u8; 65_536] = [b'.'; 65_536];
@@ -16,6 +18,7 @@ static FILLER: [u8; 65_536] = [b'.'; 65_536];
 pub struct SizedBody {
     pieces: VecDeque<Piece>,
     left: u64,
+    spread: Option<Spread>,
 }
 
 /// A part of a body.
@@ -52,6 +55,13 @@ impl SizedBody {
         self
     }
 
+    /// This body, handed out evenly: its first bytes at once, its last `over_ns` nanoseconds later.
+    #[must_use]
+    pub fn spread(mut self, over_ns: u64) -> Self {
+        self.spread = (over_ns > 0).then(|| Spread::new(self.left, over_ns));
+        self
+    }
+
     /// What is left of it, in bytes.
     pub fn len(&self) -> u64 {
         self.left
@@ -63,31 +73,48 @@ impl SizedBody {
     }
 }
 
+impl SizedBody {
+    /// The next bytes of it, `most` at most; none at its end.
+    fn take(&mut self, most: usize) -> Bytes {
+        while let Some(piece) = self.pieces.pop_front() {
+            let (chunk, rest) = match piece {
+                Piece::Bytes(mut bytes) => {
+                    let chunk = bytes.split_to(most.min(bytes.len()));
+                    (chunk, (!bytes.is_empty()).then_some(Piece::Bytes(bytes)))
+                }
+                Piece::Filler(bytes) => {
+                    let chunk = FILLER.len().min(most).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    let rest = bytes - chunk as u64;
+                    (Bytes::from_static(&FILLER[..chunk]), (rest > 0).then_some(Piece::Filler(rest)))
+                }
+            };
+            if let Some(rest) = rest {
+                self.pieces.push_front(rest);
+            }
+            if !chunk.is_empty() {
+                self.left -= chunk.len() as u64;
+                return chunk;
+            }
+        }
+        Bytes::new()
+    }
+}
+
 impl Body for SizedBody {
     type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        while let Some(piece) = self.pieces.pop_front() {
-            let chunk = match piece {
-                Piece::Bytes(bytes) => bytes,
-                Piece::Filler(bytes) => {
-                    let chunk = FILLER.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
-                    if chunk as u64 != bytes {
-                        self.pieces.push_front(Piece::Filler(bytes - chunk as u64));
-                    }
-                    Bytes::from_static(&FILLER[..chunk])
-                }
-            };
-            if !chunk.is_empty() {
-                self.left -= chunk.len() as u64;
-                return Poll::Ready(Some(Ok(Frame::data(chunk))));
-            }
-        }
-        Poll::Ready(None)
+        let left = self.left;
+        let most = match &mut self.spread {
+            Some(spread) if left > 0 => ready!(spread.poll_piece(left, context)),
+            _ => left,
+        };
+        let chunk = self.take(usize::try_from(most).unwrap_or(usize::MAX));
+        Poll::Ready((!chunk.is_empty()).then(|| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -5,4 +5,5 @@ pub mod cors;
 pub mod head;
 pub mod log;
 pub mod origins;
+mod spread;
 pub mod stream;

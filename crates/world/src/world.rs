@@ -461,6 +461,7 @@ fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> 
                 SizedBody::recorded(bodies.slice(offset as usize..end as usize))
             }
         };
+        let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
         Ok(Served {
             origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
             method: resource.method.clone(),
@@ -470,8 +471,8 @@ fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> 
             mime: structural.map_or(&resource.mime, |structural| &structural.mime).clone(),
             location: structural.map_or(&resource.redirect_to, |structural| &structural.location).clone(),
             header_bytes: resource.response_header_bytes as u32,
-            body,
-            think_ns: (resource.server_think_us as f64 * 1000.0 * job.origins.think_scale) as u64,
+            body: body.spread(scaled_ns(resource.server_send_us)),
+            think_ns: scaled_ns(resource.server_think_us),
             refuses: structural.is_some_and(|structural| structural.refuses),
         })
     };

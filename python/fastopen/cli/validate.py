@@ -1,4 +1,4 @@
-"""`fastopen validate engines`: the same cells in real and in virtual time, and whether they agree."""
+"""`fastopen validate`: recordings against their replays, and the same cells in real and in virtual time."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,23 +16,24 @@ from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher
+from fastopen.cli.recordings import RECORDINGS, RecordingsByDefault, recordings
 from fastopen.contract import Network
 from fastopen.errors import InputError
 from fastopen.kernels import find
 from fastopen.pages import load_pages
 
-app = typer.Typer(no_args_is_help=True, help="Hold fastopen against itself.")
+app = typer.Typer(
+    cls=RecordingsByDefault,
+    no_args_is_help=True,
+    help="Hold fastopen against recorded page loads (validate FILE.har...) and against itself.",
+)
+app.command(RECORDINGS)(recordings)
 # A small page, one with a connection for each of its resources, and one with many on few.
 PAGES: Final = "example,cs244-2015,wikipedia-tcp"
 # Which client a page was written down for; the browser's where nothing is said.
 PROFILES: Final = {"cs244-2015": "mget"}
 WIDTH: Final = 80
 MISSING: Final = "-"
-
-
-@app.callback()
-def _validate() -> None:
-    """Keeps `engines` a command of its own, also while it is the only one."""
 
 
 @app.command("engines")

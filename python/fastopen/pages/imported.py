@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.model import Page
+from fastopen.pages.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,14 @@ class ImportedPage:
 
     `bodies` maps the index of a resource to its body, exactly `body_bytes`
     long; the world generates the rest. `recorded_plt_us` is the page load time of the recording, over the
-    recorder's own network: from the first request to the load event.
+    recorder's own network: from the first request to the load event; `recording` what else a HAR says of
+    that network.
     """
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)
     recorded_plt_us: int | None = None
+    recording: Recording | None = None
 
     def __post_init__(self) -> None:
         for index, length in _lengths(self.bodies).items():

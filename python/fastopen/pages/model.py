@@ -52,6 +52,7 @@ class Resource(BaseModel):
     response_header_bytes: Bytes = 300
     body_bytes: Bytes
     server_think_us: Microseconds = 0
+    server_send_us: Microseconds = 0
     initiator: int | None = Field(ge=0)
     initiator_at_bytes: Bytes | None = None
     processing_us: Microseconds = 0
@@ -134,8 +135,14 @@ class Page(BaseModel):
         return tuple(tuple(of_one) for of_one in found)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without `body_offset`."""
+        """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without `body_offset`.
+
+        Keys that came later are left out where they have their default, so that a page keeps its digest.
+        """
         data = self.model_dump(mode="json", exclude={"resources": {"__all__": {"body_offset"}}})
+        for resource in data["resources"]:
+            if not resource["server_send_us"]:
+                del resource["server_send_us"]
         canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

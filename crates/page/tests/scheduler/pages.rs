@@ -15,6 +15,7 @@ pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
         response_header_bytes: 300,
         body_bytes: 1000,
         server_think_us: 0,
+        server_send_us: 0,
         initiator: Some(0),
         initiator_at_bytes: None,
         processing_us: 0,

@@ -35,6 +35,17 @@ fn the_server_thinks_before_it_answers() {
 }
 
 #[test]
+fn a_server_may_send_over_a_time_and_its_first_bytes_give_others_away_at_once() {
+    let root = with(root(20_000), json!({"server_send_us": 300_000}));
+    let early = with(image("http://a.test/early", 10), json!({"initiator_at_bytes": 10_000}));
+    let run = run(&job(&page(&[root, early]), &network(10_000), &["tcp"]));
+    let load = run.valid("tcp");
+    let ms = |resource: u64, key: &str| number(&request(load, resource)[key]) as f64 / 1e6;
+    assert_within("the body", ms(0, "end_ns") - ms(0, "first_byte_ns"), 299.0, 80.0);
+    assert_within("half of it", ms(1, "queued_ns") - ms(0, "first_byte_ns"), 140.0, 80.0);
+}
+
+#[test]
 fn a_host_may_be_further_away_than_the_link_is_long() {
     let page = page(&[root(500), image("http://far.test/", 500)]);
     let link = with(network(20_000), json!({"host_extra_rtt_us": {"far.test": 100_000}}));

@@ -11,11 +11,14 @@ from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.har import chains
 from fastopen.pages.har.entry import Entry
+from fastopen.pages.har.exchanges import exchanges_of
 from fastopen.pages.har.fields import MAX_MS
+from fastopen.pages.har.head import PageHead
 from fastopen.pages.har.initiators import Finder
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, Page, Phase, Resource, ResourceType
+from fastopen.pages.recording import Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
 _SLOW_MS: Final = 2000.0
@@ -24,20 +27,19 @@ _MAX_EVENT_MS: Final = 10_000.0
 
 def assemble(
     entries: Sequence[Entry],
-    title: str,
-    load: tuple[float | None, float | None],
+    head: PageHead,
     name: str,
     source: str,
     notes: Notes,
     place: str,
 ) -> ImportedPage:
-    """The page of these entries. `load` is when the page started and how many ms later the load event was."""
+    """The page of these entries, of which the file says `head` besides."""
     if len(entries) > MAX_RESOURCES:
         raise InputError(f"{len(entries)} requests in one page, at most {MAX_RESOURCES} are possible", place)
-    ordered, document = in_order(entries, title, notes)
+    ordered, document = in_order(entries, head.title, notes)
     finder = Finder(ordered, document)
     initiators, known = finder.find_all(notes)
-    load_at = _load_event(ordered[0], load, notes)
+    load_at = _load_event(ordered[0], head, notes)
     round_trips = _round_trips(ordered, notes)
     phases: list[Phase] = []
     resources: list[Resource] = []
@@ -62,8 +64,15 @@ def assemble(
         resources=tuple(_redirects_typed(resources)),
     )
     bodies = RecordedBodies({i: e.body for i, e in enumerate(ordered) if e.body is not None})
-    plt = None if load_at is None else _us(load_at - ordered[0].start)
-    return ImportedPage(page, bodies, plt)
+    plt_ms = None if load_at is None else load_at - ordered[0].start
+    recording = Recording(
+        exchanges=exchanges_of(ordered),
+        round_trip_ms=round_trips,
+        load_event_ms=plt_ms,
+        down_bit_per_s=head.down_bit_per_s,
+        up_bit_per_s=head.up_bit_per_s,
+    )
+    return ImportedPage(page, bodies, None if plt_ms is None else _us(plt_ms), recording)
 
 
 def in_order(entries: Sequence[Entry], title: str, notes: Notes) -> tuple[list[Entry], int]:
@@ -90,8 +99,8 @@ def _main_document(by_start: Sequence[Entry], titled: str | None) -> Entry:
     return ends[0] if ends else first
 
 
-def _load_event(root: Entry, load: tuple[float | None, float | None], notes: Notes) -> float | None:
-    started, on_load = load
+def _load_event(root: Entry, head: PageHead, notes: Notes) -> float | None:
+    started, on_load = head.started, head.on_load
     if on_load is None:
         notes.add("onload")
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastopen.errors import InputError
@@ -11,23 +10,13 @@ from fastopen.pages.files import stem_of
 from fastopen.pages.har import chains, fields
 from fastopen.pages.har.assemble import assemble
 from fastopen.pages.har.entry import Entry, is_cached, read_entry
+from fastopen.pages.har.head import PageHead, head_of
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.har.slim import Slimmer
 from fastopen.pages.har.stream import Scanner, read_json
 from fastopen.pages.imported import ImportedPage
 
 _EXPORT: Final = "export it again, as HAR with content"
-
-
-@dataclass
-class Recorded:
-    """One page of the file and the places of its entries in `log.entries`."""
-
-    id: str
-    title: str = ""
-    started: float | None = None
-    on_load: float | None = None
-    members: list[int] = field(default_factory=list)
 
 
 def import_har(data: object, place: str, *, lenient: bool = False) -> list[ImportedPage]:
@@ -73,23 +62,23 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         said.merge(notes)
         name = stem if len(usable) == 1 else f"{stem}#{number}"
         source = _source(log, of_page[0])
-        pages.append(assemble(of_page, page.title, _load_event(page), name, source, said, place))
+        pages.append(assemble(of_page, page, name, source, said, place))
     return pages
 
 
-def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: Notes) -> list[Recorded]:
+def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: Notes) -> list[PageHead]:
     """The declared pages, or those that the entries name, or one for all; each with its entries."""
     declared = log.get("pages")
-    pages: dict[str, Recorded] = {}
+    pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
         if isinstance(page, dict):
-            made = _declared(page, str(len(pages)))
+            made = head_of(page, str(len(pages)))
             pages.setdefault(made.id, made)
     refs = [_pageref(entry) for entry in entries]
     if not pages:
-        pages = {ref: Recorded(ref) for ref in refs if ref is not None}
+        pages = {ref: PageHead(ref) for ref in refs if ref is not None}
     if not pages:
-        return [Recorded("", members=list(range(len(entries))))]
+        return [PageHead("", members=list(range(len(entries))))]
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
         if ref is None or ref not in pages:
             if len(pages) > 1 or ref is not None:
@@ -99,30 +88,19 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: Notes) -> l
     return list(pages.values())
 
 
-def _declared(page: Mapping[str, Any], fallback: str) -> Recorded:
-    identity = page.get("id")
-    timings = fields.mapping(page.get("pageTimings"))
-    return Recorded(
-        id=str(identity) if isinstance(identity, (str, int)) else fallback,
-        title=fields.text(page.get("title")),
-        started=fields.moment_ms(page.get("startedDateTime")),
-        on_load=fields.milliseconds(timings.get("onLoad")) or None,
-    )
-
-
 def _pageref(entry: object) -> str | None:
     ref = entry.get("pageref") if isinstance(entry, dict) else None
     return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
 
 
-def _at_that_time(pages: Sequence[Recorded], entry: object) -> str:
+def _at_that_time(pages: Sequence[PageHead], entry: object) -> str:
     """The page that had started last when the entry did."""
     start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
     begun = [p for p in pages if start is not None and p.started is not None and p.started <= start]
     return max(begun, key=lambda p: p.started or 0.0).id if begun else pages[0].id
 
 
-def _read(page: Recorded, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], Notes]:
+def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], Notes]:
     """The page's entries that crossed the network, redirects linked, in file order."""
     notes = Notes()
     entries: list[Entry] = []
@@ -176,11 +154,6 @@ def _without_cached(entries: list[Entry], notes: Notes) -> list[Entry]:
         notes.add("not_modified", not_modified)
     chains.link_chains(kept, notes)
     return kept
-
-
-def _load_event(page: Recorded) -> tuple[float | None, float | None]:
-    """When the page started and how long after that its load event was: ms since 1970, and ms."""
-    return page.started, page.on_load
 
 
 def _source(log: Mapping[str, Any], first: Entry) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.har import fields
 
-_DROPPED: Final = frozenset(["cache", "cookies", "queryString", "serverIPAddress", "connection", "comment"])
+_DROPPED: Final = frozenset(["cache", "cookies", "queryString", "serverIPAddress", "comment"])
 
 
 @dataclass

@@ -1,0 +1,58 @@
+"""What each rule of `fastopen validate` is good for: `python -m fastopen.api.truth_rules FILE...`.
+
+Prints Markdown: the median error over all pages, and over those of every other file, so that a rule that
+helps one half alone is seen.
+"""
+
+import sys
+from collections.abc import Sequence
+from statistics import mean
+
+from fastopen.api.truth import Verdict, judge
+from fastopen.errors import InputError, MachineError
+from fastopen.pages import load_pages
+from fastopen.truth import Rules, median_error_percent
+
+VARIANTS: dict[str, Rules] = {
+    "all rules": Rules(),
+    "rate from windows of 20 ms": Rules(window_ms=20.0),
+    "rate from windows of 100 ms": Rules(window_ms=100.0),
+    "rate from windows of 200 ms": Rules(window_ms=200.0),
+    "rate also of links that were not full": Rules(full_link=False),
+    "no limit of rate": Rules(window_ms=None),
+    "initial window of ten": Rules(initial_window=False),
+    "servers that send at once": Rules(sending=False),
+    "TCP's handshakes in place of the recorded ones": Rules(handshakes=False),
+    "none of them": Rules(window_ms=None, initial_window=False, sending=False, handshakes=False),
+}
+
+
+def main(files: Sequence[str]) -> int:
+    """Prints the table. Files whose pages cannot be replayed are left out."""
+    try:
+        of_file = [load_pages([file]) for file in files]
+        half = {one.page.name: number % 2 for number, pages in enumerate(of_file) for one in pages}
+        print("| rules | median, % | first, third... file | second, fourth... | mean | worst |")
+        print("|---|---:|---:|---:|---:|---:|")
+        for name, rules in VARIANTS.items():
+            verdict = judge([one for pages in of_file for one in pages], rules=rules)
+            print(f"| {name} | " + " | ".join(_figures(verdict, half)) + " |", flush=True)
+    except (InputError, MachineError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _figures(verdict: Verdict, half: dict[str, int]) -> list[str]:
+    halves = [[one for one in verdict.judged if half[one.page] == which] for which in (0, 1)]
+    errors = [abs(one.error_percent) for one in verdict.judged] or [0.0]
+    medians = [median_error_percent(of) for of in (verdict.judged, *halves)]
+    return [
+        *("-" if found is None else f"{found:.1f}" for found in medians),
+        f"{mean(errors):.1f}",
+        f"{max(errors):.1f}",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

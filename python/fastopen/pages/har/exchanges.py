@@ -1,0 +1,95 @@
+"""How the entries of a page crossed the recorder's network: lookups, handshakes, shared connections."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fastopen.pages.har import fields
+from fastopen.pages.har.entry import Entry
+from fastopen.pages.recording import Exchange
+
+# h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
+_MULTIPLEXED: Final = re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE)
+_ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.[01]$", re.IGNORECASE)
+# Recorders' clocks: a request that seems to be sent this much before the last answer ended came after it.
+_CLOCK_SLACK_MS: Final = 2.0
+
+
+def exchanges_of(entries: Sequence[Entry]) -> tuple[Exchange, ...]:
+    """For entries in the order of the page's resources, the root first."""
+    shared = _shared_connections(entries)
+    begun = entries[0].start
+    return tuple(_exchange(entry, begun, _connection(entry) in shared) for entry in entries)
+
+
+def _exchange(entry: Entry, begun: float, shared: bool) -> Exchange:
+    timings = fields.mapping(entry.raw.get("timings"))
+    lookup = fields.milliseconds(timings.get("dns")) or 0.0
+    tcp = entry.connect_ms or 0.0
+    whole = fields.milliseconds(timings.get("connect")) or 0.0
+    tls = fields.milliseconds(timings.get("ssl")) or 0.0
+    # What came before the request was sent, at most: redirects and broken clocks move the start.
+    room = max(0.0, entry.sent - entry.start)
+    tcp = min(tcp, room)
+    # ssl is a part of connect, but not with every recorder: see entry._connect.
+    tls = min(max(whole - tcp, tls if tcp == whole else 0.0), room - tcp) if tcp else 0.0
+    return Exchange(
+        asked=entry.start - begun,
+        sent=entry.sent - begun,
+        first_byte=entry.first_byte - begun,
+        end=entry.end - begun,
+        lookup=min(lookup, room - tcp - tls),
+        tcp=tcp,
+        tls=tls,
+        multiplexed=entry.pushed or _says_so(entry, shared),
+        received_bytes=entry.sizes.response_header + entry.sizes.body,
+    )
+
+
+def _says_so(entry: Entry, shared: bool) -> bool:
+    """By the version or a stream's number; where neither tells, because its connection was `shared`."""
+    response = fields.mapping(entry.raw.get("response"))
+    versions = [
+        fields.text(said).strip() for said in (response.get("httpVersion"), entry.raw.get("_protocol"))
+    ]
+    if any(map(_MULTIPLEXED.match, versions)) or fields.number(entry.raw.get("_http2_stream_id")):
+        return True
+    return shared and not any(map(_ONE_AT_A_TIME.match, versions))
+
+
+def _shared_connections(entries: Sequence[Entry]) -> set[str]:
+    """The connections that carried a request while another was on its way, whatever the version says."""
+    spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for entry in entries:
+        connection = _connection(entry)
+        if connection is not None:
+            spans[connection].append((entry.sent, entry.end))
+    return {connection for connection, carried in spans.items() if _overlaps(sorted(carried))}
+
+
+def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
+    """Whether two of them, in order of their beginnings, were on their way at once."""
+    ended = carried[0][1]
+    for sent, end in carried[1:]:
+        if sent < ended - _CLOCK_SLACK_MS:
+            return True
+        ended = max(ended, end)
+    return False
+
+
+def _connection(entry: Entry) -> str | None:
+    """What the recorder calls the connection; None where it does not say. Chrome's 0 is none."""
+    for name in _connection_names(entry.raw):
+        if name not in ("", "0", "-1"):
+            return name
+    return None
+
+
+def _connection_names(raw: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("connection", "_socket"):
+        value = raw.get(key)
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            yield str(value).strip()

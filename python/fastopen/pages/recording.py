@@ -1,0 +1,49 @@
+"""What a recording says of the network that it was made over: per resource, per host, and as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """How one resource crossed the recorder's network.
+
+    Moments are ms since the root was asked for; lengths of time are ms, 0 where there was nothing of it.
+    """
+
+    asked: float
+    """When the page asked for it: waiting for a connection, name and handshake come after."""
+    sent: float
+    first_byte: float
+    end: float
+    lookup: float
+    """For the host's name."""
+    tcp: float
+    """The handshake of a connection that was opened for this request, without TLS."""
+    tls: float
+    """The rest of that handshake."""
+    multiplexed: bool
+    """Whether its connection carried several requests at once (HTTP/2, HTTP/3)."""
+    received_bytes: int
+
+    @property
+    def stalled(self) -> float:
+        """Between being asked for and sent, without its own name lookup and handshake."""
+        return max(0.0, self.sent - self.asked - self.lookup - self.tcp - self.tls)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The recorder's network, as far as its file shows it."""
+
+    exchanges: tuple[Exchange, ...]
+    """By resource of the page."""
+    round_trip_ms: Mapping[str, float]
+    """By host of the page."""
+    load_event_ms: float | None
+    """Since the root was asked for."""
+    down_bit_per_s: int | None = None
+    """As the recorder says that it limited the rate; None: it does not say."""
+    up_bit_per_s: int | None = None

@@ -1,0 +1,198 @@
+"""The network that a recording implies, and its page as it went over it: rule by rule in docs/validate.md.
+
+What only the recorder's browser and servers can have caused stays in the page, as lengths of time: name
+lookups, handshakes with TLS, thinking, a body that came slower than the network explains. What the network
+causes is left to the replay: round trips, slow start, sharing the link, waiting for one of six connections.
+No moment of the recording is in the page, and its load event is not either.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastopen.contract import Client, Network, Tcp
+from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit
+from fastopen.errors import InputError
+from fastopen.experiments import ArmName, Experiment, Setup, default_queue_bytes
+from fastopen.pages import ImportedPage, Page, Resource
+from fastopen.pages.recording import Exchange, Recording
+from fastopen.truth.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
+
+# Bytes of a response in one packet of 1500.
+SEGMENT_BYTES: Final = 1448
+# What Linux and browsers' servers begin with at least (RFC 6928).
+WINDOW_SEGMENTS: Final = 10
+WINDOW_MAX_SEGMENTS: Final = 1000
+# In one go: within this part of a round trip nothing can have been acknowledged.
+AT_ONCE: Final = 0.5
+# One connection that carries many requests at once is replayed as many: as many as a page can want.
+MULTIPLEXED_CONNECTIONS: Final = 256
+# The head of a request has to fit into a SYN, as a connection that stands for an open one sends it at once.
+HEAD_MAX_BYTES: Final = 1200
+# Connections cost no round trip of their own; the recorded handshakes are in the page.
+ARM: Final[ArmName] = "warm"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is derived from a recording. Without a rule a replay shows what that rule is good for."""
+
+    window_ms: float | None = WINDOW_MS
+    """For the rate of the link; None: no limit."""
+    full_link: bool = True
+    """Only where the link was full; else what it achieved limits it, however little that was."""
+    initial_window: bool = True
+    """Responses that came in one go widen the initial window."""
+    sending: bool = True
+    """Servers that sent slowly do so again."""
+    handshakes: bool = True
+    """Handshakes and lookups where they were recorded, and no others; else TCP's own on each connection."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What is loaded in place of the recorder's browser, over what."""
+
+    page: Page
+    network: Network
+    client: Client
+    tcp: Tcp
+    recorded_ms: float
+    recording: Recording
+    held_ms: tuple[float, ...]
+    """By resource: how long it is held before it is queued, for what the recorder's browser waited for."""
+    arm: ArmName = ARM
+
+    def experiment(self, repeats: int) -> Experiment:
+        """The replay as an experiment of one cell."""
+        return Experiment(
+            name="truth",
+            pages=[self.page.name],
+            networks=[self.network],
+            setups=[Setup(client=self.client, tcp=self.tcp)],
+            arms=[self.arm],
+            repeats=repeats,
+            seed=1,
+        )
+
+
+def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
+    """Raises InputError where the recording does not say enough."""
+    page, recording = imported.page, _sufficient(imported)
+    assert recording.load_event_ms is not None
+    rate = _rate(recording, rules)
+    window = window_segments(page.resources, recording) if rules.initial_window else WINDOW_SEGMENTS
+    multiplexed = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
+    held = tuple(_held(x, rules, multiplexed) for x in recording.exchanges)
+    limits = {"connections_per_host": MULTIPLEXED_CONNECTIONS, "connections_total": 4096}
+    return Replay(
+        page=_as_recorded(page, recording, held, rules, (rate, window)),
+        network=_network(recording, rate),
+        client=Client.model_validate({"profile": "browser", **(limits if multiplexed else {})}),
+        tcp=Tcp(initial_window_segments=window),
+        recorded_ms=recording.load_event_ms,
+        recording=recording,
+        held_ms=held,
+        arm=ARM if rules.handshakes else "off",
+    )
+
+
+def _sufficient(imported: ImportedPage) -> Recording:
+    page, recording = imported.page, imported.recording
+    if recording is None:
+        raise InputError("is no recording with timings", page.name, "give the HAR of a page load")
+    if not recording.load_event_ms:
+        raise InputError(
+            "the recording does not say when the load event was",
+            page.name,
+            "record it again and wait until the page is loaded (pageTimings.onLoad)",
+        )
+    if not any(x.end > x.sent for x in recording.exchanges):
+        raise InputError("its entries have no timings", page.name, "export it with timings")
+    return recording
+
+
+def _held(exchange: Exchange, rules: Rules, multiplexed: bool) -> float:
+    """What came between asking and sending that the replay does not make by itself.
+
+    Without a handshake, nothing is there to wait for on a connection that is shared; one of six is waited for
+    in the replay too.
+    """
+    if not rules.handshakes:
+        return 0.0
+    return exchange.lookup + (exchange.stalled if multiplexed else 0.0)
+
+
+def _rate(recording: Recording, rules: Rules) -> int | None:
+    """Within what a world can do; a link that is faster has no limit that would matter."""
+    if rules.window_ms is None:
+        return None
+    derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
+    found = derived(recording.exchanges, rules.window_ms)
+    if found is None or found > RATE_MAX_BIT_PER_S:
+        return None
+    return max(found, RATE_MIN_BIT_PER_S)
+
+
+def _network(recording: Recording, rate: int | None) -> Network:
+    """The nearest host makes the access link's RTT; what others lie further away is their own."""
+    trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
+    base = min(trips.values())
+    return Network(
+        rtt_us=base,
+        down=RateLimit(rate_bit_per_s=rate, queue_bytes=default_queue_bytes(rate)),
+        up=RateLimit(rate_bit_per_s=None, queue_bytes=None),
+        host_extra_rtt_us={host: trip - base for host, trip in trips.items() if trip > base},
+    )
+
+
+def window_segments(resources: Sequence[Resource], recording: Recording) -> int:
+    """The initial window: the most segments that any response had which came in one go.
+
+    Content delivery networks begin with more than ten, and a connection that is open already may have more.
+    """
+    at_once = [
+        math.ceil(x.received_bytes / SEGMENT_BYTES)
+        for resource, x in zip(resources, recording.exchanges, strict=True)
+        if x.end - x.first_byte < AT_ONCE * recording.round_trip_ms[resource.host]
+    ]
+    return min(max([WINDOW_SEGMENTS, *at_once]), WINDOW_MAX_SEGMENTS)
+
+
+def _as_recorded(
+    page: Page, recording: Recording, held: Sequence[float], rules: Rules, link: tuple[int | None, int]
+) -> Page:
+    """The page with what the file says of connections and of servers that send slowly.
+
+    `link` is its rate in bit/s and the initial window in segments.
+    """
+
+    def changed(resource: Resource, exchange: Exchange, hold: float) -> Resource:
+        update = {"processing_us": resource.processing_us + _us(hold)}
+        if rules.handshakes:
+            update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
+            update["request_header_bytes"] = min(resource.request_header_bytes, HEAD_MAX_BYTES)
+        if rules.sending:
+            update["server_send_us"] = _us(_sending(exchange, recording.round_trip_ms[resource.host], *link))
+        return resource.model_copy(update=update)
+
+    resources = map(changed, page.resources, recording.exchanges, held)
+    return page.model_copy(update={"resources": tuple(resources)})
+
+
+def _sending(exchange: Exchange, round_trip_ms: float, rate: int | None, window: int) -> float:
+    """How long the body came, where that was longer than the network explains; else 0."""
+    received = exchange.end - exchange.first_byte
+    return received if received > _explained_ms(exchange.received_bytes, round_trip_ms, rate, window) else 0.0
+
+
+def _explained_ms(size: int, round_trip_ms: float, rate: int | None, window: int) -> float:
+    """Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate."""
+    windows = size / (window * SEGMENT_BYTES)
+    rounds = max(0, math.ceil(math.log2(windows + 1)) - 1)
+    return rounds * round_trip_ms + (size * 8000 / rate if rate else 0.0)
+
+
+def _us(ms: float) -> int:
+    return max(0, round(ms * 1000))
