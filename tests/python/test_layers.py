@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 LAYERS = [
     {"errors", "resources", "units", "whole"},
     {"validation"},
-    {"pages", "kernels", "execute"},
+    {"pages", "kernels", "execute", "probe"},
     {"contract"},
     {"experiments"},
     {"engines", "truth"},

@@ -17,6 +17,7 @@ from fastopen.cli import (
     kernel,
     ls,
     pages,
+    probe,
     report,
     resume,
     run,
@@ -43,6 +44,7 @@ app.command("report")(report.report)
 app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)
 app.command("exec", context_settings=COMMAND_LINE)(execute)
+app.command("probe")(probe.probe_hosts)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")
 app.add_typer(kernel.app, name="kernel")

@@ -1,0 +1,221 @@
+"""The trials of one server, one after another, and what they show together."""
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from fastopen.probe.connection import Address, ClientFail, Opening, Trial, connect
+from fastopen.probe.hosts import Target, greeting
+
+PAUSE_S: Final = 0.2
+# The cookie is asked for with the option's own number, then with the experimental one (RFC 7413, section 7),
+# which the kernel tries by itself; then it is used, and once more where that went wrong: losses happen.
+FASTOPENS: Final = 4
+CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
+
+
+class Handling(StrEnum):
+    """What came of data in the SYN."""
+
+    ACCEPTED = "accepted"
+    """The SYN-ACK acknowledged it."""
+    NOT_ACCEPTED = "not accepted"
+    """The SYN-ACK acknowledged the SYN alone, and the data was sent again."""
+    DROPPED = "dropped"
+    """SYNs with data were not answered, the same SYN without data was."""
+    UNKNOWN = "unknown"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A server, and what it and the path to it did."""
+
+    target: Target
+    address: str | None
+    reachable: bool
+    error: str | None
+    cookie: bool
+    """Whether it has handed one out."""
+    asking_dropped: bool
+    """Whether SYNs that asked for a cookie were lost, and others were not."""
+    with_cookie: Handling
+    without_cookie: Handling
+    disabled_here: bool
+    """Whether this machine's kernel has turned Fast Open off for a while (a black hole that it saw)."""
+    rtt_ms: float | None
+    plain_ms: float | None
+    """Until the first byte of the answer, without data in the SYN."""
+    fastopen_ms: float | None
+    """And with data in the SYN, where that was accepted and answered."""
+    trials: tuple[Trial, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "host": self.target.host,
+            "port": self.target.port,
+            "scheme": self.target.scheme,
+            "address": self.address,
+            "reachable": self.reachable,
+            "error": self.error,
+            "cookie": self.cookie,
+            "asking_dropped": self.asking_dropped,
+            "data_with_cookie": str(self.with_cookie),
+            "data_without_cookie": str(self.without_cookie),
+            "disabled_here": self.disabled_here,
+            "rtt_ms": self.rtt_ms,
+            "answer_ms": self.plain_ms,
+            "answer_with_syn_data_ms": self.fastopen_ms,
+            "trials": [
+                {
+                    "opening": str(trial.opening),
+                    "error": trial.error,
+                    "syn_data_acked": trial.syn_data_acked,
+                    "client_fail": str(trial.client_fail),
+                    "retransmits": trial.retransmits,
+                    "rtt_ms": trial.rtt_ms,
+                    "answered_ms": trial.answered_ms,
+                }
+                for trial in self.trials
+            ],
+        }
+
+
+def probe(
+    target: Target,
+    *,
+    family: int = socket.AF_UNSPEC,
+    timeout_s: float = 5.0,
+    pause: Callable[[float], None] = time.sleep,
+) -> Probed:
+    """At most CONNECTIONS_MAX connections, one at a time; each carries one greeting."""
+    try:
+        found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as fault:
+        said = getattr(fault, "strerror", None) or str(fault)
+        return _unreachable(target, None, f"its name has no address: {said}", [])
+    family_of, _, _, _, address = found[0]
+    return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
+
+
+class _Prober:
+    def __init__(
+        self,
+        target: Target,
+        family: int,
+        address: Address,
+        timeout_s: float,
+        pause: Callable[[float], None],
+    ) -> None:
+        self._target, self._family, self._address = target, family, address
+        self._timeout_s, self._pause = timeout_s, pause
+        self._trials: list[Trial] = []
+
+    def _try(self, opening: Opening) -> Trial:
+        if self._trials:
+            self._pause(PAUSE_S)
+        trial = connect(self._family, self._address, opening, greeting(self._target), self._timeout_s)
+        self._trials.append(trial)
+        return trial
+
+    def probed(self) -> Probed:
+        plain = self._try(Opening.PLAIN)
+        if plain.error is not None:
+            return _unreachable(self._target, self._address[0], plain.error, self._trials)
+        fastopens = self._fastopens()
+        blind = self._try(Opening.NO_COOKIE)
+        if _handling(blind) is Handling.DROPPED:  # or was it lost?
+            blind = self._try(Opening.NO_COOKIE)
+        carried = [trial for trial in fastopens if _carried(trial)]
+        accepted = [trial for trial in carried if trial.syn_data_acked]
+        return Probed(
+            target=self._target,
+            address=self._address[0],
+            reachable=True,
+            error=None,
+            cookie=bool(carried),
+            asking_dropped=_all_sent_again([trial for trial in fastopens if not _carried(trial)]),
+            with_cookie=_together(carried),
+            without_cookie=_handling(blind),
+            disabled_here=not carried
+            and all(
+                trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
+                for trial in fastopens
+            ),
+            rtt_ms=plain.rtt_ms,
+            plain_ms=_least_ms([plain, *(trial for trial in fastopens if not _carried(trial))]),
+            fastopen_ms=_least_ms(accepted),
+            trials=tuple(self._trials),
+        )
+
+    def _fastopens(self) -> list[Trial]:
+        """Until data in the SYN was accepted, or it has gone wrong twice."""
+        done: list[Trial] = []
+        for _ in range(FASTOPENS):
+            trial = self._try(Opening.FASTOPEN)
+            done.append(trial)
+            if trial.syn_data_acked or sum(_carried(one) for one in done) > 1:
+                break
+        return done
+
+
+def _least_ms(trials: list[Trial]) -> float | None:
+    """The quickest answer: what others took longer for, other things took."""
+    return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
+
+
+def _carried(trial: Trial) -> bool:
+    """Whether the SYN carried data: a cookie was at hand."""
+    if trial.opening is Opening.PLAIN:
+        return False
+    return trial.syn_data_acked or trial.client_fail is ClientFail.DATA_NOT_ACKED or _data_lost(trial)
+
+
+def _data_lost(trial: Trial) -> bool:
+    return trial.client_fail is ClientFail.SYN_RETRANSMITTED
+
+
+def _handling(trial: Trial) -> Handling:
+    if trial.syn_data_acked:
+        return Handling.ACCEPTED
+    if trial.client_fail is ClientFail.DATA_NOT_ACKED:
+        return Handling.NOT_ACCEPTED
+    if _data_lost(trial):
+        return Handling.DROPPED
+    return Handling.UNKNOWN
+
+
+def _together(carried: list[Trial]) -> Handling:
+    """The best that happened: what went well once can; what went wrong once may have been a loss."""
+    handled = [_handling(trial) for trial in carried]
+    for handling in (Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED):
+        if handling in handled:
+            return handling
+    return Handling.NOT_TRIED
+
+
+def _all_sent_again(asked: list[Trial]) -> bool:
+    """Whether no SYN that asked for a cookie arrived, of two at least."""
+    return len(asked) > 1 and all(trial.retransmits > 0 for trial in asked)
+
+
+def _unreachable(target: Target, address: str | None, error: str, trials: list[Trial]) -> Probed:
+    return Probed(
+        target=target,
+        address=address,
+        reachable=False,
+        error=error,
+        cookie=False,
+        asking_dropped=False,
+        with_cookie=Handling.NOT_TRIED,
+        without_cookie=Handling.NOT_TRIED,
+        disabled_here=False,
+        rtt_ms=None,
+        plain_ms=None,
+        fastopen_ms=None,
+        trials=tuple(trials),
+    )

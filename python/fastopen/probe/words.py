@@ -1,0 +1,79 @@
+"""What was found of a server, in words: a verdict, and what it may mean."""
+
+from collections.abc import Iterator
+
+from fastopen.probe.trials import Handling, Probed
+
+
+def verdict(found: Probed) -> str:
+    """One line."""
+    if not found.reachable:
+        return f"cannot be told: {found.error}"
+    if found.disabled_here:
+        return "cannot be told: this machine's kernel has turned Fast Open off for now"
+    if found.asking_dropped:
+        return "the path drops SYNs that ask for a cookie"
+    if not found.cookie:
+        return "no Fast Open: no cookie was handed out"
+    return {
+        Handling.ACCEPTED: "Fast Open works",
+        Handling.NOT_ACCEPTED: "hands out cookies, but does not take the data that comes with them",
+        Handling.DROPPED: "hands out cookies, but SYNs with data are dropped",
+    }.get(found.with_cookie, "hands out cookies; what becomes of data is not known")
+
+
+def meaning(found: Probed) -> list[str]:
+    """Sentences: what it rests on, and what else may be behind it."""
+    return list(_meaning(found))
+
+
+def _meaning(found: Probed) -> Iterator[str]:
+    if not found.reachable:
+        return
+    if found.disabled_here:
+        yield (
+            "After SYNs with data were lost somewhere, Linux stops using Fast Open everywhere for"
+            " net.ipv4.tcp_fastopen_blackhole_timeout_sec."
+        )
+        return
+    if found.asking_dropped:
+        yield "Each had to be sent again without the option; the one without Fast Open came through at once."
+    elif not found.cookie:
+        yield (
+            "Either the server has no Fast Open, or something on the path takes the option out of SYN or"
+            " SYN-ACK."
+        )
+    yield from _with_cookie(found)
+    yield from _without_cookie(found)
+
+
+def _with_cookie(found: Probed) -> Iterator[str]:
+    if found.with_cookie is Handling.ACCEPTED:
+        yield "Data in the SYN was acknowledged with the SYN-ACK."
+        if found.plain_ms is not None and found.fastopen_ms is not None:
+            sooner = found.plain_ms - found.fastopen_ms
+            yield (
+                f"The first byte of the answer came {found.fastopen_ms:.1f} ms after the start instead of"
+                f" {found.plain_ms:.1f} ({sooner:+.1f} ms saved; the RTT is {found.rtt_ms or 0:.1f} ms)."
+            )
+        else:
+            yield "But no answer came to it."
+    elif found.with_cookie is Handling.NOT_ACCEPTED:
+        yield (
+            "The server forgot its key (servers behind one address that do not share it), its queue for such"
+            " connections was full, or something on the path takes data or cookie out of the SYN."
+        )
+    elif found.with_cookie is Handling.DROPPED:
+        yield "They were not answered until the kernel sent them again without data, a second later."
+
+
+def _without_cookie(found: Probed) -> Iterator[str]:
+    if found.without_cookie is Handling.ACCEPTED:
+        yield (
+            "It also takes data without any cookie: whoever forges addresses can make it work and answer"
+            " (net.ipv4.tcp_fastopen has 0x200 there, or a proxy answers)."
+        )
+    elif found.without_cookie is Handling.NOT_ACCEPTED:
+        yield "Data without a cookie is not taken, but its SYN is answered at once: nothing drops it."
+    elif found.without_cookie is Handling.DROPPED:
+        yield "SYNs with data but without a cookie are dropped on the way."
