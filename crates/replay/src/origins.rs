@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER};
 use hyper::http::request::Parts;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
@@ -286,8 +286,8 @@ impl Shared {
         }
         if !self.site.keep_alive {
             set(CONNECTION, "close");
-        } else if request.version == Version::HTTP_10 && asks_to_keep_alive(&request.headers) {
-            // HTTP/1.0 closes unless both ends say otherwise (RFC 9112 appendix C.2.2).
+        } else if asks_to_keep_alive(&request.headers) {
+            // HTTP/1.0 closes unless both ends say otherwise (RFC 9112 appendix C.2.2); some clients of HTTP/1.1 want to hear it too.
             set(CONNECTION, "keep-alive");
         }
         set(SERVER, "fastopen");

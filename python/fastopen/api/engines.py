@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen import kernels
-from fastopen.engines import Engine, HostEngine, VirtualEngine, find_program, program_version
+from fastopen.engines import (
+    Engine,
+    HostEngine,
+    VirtualEngine,
+    describe_clients,
+    find_program,
+    program_version,
+)
 from fastopen.experiments import EngineName, Plan
 from fastopen.kernels import Kernel
 from fastopen.kernels.store import VARIABLE
@@ -39,6 +46,9 @@ class Worker:
         engines = {name: _engine(name, program, booted, parallel) for name in plan.engines}
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
+        clients = describe_clients(setup.client for setup in plan.experiment.setups)
+        if clients:
+            environment["clients"] = clients
         if booted is not None:
             environment["virtual_kernel"] = {
                 "name": booted.name,

@@ -62,7 +62,12 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     for row in rows:
         if row.valid and not row.superseded and row.plt_ns is not None:
             of_cell[row.cell].append(row)
-    cells = {cell.index: cell for cell in store.cells() if of_cell[cell.index]}
+    # Who waited for whom in a client that is not ours, nobody says.
+    cells = {
+        cell.index: cell
+        for cell in store.cells()
+        if of_cell[cell.index] and experiment.setups[cell.setup].client.kind != "command"
+    }
     each = max(1, loads_max // max(len(cells), 1))
     breakdowns: dict[int, Breakdown] = {}
     shown: dict[int, Shown] = {}

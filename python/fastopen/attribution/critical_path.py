@@ -20,8 +20,11 @@ from fastopen.runs.chain import covered_ns
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """The path of one load; None where the load has no page load time. Integers, hence exact."""
-    if record.plt_ns is None:
+    """The path of one load; None where the load has no page load time, or was seen at the origins alone.
+
+    Integers, hence exact.
+    """
+    if record.plt_ns is None or record.seen_at == "origins":
         return None
     waits = Waits(page, record, client)
     walk = _Walk(record.plt_ns)

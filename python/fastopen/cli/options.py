@@ -15,12 +15,14 @@ from fastopen.contract.job import PROFILES, RttUs
 from fastopen.errors import InputError
 from fastopen.experiments import (
     ARMS,
+    KINDS,
     AskedEngine,
     AskedNetworks,
     Combine,
     Experiment,
     Link,
     Setup,
+    clients_of,
     multiplied,
     networks_of,
     read_trace,
@@ -81,6 +83,8 @@ class NetworkOptions:
 class SetupOptions:
     """The texts of the options of client and TCP, each a value or a list with commas; None: not given."""
 
+    client: str
+    command: str | None
     profile: str
     keep_alive: str | None
     connections_per_host: str | None
@@ -90,10 +94,13 @@ class SetupOptions:
 
     def setups(self) -> list[Setup]:
         """Each value with each other. Raises InputError naming the option."""
-        asked = {
+        asked: dict[str, Any] = {
+            "kind": _list(self.client, "--client", _one_of(*KINDS)),
             "profile": _list(self.profile, "--profile", _one_of(*PROFILES)),
             "processing_scale": _list(self.processing_scale, "--processing-scale", _number(float)),
         }
+        if self.command is not None:
+            asked["command"] = self.command
         if self.keep_alive is not None:
             asked["keep_alive"] = _list(self.keep_alive, "--keep-alive", _on_or_off)
         if self.connections_per_host is not None:
@@ -105,9 +112,13 @@ class SetupOptions:
             "congestion_control": _list(self.congestion_control, "--congestion-control", str.strip),
         }
         try:
-            clients, tcps = multiplied(Client, asked), multiplied(Tcp, tcp)
+            clients, tcps = clients_of(asked), multiplied(Tcp, tcp)
         except ValidationError as error:
             raise _of_option(error) from None
+        except ValueError as error:
+            raise InputError(
+                str(error), "--command", "like --client command --command 'PROGRAM {url}'"
+            ) from None
         for client in clients:
             _check_connections(client)
         return setups_of(clients, [Origins()], tcps)

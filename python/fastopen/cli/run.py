@@ -106,6 +106,18 @@ def run(
     engine: Annotated[
         str, typer.Option(help="Whose clock runs: auto, or of host and virtual, with commas.")
     ] = "auto",
+    client: Annotated[
+        str,
+        typer.Option(help="What loads the pages: loader,curl,wget2,command.", rich_help_panel=CLIENT),
+    ] = "loader",
+    command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'CMD {url}'",
+            help="The client command; {urls}: all of the page's.",
+            rich_help_panel=CLIENT,
+        ),
+    ] = None,
     profile: Annotated[
         str, typer.Option(help="How the loader loads: browser,mget.", rich_help_panel=CLIENT)
     ] = "browser",
@@ -144,7 +156,14 @@ def run(
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
     network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine, link)
     setup = SetupOptions(
-        profile, keep_alive, connections_per_host, processing_scale, initial_window, congestion_control
+        client,
+        command,
+        profile,
+        keep_alive,
+        connections_per_host,
+        processing_scale,
+        initial_window,
+        congestion_control,
     )
     asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
     experiment = experiment_of("run", inputs, network.networks(), setup.setups(), asked)

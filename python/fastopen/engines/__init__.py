@@ -1,6 +1,7 @@
 """Engines carry jobs out: `host` in real time on this machine's kernel, `virtual` in a kernel's own time."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines.clients import describe_clients
 from fastopen.engines.host import WORLDS_PER_CORE, HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_version
 from fastopen.engines.virtual import VirtualEngine
@@ -17,6 +18,7 @@ __all__ = [
     "WorldBuilt",
     "check_program",
     "default_parallel",
+    "describe_clients",
     "find_program",
     "program_version",
 ]

@@ -12,6 +12,7 @@ from fastopen.contract import Invalid, Job, LoadRecord, LoadSpec
 from fastopen.contract.records import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
+from fastopen.engines.clients import with_program
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
 
@@ -98,7 +99,7 @@ class _Worlds:
 
     def start(self, job: Job, attempt: int) -> None:
         """Starts a world for a job. Raises MachineError."""
-        attached = self._bodies.attach(job)
+        attached = with_program(self._bodies.attach(job))
         try:
             world = WorldProcess(self._command, attached, attempt, self._bodies.descriptors, time.monotonic())
         except OSError as error:

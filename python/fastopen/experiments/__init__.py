@@ -1,6 +1,7 @@
 """Experiments: what to load over which networks and how often, from TOML files to the jobs of a run."""
 
 from fastopen.experiments.axes import RTT, Axes, Axis, Point, axes_of
+from fastopen.experiments.clients import KINDS, asked_for
 from fastopen.experiments.estimate import estimated_s
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
 from fastopen.experiments.model import (
@@ -25,11 +26,20 @@ from fastopen.experiments.plan import (
     without_chance,
 )
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.sweep import AskedNetworks, Combine, Link, multiplied, networks_of, setups_of
+from fastopen.experiments.sweep import (
+    AskedNetworks,
+    Combine,
+    Link,
+    clients_of,
+    multiplied,
+    networks_of,
+    setups_of,
+)
 from fastopen.experiments.trace import read_trace
 
 __all__ = [
     "ARMS",
+    "KINDS",
     "RTT",
     "Arm",
     "ArmName",
@@ -49,7 +59,9 @@ __all__ = [
     "PublishedCell",
     "PublishedTable",
     "Setup",
+    "asked_for",
     "axes_of",
+    "clients_of",
     "default_queue_bytes",
     "derive_seed",
     "estimated_s",

@@ -118,7 +118,7 @@ _NETWORK: Final = (
     Axis("loss", "loss\n%", "{} % loss", lambda p: p.network.down.loss, lambda loss: f"{100 * loss:g}"),
 )
 _SETUP: Final = (
-    Axis("client", "client", "{}", lambda p: p.setup.client.kind),
+    Axis("client", "client", "{}", lambda p: p.setup.client.label),
     Axis("profile", "profile", "{}", lambda p: p.setup.client.profile),
     Axis(
         "keep_alive",

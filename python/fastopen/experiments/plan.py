@@ -23,6 +23,7 @@ from fastopen.contract import CONTRACT, Job, Network
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments.axes import network_labels, setup_labels
+from fastopen.experiments.clients import filled_in
 from fastopen.experiments.model import ARMS, Arm, EngineName, Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.pages import Page
@@ -196,7 +197,7 @@ def _job(
         page=page,
         network=network.model_copy(update={"host_extra_rtt_us": extra}),
         tcp=setup.tcp,
-        client=setup.client,
+        client=filled_in(setup.client, page, setup.origins),
         origins=setup.origins,
         loads=loads,
         tolerance=experiment.tolerance,

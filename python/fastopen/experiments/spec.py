@@ -17,7 +17,15 @@ from fastopen import units
 from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
 from fastopen.contract.job import LOSS_MAX, RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RttUs
 from fastopen.experiments.model import REPEATS_MAX, ArmName, AskedEngine, Experiment, PublishedTable
-from fastopen.experiments.sweep import AskedNetworks, Combine, Link, multiplied, networks_of, setups_of
+from fastopen.experiments.sweep import (
+    AskedNetworks,
+    Combine,
+    Link,
+    clients_of,
+    multiplied,
+    networks_of,
+    setups_of,
+)
 from fastopen.experiments.trace import read_trace
 
 
@@ -67,6 +75,13 @@ def _multiplied(model: type[BaseModel]) -> PlainValidator:
         return multiplied(model, table)
 
     return PlainValidator(validate)
+
+
+def _clients(table: object) -> list[Client]:
+    """`[client]`: as `_multiplied`, with the clients that have names."""
+    if not isinstance(table, dict):
+        raise ValueError("is a table")
+    return clients_of(table)
 
 
 class NetworkSpec(_Table):
@@ -121,9 +136,7 @@ class ExperimentSpec(_Table):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     network: NetworkSpec
     tcp: Annotated[list[Tcp], _multiplied(Tcp)] = Field(default_factory=lambda: [Tcp()])
-    client: Annotated[list[Client], _multiplied(Client)] = Field(
-        default_factory=lambda: multiplied(Client, {})
-    )
+    client: Annotated[list[Client], PlainValidator(_clients)] = Field(default_factory=lambda: clients_of({}))
     origins: Annotated[list[Origins], _multiplied(Origins)] = Field(default_factory=lambda: [Origins()])
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
     tolerance: Tolerance = Field(default_factory=Tolerance)

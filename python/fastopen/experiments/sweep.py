@@ -1,6 +1,6 @@
 """Lists of settings multiplied out, each value with each other or first with first: networks and setups."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import product
 from typing import Any, Literal, Self, TypeVar
@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel
 
 from fastopen.contract import Client, Network, Origins, RateLimit, Tcp
+from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup, default_queue_bytes
 from fastopen.experiments.trace import mean_rate_bit_per_s
 
@@ -81,14 +82,41 @@ def multiplied(model: type[T], settings: Mapping[str, Any]) -> list[T]:
 
     A setting whose own value is a list (`phases`) is taken as it is. Raises ValidationError.
     """
+    return _each_once(model.model_validate(one) for one in _combinations(settings))
+
+
+def clients_of(settings: Mapping[str, Any]) -> list[Client]:
+    """A client for each value with each other of the settings that are lists, each once; see `client_of`.
+
+    `command` goes with the kind `command` alone. Raises ValueError and ValidationError.
+    """
+    kinds = settings.get("kind", "loader")
+    if "command" in settings and "command" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise ValueError("a command goes with the client command")
+    combinations = _combinations(settings)
+    return _each_once(
+        client_of(
+            {key: value for key, value in one.items() if key != "command" or one.get("kind") == "command"}
+        )
+        for one in combinations
+    )
+
+
+def _combinations(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     lists = [
-        value if isinstance(value, list) and value and key != "phases" else [value]
+        value if isinstance(value, list) and value and key not in ("phases", "command") else [value]
         for key, value in settings.items()
     ]
-    models = [model.model_validate(dict(zip(settings, values, strict=True))) for values in product(*lists)]
+    return [dict(zip(settings, values, strict=True)) for values in product(*lists)]
+
+
+def _each_once(models: Iterable[T]) -> list[T]:
     return list({one.model_dump_json(): one for one in models}.values())
 
 
 def setups_of(clients: Sequence[Client], origins: Sequence[Origins], tcps: Sequence[Tcp]) -> list[Setup]:
     """Each client with each way of answering and each TCP."""
-    return [Setup(client=c, origins=o, tcp=t) for c, o, t in product(clients, origins, tcps)]
+    return [
+        Setup(client=client, origins=with_bodies_for(client, answering), tcp=tcp)
+        for client, answering, tcp in product(clients, origins, tcps)
+    ]

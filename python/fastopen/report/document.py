@@ -61,7 +61,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "transport": cell.arm.transport,
         "cookies": cell.arm.cookies,
         "arm": cell.arm.name,
-        "client": setup.client.kind,
+        "client": setup.client.label,
         "profile": setup.client.profile,
         "keep_alive": setup.client.keep_alive,
         "connections_per_host": setup.client.connections_per_host,

@@ -1,5 +1,6 @@
 """What was done, in words fit for a methods section, and on what."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -129,6 +130,12 @@ def _queue(limit: RateLimit) -> str:
 
 def _client(setup: Setup) -> str:
     client, origins = setup.client, setup.origins
+    if client.command is not None:
+        return (
+            f"The client was {client.label} ({shlex.join(client.command)}), run once for each load,"
+            " from its start to its exit; its requests were recorded by the origins, which answered with"
+            f" HTTP/{origins.http}."
+        )
     return (
         f"The client was the {client.kind} in its {client.profile} profile: at most"
         f" {client.connections_per_host} connections a host and {client.connections_total} in all, keep-alive"

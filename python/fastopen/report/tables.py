@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.contract import RateLimit
-from fastopen.experiments import Experiment
+from fastopen.experiments import Experiment, asked_for
 from fastopen.report.beside import beside_renderables
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.verdict import NO_NOISE, page_verdict
@@ -34,6 +34,8 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
         yield Text(textwrap.fill(page_verdict(results, page), width))
         for line in _beyond_the_bound(results, page):
             yield Text(textwrap.fill(line, width), style="yellow")
+        for line in _asked_for_less(results, page):
+            yield Text(textwrap.fill(line, width), style="dim")
         yield from _problems(results, page)
         yield Text()
     yield from beside_renderables(results, width, narrow=width < WIDE)
@@ -130,6 +132,19 @@ def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
         )
 
 
+def _asked_for_less(results: Results, page: str) -> Iterator[str]:
+    """A line for each client that did not get all that the load event waits for."""
+    wanted = len(asked_for(results.pages[page]))
+    least: dict[str, float] = {}
+    for result in results.cells:
+        client = results.experiment.setups[result.cell.setup].client
+        if result.cell.page == page and client.kind != "loader" and result.requests is not None:
+            least[client.label] = min(result.requests, least.get(client.label, result.requests))
+    for name, requests in least.items():
+        if requests < wanted:
+            yield f"{name} asked for {requests:g} of the {wanted} resources that the load event waits for."
+
+
 def _closing(results: Results) -> str:
     experiment = results.experiment
     lines = []
@@ -166,9 +181,14 @@ def _closing(results: Results) -> str:
 
 
 def _clients(experiment: Experiment) -> list[str]:
-    """`loader (browser)`: each kind and profile of client once."""
+    """`loader (browser)`, `curl`: each client once, the loader with its profile."""
     clients = [setup.client for setup in experiment.setups]
-    return list(dict.fromkeys(f"{client.kind} ({client.profile})" for client in clients))
+    return list(
+        dict.fromkeys(
+            f"{client.label} ({client.profile})" if client.kind == "loader" else client.label
+            for client in clients
+        )
+    )
 
 
 def _largest_plt_ms(results: Results, page: str) -> float:

@@ -88,7 +88,7 @@ class Flattener:
             *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
             *(network.rtt_us / 1000, network.down.rate_bit_per_s, network.up.rate_bit_per_s),
             *(network.down.queue_bytes, network.up.queue_bytes, network.down.loss),
-            *(setup.client.kind, setup.client.profile, setup.client.keep_alive),
+            *(setup.client.label, setup.client.profile, setup.client.keep_alive),
             *(setup.client.connections_per_host, setup.client.processing_scale),
             *(setup.tcp.initial_window_segments, setup.tcp.congestion_control, cell.engine),
             *(cell.arm.name, cell.arm.transport, cell.arm.cookies, row.repeat, row.valid),

@@ -65,6 +65,8 @@ class CellResult:
     """Why loads were done again. Those attempts are in no figure."""
     deterministic: bool
     """Whether a load comes out the same however often it is done: virtual time, and no random loss."""
+    requests: float | None
+    """Requests a valid load that the page has an answer to, median."""
     asked: int
     """How many loads the run was to do."""
 
@@ -137,6 +139,7 @@ def _result(
         outliers=find_outliers(plts),
         repeated=_reasons([load for load in attempts if load.superseded]),
         deterministic=deterministic,
+        requests=median(load.requests for load in valid) if valid else None,
         asked=len(loads),
     )
 

@@ -146,11 +146,33 @@ fn phase(phase: Phase) -> u8 {
     }
 }
 
+/// A URL as the value of an attribute. An ampersand that begins no name of a character stays as it is: before no letter, digit or `#`,
+/// or where the name would end with an equals sign (HTML, "named character reference state"). Not all downloaders know the names.
 fn escape(url: &str) -> String {
-    url.replace('&', "&amp;")
+    let mut parts = url.split('&');
+    let mut escaped = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let is_text = if name > 0 { part[name..].starts_with('=') } else { !part.starts_with('#') };
+        escaped.push_str(if is_text { "&" } else { "&amp;" });
+        escaped.push_str(part);
+    }
+    escaped
 }
 
 /// A string of JavaScript and JSON. URLs and methods have neither quotes nor control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn only_what_could_be_read_as_a_character_is_escaped() {
+        assert_eq!(escape("/?a=1&lang=en&lt=2"), "/?a=1&lang=en&lt=2");
+        assert_eq!(escape("/?&copy_of=1&amp;&#65;&"), "/?&amp;copy_of=1&amp;amp;&amp;#65;&");
+        assert_eq!(escape("/?a=&*"), "/?a=&*");
+    }
 }

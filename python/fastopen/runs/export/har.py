@@ -36,7 +36,7 @@ def har_document(
     connections = {one["id"]: one for one in record["connections"]}
     entries = []
     for request in record["requests"]:
-        if request["queued_ns"] is not None:
+        if _begun_ns(request) is not None:
             entry = _entry(page, request, record["started_unix_ms"], http)
             entry |= _connection(connections.get(request["connection"]), addresses)
             entries.append(entry)
@@ -70,7 +70,7 @@ def _entry(page: Page, request: Mapping[str, Any], started_unix_ms: int, http: s
     timings = _timings(request)
     return {
         "pageref": PAGE,
-        "startedDateTime": _date(started_unix_ms, request["queued_ns"]),
+        "startedDateTime": _date(started_unix_ms, _begun_ns(request)),
         "time": round(sum(value for value in timings.values() if value >= 0), 6),
         "request": _request(resource),
         "response": _response(resource, request, http),
@@ -81,13 +81,19 @@ def _entry(page: Page, request: Mapping[str, Any], started_unix_ms: int, http: s
     }
 
 
+def _begun_ns(request: Mapping[str, Any]) -> Any:
+    """When it was queued; of a load seen at the origins, the first that is known of it."""
+    known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
+    return next((at for at in known if at is not None), None)
+
+
 def _timings(request: Mapping[str, Any]) -> dict[str, float]:
     """In milliseconds; they add up to the time from queueing to the end. -1: does not apply (HAR 1.2).
 
     Names come from a hosts file and nothing is encrypted. Where TCP Fast Open sends the request in the SYN,
     `connect` is what opening took, and the round trip stands in `wait`.
     """
-    queued, end = request["queued_ns"], request["end_ns"]
+    queued, end = _begun_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
     sent, first = request["sent_ns"], request["first_byte_ns"]
     timings = {"blocked": 0.0, "dns": -1.0, "connect": -1.0, "ssl": -1.0}

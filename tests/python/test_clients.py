@@ -1,0 +1,158 @@
+"""Clients that are not ours: how they are named, what they are given, what tables say of them."""
+
+import json
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastopen import kernels
+from fastopen.contract import Client, Origins, Tcp
+from fastopen.engines.clients import describe_clients
+from fastopen.errors import MachineError
+from fastopen.experiments import clients_of, setups_of
+from fastopen.experiments.clients import asked_for, client_of, filled_in, served_as
+from fastopen.pages import Page, load_pages
+
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+
+
+def packaged(name: str) -> Page:
+    return load_pages([name])[0].page
+
+
+def command(words: list[str]) -> Client:
+    return client_of({"kind": "command", "command": words})
+
+
+def test_a_command_is_given_the_pages_url_and_all_that_the_load_event_waits_for() -> None:
+    page = packaged("example")
+    filled = filled_in(command(["get", "-x={url}", "{urls}", "http{http}"]), page, Origins(http="1.0"))
+    assert filled.command == ["get", f"-x={page.resources[0].url}", *asked_for(page), "http1.0"]
+    assert len(asked_for(page)) == 8
+
+
+@pytest.mark.parametrize(
+    ("url", "served"),
+    [
+        ("http://a.test/x?y=https://b.test/", "http://a.test/x?y=https://b.test/"),
+        ("https://a.test/x", "http://a.test:443/x"),
+        ("https://a.test:8443/", "http://a.test:8443/"),
+        ("https://a.test:80/", "http://a.test/"),
+    ],
+)
+def test_a_world_serves_without_tls_on_the_same_port(url: str, served: str) -> None:
+    assert served_as(url) == served
+
+
+def test_the_command_is_asked_with_its_kind_alone() -> None:
+    loader, curl, own = clients_of({"kind": ["loader", "curl", "command"], "command": "/bin/get {url}"})
+    assert [one.label for one in (loader, curl, own)] == ["loader", "curl", "get"]
+    assert loader.command is None
+    assert own.command == ["/bin/get", "{url}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kind": "netscape"}, "none of loader, curl, wget2, command"),
+        ({"kind": "command"}, "needs its command line"),
+        ({"kind": "command", "command": "get page"}, "would not know what to load"),
+        ({"kind": "command", "command": "get x{urls}y {url}"}, "a word of its own"),
+        ({"kind": "curl", "command": "get {url}"}, "goes with the client command"),
+    ],
+)
+def test_what_no_client_can_be_is_said(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        clients_of(settings)
+
+
+def test_settings_of_the_loader_make_no_second_client_of_a_command() -> None:
+    clients = clients_of({"kind": ["loader", "curl"], "processing_scale": [0.0, 1.0]})
+    assert [(one.label, one.processing_scale) for one in clients] == [
+        ("loader", 0.0),
+        ("loader", 1.0),
+        ("curl", 1.0),
+    ]
+
+
+def test_connections_and_keep_alive_are_told_to_clients_that_have_a_name() -> None:
+    settings = {"connections_per_host": 3, "keep_alive": False}
+    curl, wget2 = (client_of({"kind": kind, **settings}).command for kind in ("curl", "wget2"))
+    assert curl is not None
+    assert wget2 is not None
+    assert curl[curl.index("--parallel-max") + 1] == "3"
+    assert "Connection: close" in curl
+    assert {"--max-threads=3", "--http-keep-alive=off"} <= set(wget2)
+
+
+def test_clients_that_read_pages_get_bodies_that_can_be_read() -> None:
+    clients = clients_of({"kind": ["loader", "wget2"]})
+    assert [one.origins.bodies for one in setups_of(clients, [Origins()], [Tcp()])] == [
+        "filler",
+        "structural",
+    ]
+    chosen = setups_of(clients, [Origins(bodies="filler")], [Tcp()])
+    assert [one.origins.bodies for one in chosen] == ["filler", "filler"]
+
+
+def test_a_missing_client_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineError, match=r"no program wget2 \(apt install wget2\)"):
+        describe_clients(clients_of({"kind": "wget2"}))
+    with pytest.raises(MachineError, match="give its path"):
+        describe_clients([command(["no-such-thing", "{url}"])])
+
+
+def test_a_program_without_a_name_is_known_by_its_digest(tmp_path: Path) -> None:
+    program = tmp_path / "get"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(stat.S_IRWXU)
+    described = describe_clients([command([str(program), "{url}"]), Client.model_validate({})])
+    assert list(described) == ["get"]
+    assert described["get"].startswith(f"{program}, sha256 ")
+
+
+def results(words: list[str]) -> Any:
+    asked = ["run", "example", "--rtt", "50ms", "-n", "1", "--no-keep", "--quiet", "--json", *words]
+    done = subprocess.run([*FASTOPEN, *asked], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("engine", ["host", "virtual"])
+def test_three_clients_stand_in_one_table(engine: str) -> None:
+    if engine == "virtual" and not kernels.installed():
+        pytest.skip("no kernel of the virtual engine is installed (fastopen kernel build)")
+    present = [name for name in ("curl", "wget2") if shutil.which(name)]
+    if not present:
+        pytest.skip("neither curl nor wget2 is installed (apt install curl wget2)")
+    clients = ",".join(["loader", *present])
+    document = results(["--engine", engine, "--client", clients, "--transports", "off,warm"])
+    warm = {cell["client"]: cell for cell in document["cells"] if cell["arm"] == "warm"}
+    assert list(warm) == ["loader", *present]
+    assert list(document["environment"]["clients"]) == present
+    for cell in warm.values():
+        assert cell["syn_data_connections"] == cell["connections"]
+        # A busy machine makes loads of the host engine invalid; nothing else may.
+        assert {reason["kind"] for reason in cell["invalid_reasons"]} <= {"link_late"}
+        assert cell["connections"] > 0 or cell["invalid_reasons"]
+
+
+@pytest.mark.e2e
+def test_a_command_that_gets_nothing_is_a_load_like_any(tmp_path: Path) -> None:
+    program = tmp_path / "idle"
+    program.write_text('#!/bin/sh\necho "no page at $1" >&2; exit 7\n')
+    program.chmod(stat.S_IRWXU | stat.S_IRWXO)
+    line = f"{program} {{url}}"
+    document = results(["--engine", "host", "--client", "command", "--command", line, "--transports", "off"])
+    (cell,) = document["cells"]
+    assert cell["client"] == "idle"
+    (reason,) = cell["invalid_reasons"]
+    assert reason["kind"] == "incomplete"
+    assert "ended with exit code 7: no page at http://example.com/" in reason["example"]
