@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from fastopen import kernels
 from fastopen.contract import Client, Origins, Tcp
 from fastopen.engines.clients import describe_clients
 from fastopen.errors import MachineError
@@ -126,9 +125,9 @@ def results(words: list[str]) -> Any:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("engine", ["host", "virtual"])
-def test_three_clients_stand_in_one_table(engine: str) -> None:
-    if engine == "virtual" and not kernels.installed():
-        pytest.skip("no kernel of the virtual engine is installed (fastopen kernel build)")
+def test_three_clients_stand_in_one_table(engine: str, request: pytest.FixtureRequest) -> None:
+    if engine == "virtual":
+        request.getfixturevalue("kernel")
     present = [name for name in ("curl", "wget2") if shutil.which(name)]
     if not present:
         pytest.skip("neither curl nor wget2 is installed (apt install curl wget2)")
