@@ -103,6 +103,18 @@ class TestTheNetwork:
         assert network.rtt_us == 20_000
         assert network.host_extra_rtt_us == {"far.test": 30_000}  # its wait of 50 ms is a round trip too
 
+    def test_a_link_is_no_longer_than_a_world_can_measure_and_the_rest_is_the_hosts_own(self) -> None:
+        slow = entry("http://a.test/", time=4070, timings={"connect": 2000, "wait": 2060})
+        network = replay_of(one_page(slow, on_load=4100)).network
+        assert (network.rtt_us, network.host_extra_rtt_us) == (500_000, {"a.test": 1_500_000})
+
+    def test_on_the_host_packets_may_be_late_by_a_hundredth_of_the_load(self) -> None:
+        late = [
+            replay_of(one_page(entry("http://a.test/"), on_load=ms)).experiment(1).tolerance.late_us
+            for ms in (80, 2000)
+        ]
+        assert late == [5_000, 20_000]
+
     def test_responses_that_came_in_one_go_widen_the_initial_window(self) -> None:
         large = entry("http://a.test/", timings={"receive": 1}, response={"bodySize": 28_000})
         assert replay_of(one_page(large, on_load=80)).tcp.initial_window_segments == 20

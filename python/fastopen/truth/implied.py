@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.contract import Client, Network, Tcp
+from fastopen.contract import Client, Network, Tcp, Tolerance
 from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit
 from fastopen.errors import InputError
 from fastopen.experiments import ArmName, Experiment, Setup, default_queue_bytes
@@ -28,6 +28,11 @@ WINDOW_MAX_SEGMENTS: Final = 1000
 AT_ONCE: Final = 0.5
 # One connection that carries many requests at once is replayed as many: as many as a page can want.
 MULTIPLEXED_CONNECTIONS: Final = 256
+# A world measures its link by handshakes, which are sent again after a second: the rest is the hosts' own.
+LINK_RTT_MAX_US: Final = 500_000
+# Of the load time: on the host, a load with a packet later than this is left out.
+LATE_SHARE: Final = 0.01
+LATE_MIN_US: Final = 5_000
 # The head of a request has to fit into a SYN, as a connection that stands for an open one sends it at once.
 HEAD_MAX_BYTES: Final = 1200
 # Connections cost no round trip of their own; the recorded handshakes are in the page.
@@ -72,6 +77,7 @@ class Replay:
             networks=[self.network],
             setups=[Setup(client=self.client, tcp=self.tcp)],
             arms=[self.arm],
+            tolerance=Tolerance(late_us=max(LATE_MIN_US, round(LATE_SHARE * self.recorded_ms * 1000))),
             repeats=repeats,
             seed=1,
         )
@@ -138,7 +144,7 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 def _network(recording: Recording, rate: int | None) -> Network:
     """The nearest host makes the access link's RTT; what others lie further away is their own."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
-    base = min(trips.values())
+    base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
         rtt_us=base,
         down=RateLimit(rate_bit_per_s=rate, queue_bytes=default_queue_bytes(rate)),
