@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 LAYERS = [
     {"errors", "resources", "units", "whole"},
     {"validation"},
-    {"pages", "kernels", "execute", "probe"},
+    {"pages", "kernels", "execute", "probe", "record"},
     {"contract"},
     {"experiments"},
     {"engines", "truth"},

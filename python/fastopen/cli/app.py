@@ -18,6 +18,7 @@ from fastopen.cli import (
     ls,
     pages,
     probe,
+    record,
     report,
     resume,
     run,
@@ -44,6 +45,7 @@ app.command("report")(report.report)
 app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)
 app.command("exec", context_settings=COMMAND_LINE)(execute)
+app.command("record")(record.record)
 app.command("probe")(probe.probe_hosts)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")

@@ -1,0 +1,116 @@
+"""`fastopen record URL... -o FILE.har`: live pages as Chromium loads them, kept as one HAR."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from fastopen.cli.carrying import QuietOption
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
+from fastopen.errors import InputError
+from fastopen.record import Loaded, Recorder, har_of
+from fastopen.record.browser import LoadError
+
+PAGES_MAX: Final = 1000
+
+
+def record(
+    urls: Annotated[
+        list[str], typer.Argument(metavar="URL...", help="Pages, or .pages files that list them.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.har", help="What is written.")],
+    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
+    settle: Annotated[
+        float, typer.Option(min=0, max=600, help="Seconds at most for what is asked afterwards.")
+    ] = 5.0,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Take any certificate.")] = False,
+    browser_argument: Annotated[
+        list[str] | None, typer.Option(metavar="ARGUMENT", help="For Chromium's command line; repeatable.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Load live pages in Chromium, each in a fresh profile, and keep them as one HAR.
+
+    With bodies, headers, initiators, timings, addresses and round trips of hosts: what fastopen run and
+    fastopen validate need. Needs Chromium and fastopen's extra `record`.
+    """
+    pages = _pages(urls)
+    _be_writable(output)
+    loaded: list[Loaded] = []
+    interrupted = False
+    with Recorder(browser_argument or (), insecure=insecure) as recorder:
+        for number, url in enumerate(pages, start=1):
+            try:
+                found = recorder.record(url, timeout_s=timeout, settle_s=settle)
+            except LoadError as error:
+                errors_console().print(f"left out: {url}: {error}", markup=False, soft_wrap=True)
+                continue
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+            loaded.append(found)
+            if not quiet:
+                done = f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests"
+                errors_console().print(done, markup=False, soft_wrap=True)
+        document = har_of(loaded, recorder.version)
+    if not loaded:
+        raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
+    _write(output, document)
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if len(loaded) < len(pages):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _be_writable(output: Path) -> None:
+    """Found out before the pages are loaded, not after. Raises InputError."""
+    if output.is_dir():
+        raise InputError("is a folder", str(output), "name a file, such as page.har")
+    if not output.parent.is_dir():
+        raise InputError("no such folder", str(output.parent))
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise InputError("cannot be written", str(output))
+
+
+def _pages(arguments: list[str]) -> list[str]:
+    """The URLs, those of lists in their place. Raises InputError."""
+    found: list[str] = []
+    for argument in arguments:
+        path = Path(argument)
+        if "://" in argument or not path.is_file():
+            found.append(_url(argument, argument))
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+            if line.strip() and not line.strip().startswith("#"):
+                found.append(_url(line.strip(), f"{path}: line {number}"))
+    if not found:
+        raise InputError("lists no URL", arguments[0], "a list of pages has a URL a line")
+    if len(found) > PAGES_MAX:
+        raise InputError(f"{len(found)} pages", arguments[0], f"{PAGES_MAX} at a time at most")
+    return found
+
+
+def _url(text: str, place: str) -> str:
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or any(c.isspace() for c in url):
+        raise InputError(f"{text[:80]!r} is no http or https URL, and no file", place)
+    return url
+
+
+def _write(output: Path, document: object) -> None:
+    """Whole or not at all."""
+    half = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        half.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8", errors="replace")
+        half.replace(output)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise InputError(f"cannot be written: {error.strerror}", str(output)) from None

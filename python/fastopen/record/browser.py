@@ -1,0 +1,137 @@
+"""Chromium over the DevTools protocol: each page in a fresh profile, listened to while it loads."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from fastopen.errors import MachineError
+from fastopen.record.events import EVENTS, Exchange, Log
+from fastopen.record.har import Loaded
+
+if TYPE_CHECKING:
+    from playwright.sync_api import CDPSession
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Frames of other sites stay in the page's own process: their requests are then told by the same session.
+ARGUMENTS: Final = (
+    "--disable-features=IsolateOrigins,site-per-process",
+    "--disable-site-isolation-trials",
+    "--disable-background-networking",
+    "--no-first-run",
+)
+BODIES_BYTES: Final = 512 * 2**20
+BODY_BYTES: Final = 128 * 2**20
+STEP_MS: Final = 50
+
+
+class LoadError(Exception):
+    """A page that could not be recorded, in words."""
+
+
+def find_chromium() -> str:
+    """The browser of this machine. Raises MachineError."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        raise MachineError("there is no Chromium here", "apt-get install chromium")
+    return found
+
+
+class Recorder:
+    """A browser that records pages, one at a time. A context manager that ends it."""
+
+    def __init__(self, arguments: Sequence[str] = (), *, insecure: bool = False) -> None:
+        """`arguments` go on the browser's command line; `insecure` takes certificates that nobody signed."""
+        try:
+            from playwright.sync_api import sync_playwright
+        except ImportError:
+            said = "recording drives Chromium with playwright, which is not installed"
+            raise MachineError(said, "pip install 'fastopen[record]'") from None
+        self._insecure = insecure
+        chromium = find_chromium()
+        # A browser that root starts has no sandbox to put itself into.
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        self._playwright = sync_playwright().start()
+        try:
+            self._browser = self._playwright.chromium.launch(
+                executable_path=chromium, args=[*ARGUMENTS, *sandbox, *arguments]
+            )
+        except Exception as error:
+            self._playwright.stop()
+            said = f"{chromium} does not start: {str(error).strip().splitlines()[0]}"
+            raise MachineError(said, "try it by hand with --headless") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._browser.close()
+        finally:
+            self._playwright.stop()
+
+    @property
+    def version(self) -> str:
+        return self._browser.version
+
+    def record(
+        self, url: str, *, timeout_s: float, settle_s: float, watch: Callable[[Log], None] = lambda _: None
+    ) -> Loaded:
+        """Loads a page until its load event and, for what it asks afterwards, until nothing is left to come.
+
+        Waits at most `timeout_s` for the load event, and `settle_s` after it. Raises LoadError.
+        """
+        from playwright.sync_api import Error
+
+        context = self._browser.new_context(ignore_https_errors=self._insecure)
+        try:
+            page = context.new_page()
+            session = context.new_cdp_session(page)
+            log = Log()
+            for name in EVENTS:
+                session.on(name, lambda event, name=name: log.hear(name, event))
+            bounds = {"maxTotalBufferSize": BODIES_BYTES, "maxResourceBufferSize": BODY_BYTES}
+            session.send("Network.enable", bounds)
+            session.send("Page.enable")
+            page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
+            deadline = time.monotonic() + timeout_s
+            while log.load_at is None:
+                if time.monotonic() > deadline:
+                    still = f"{log.open()} requests open"
+                    raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
+                page.wait_for_timeout(STEP_MS)
+                watch(log)
+            deadline = time.monotonic() + settle_s
+            while log.open() and time.monotonic() < deadline:
+                page.wait_for_timeout(STEP_MS)
+                watch(log)
+            for exchange in log.exchanges:
+                exchange.body = _body(session, exchange)
+            return Loaded(url, page.title(), log)
+        except Error as error:
+            raise LoadError(_said(error)) from None
+        finally:
+            context.close()
+
+
+def _body(session: "CDPSession", exchange: Exchange) -> tuple[str, bool] | None:
+    """The body as programs saw it; None where there is none, or the browser has it no more."""
+    from playwright.sync_api import Error
+
+    if exchange.redirected or exchange.failed or exchange.ended is None:
+        return None
+    try:
+        found: dict[str, Any] = session.send("Network.getResponseBody", {"requestId": exchange.id})
+    except Error:
+        return None
+    return found["body"], bool(found["base64Encoded"])
+
+
+def _said(error: Exception) -> str:
+    """`net::ERR_NAME_NOT_RESOLVED` out of the many lines around it."""
+    first = str(error).strip().splitlines()[0]
+    return first.partition("Page.goto: ")[2] or first

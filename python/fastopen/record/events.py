@@ -1,0 +1,82 @@
+"""What Chromium tells of each request over the DevTools protocol, put together as it comes.
+
+The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+EVENTS: Final = (
+    "Network.requestWillBeSent",
+    "Network.requestWillBeSentExtraInfo",
+    "Network.responseReceived",
+    "Network.responseReceivedExtraInfo",
+    "Network.loadingFinished",
+    "Network.loadingFailed",
+    "Page.loadEventFired",
+    "Page.domContentEventFired",
+)
+
+
+@dataclass
+class Exchange:
+    """One request: what was asked, when (seconds of the browser's clock), and what came of it."""
+
+    id: str
+    asked: Mapping[str, Any]
+    response: Mapping[str, Any] | None = None
+    raw_response: Mapping[str, Any] | None = None
+    ended: float | None = None
+    received_bytes: float | None = None
+    """Head and body as they crossed the wire."""
+    failed: str | None = None
+    redirected: bool = False
+    body: tuple[str, bool] | None = None
+    """As the browser gives it, and whether it is base64."""
+
+
+@dataclass
+class Log:
+    """All of one page load, in the order in which it began."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+    load_at: float | None = None
+    content_at: float | None = None
+    _current: dict[str, Exchange] = field(default_factory=dict)
+
+    def hear(self, name: str, event: Mapping[str, Any]) -> None:
+        """Takes one event. What belongs to no request that was seen is left out."""
+        if name == "Page.loadEventFired":
+            self.load_at = event["timestamp"]
+        elif name == "Page.domContentEventFired":
+            self.content_at = event["timestamp"]
+        elif name == "Network.requestWillBeSent":
+            self._asked(event)
+        elif event.get("requestId") in self._current:
+            self._heard(self._current[event["requestId"]], name, event)
+
+    def open(self) -> int:
+        """How many requests have not ended."""
+        return sum(one.ended is None for one in self.exchanges)
+
+    def _asked(self, event: Mapping[str, Any]) -> None:
+        before = self._current.get(event["requestId"])
+        if before is not None and event.get("redirectResponse"):
+            before.response, before.redirected = event["redirectResponse"], True
+            before.ended = event["timestamp"]
+            before.received_bytes = event["redirectResponse"].get("encodedDataLength")
+        made = Exchange(event["requestId"], event)
+        self._current[event["requestId"]] = made
+        self.exchanges.append(made)
+
+    def _heard(self, exchange: Exchange, name: str, event: Mapping[str, Any]) -> None:
+        if name == "Network.responseReceived":
+            exchange.response = event["response"]
+        elif name == "Network.responseReceivedExtraInfo":
+            if exchange.response is None:
+                exchange.raw_response = event
+        elif name == "Network.loadingFinished":
+            exchange.ended, exchange.received_bytes = event["timestamp"], event.get("encodedDataLength")
+        elif name == "Network.loadingFailed":
+            exchange.ended, exchange.failed = event["timestamp"], event.get("errorText") or "failed"

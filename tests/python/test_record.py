@@ -1,0 +1,257 @@
+"""What `fastopen record` keeps of sites served here: 30 hosts, redirects, compression, errors, HTTPS."""
+
+import gzip
+import http.server
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastopen.pages import load_pages
+from fastopen.record.events import Log
+from fastopen.record.har import Loaded, har_of, round_trips_ms
+
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+HOSTS = 30
+# One pixel; what is no picture, a browser does not keep.
+PICTURE = bytes.fromhex(
+    "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
+)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+needs_chromium = pytest.mark.skipif(
+    not any(map(shutil.which, BROWSERS)), reason="no Chromium here: apt-get install chromium"
+)
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """Every host serves the same; what the page names is on all of them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/":
+            self._answer(302, b"", "text/html", ("Location", "/index.html"))
+        elif path == "/index.html":
+            pictures = "".join(f'<img src="//h{n}.test/{n}.gif">' for n in range(1, HOSTS))
+            page = f'<link rel="stylesheet" href="/a.css">{pictures}<script src="/b.js"></script><div></div>'
+            self._answer(200, gzip.compress(page.encode()), "text/html", ("Content-Encoding", "gzip"))
+        elif path == "/a.css":
+            self._answer(200, b"div { background: url(/background.gif); height: 9px }", "text/css")
+        elif path == "/b.js":
+            self._answer(200, b"fetch('/missing')", "text/javascript")
+        elif path.endswith(".gif"):
+            self._answer(200, PICTURE, "image/gif")
+        elif path == "/never.html":
+            self._answer(200, b'<img src="/hang">', "text/html")
+        elif path == "/hang":
+            self.server.hanging.wait()  # type: ignore[attr-defined]
+        else:
+            self._answer(404, b"nothing here", "text/plain")
+
+    def _answer(self, status: int, body: bytes, mime: str, *fields: tuple[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (*fields, ("Content-Type", mime), ("Content-Length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def served(certificate: Path | None = None) -> Iterator[int]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    server.daemon_threads = True
+    server.hanging = threading.Event()  # type: ignore[attr-defined]
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.hanging.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        server.server_close()
+
+
+def record(port: int, output: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    rules = f"--browser-argument=--host-resolver-rules=MAP *.test 127.0.0.1:{port}"
+    command = [*FASTOPEN, "record", "-o", str(output), rules, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(name="recorded", scope="module")
+def _recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("recorded")
+    listed = folder / "two.pages"
+    listed.write_text("# both pages\nhttp://h0.test/\n\nhttp://h0.test/a.css\n")
+    with served() as port:
+        done = record(port, folder / "my.har", listed)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2: http://h0.test/" in done.stderr
+    return folder / "my.har", json.loads((folder / "my.har").read_text())["log"]
+
+
+@pytest.mark.e2e
+@needs_chromium
+class TestLivePages:
+    def entries(self, log: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {e["request"]["url"]: e for e in log["entries"] if e["pageref"] == "page_1"}
+
+    def test_every_host_and_every_request_is_there(self, recorded: tuple[Path, dict[str, Any]]) -> None:
+        entries = self.entries(recorded[1])
+        expected = {f"http://h{n}.test/{n}.gif" for n in range(1, HOSTS)}
+        expected |= {
+            f"http://h0.test/{name}" for name in ("", "index.html", "a.css", "b.js", "background.gif")
+        }
+        assert expected | {"http://h0.test/missing"} <= set(entries)
+
+    def test_redirects_errors_and_compression_are_as_they_were(
+        self, recorded: tuple[Path, dict[str, Any]]
+    ) -> None:
+        entries = self.entries(recorded[1])
+        root, missing = entries["http://h0.test/"], entries["http://h0.test/missing"]
+        assert (root["response"]["status"], root["response"]["redirectURL"]) == (302, "/index.html")
+        assert (missing["response"]["status"], missing["response"]["content"]["text"]) == (
+            404,
+            "nothing here",
+        )
+        document = entries["http://h0.test/index.html"]["response"]
+        assert document["content"]["text"].startswith("<link")
+        assert 0 < document["bodySize"] < document["content"]["size"]
+
+    def test_initiators_addresses_and_round_trips_are_kept(
+        self, recorded: tuple[Path, dict[str, Any]]
+    ) -> None:
+        entries = self.entries(recorded[1])
+        assert entries["http://h0.test/background.gif"]["_initiator"]["url"] == "http://h0.test/a.css"
+        assert entries["http://h1.test/1.gif"]["serverIPAddress"] == "127.0.0.1"
+        trips = recorded[1]["pages"][0]["_roundTrips"]
+        assert trips.keys() == {f"h{n}.test" for n in range(HOSTS)}
+        assert all(0 < trip < 5000 for trip in trips.values())
+
+    def test_the_importer_takes_it_with_its_load_event_and_bodies(
+        self, recorded: tuple[Path, dict[str, Any]]
+    ) -> None:
+        first, second = load_pages([recorded[0]])
+        assert len(first.page.hosts()) == HOSTS
+        assert first.recorded_plt_us is not None
+        assert first.page.resources[0].redirect_to == "http://h0.test/index.html"
+        assert PICTURE in [first.bodies[index] for index in first.bodies]
+        assert second.page.url == "http://h0.test/a.css"
+
+    def test_a_page_that_cannot_be_loaded_is_named_and_the_others_are_kept(self, tmp_path: Path) -> None:
+        with served() as port:
+            done = record(
+                port,
+                tmp_path / "some.har",
+                *(
+                    "--timeout",
+                    3,
+                    "http://unknown.invalid/",
+                    "http://h0.test/never.html",
+                    "http://h0.test/b.js",
+                ),
+            )
+        assert done.returncode == 1
+        assert "left out: http://unknown.invalid/: net::ERR_NAME_NOT_RESOLVED" in done.stderr
+        assert (
+            "left out: http://h0.test/never.html: no load event within 3 s (1 requests open)" in done.stderr
+        )
+        assert len(json.loads((tmp_path / "some.har").read_text())["log"]["pages"]) == 1
+
+    def test_https_is_recorded_with_its_handshake(self, tmp_path: Path) -> None:
+        if shutil.which("openssl") is None:
+            pytest.skip("needs openssl for a certificate")
+        both = tmp_path / "both.pem"
+        files = ["-keyout", str(both), "-out", str(tmp_path / "cert")]
+        wanted = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=h0.test"]
+        subprocess.run(["openssl", "req", "-x509", *wanted, *files], check=True, capture_output=True)
+        both.write_text(both.read_text() + (tmp_path / "cert").read_text())
+        with served(both) as port:
+            refused = record(port, tmp_path / "no.har", "https://h0.test/a.css")
+            done = record(port, tmp_path / "yes.har", "--insecure", "https://h0.test/a.css")
+        assert refused.returncode == 1
+        assert "net::ERR_CERT_AUTHORITY_INVALID" in refused.stderr
+        assert not (tmp_path / "no.har").exists()
+        assert done.returncode == 0, done.stderr
+        (entry,) = [
+            e
+            for e in json.loads((tmp_path / "yes.har").read_text())["log"]["entries"]
+            if e["request"]["url"].endswith("a.css")
+        ]
+        assert 0 < entry["timings"]["ssl"] <= entry["timings"]["connect"]
+
+
+class TestTheFile:
+    def test_times_are_put_together_from_the_browsers_clock(self) -> None:
+        log = Log()
+        request = {"url": "http://a.test/", "method": "GET", "headers": {}}
+        timing = {
+            "requestTime": 100.01,
+            "dnsStart": 1,
+            "dnsEnd": 4,
+            "connectStart": 4,
+            "connectEnd": 24,
+            "sslStart": -1,
+            "sslEnd": -1,
+            "sendStart": 24,
+            "sendEnd": 25,
+            "receiveHeadersEnd": 75,
+        }
+        response = {"status": 200, "protocol": "http/1.1", "timing": timing, "encodedDataLength": 90}
+        log.hear("Network.requestWillBeSent", asked("1", request, 100.0))
+        log.hear("Network.responseReceived", {"requestId": "1", "response": response})
+        log.hear("Network.loadingFinished", {"requestId": "1", "timestamp": 100.1, "encodedDataLength": 1090})
+        log.hear("Page.loadEventFired", {"timestamp": 100.2})
+        document = har_of([Loaded("http://a.test/", "A", log)], "1")["log"]
+        (entry,) = document["entries"]
+        parts = entry["timings"]
+        assert [parts[name] for name in ("blocked", "dns", "connect", "ssl")] == [11, 3, 20, -1]
+        assert [parts[name] for name in ("send", "wait", "receive")] == [1, 50, 15]
+        assert entry["time"] == 100
+        assert (entry["response"]["headersSize"], entry["response"]["bodySize"]) == (90, 1000)
+        assert document["pages"][0]["pageTimings"]["onLoad"] == 200
+        assert document["pages"][0]["_roundTrips"] == {"a.test": 20}
+
+    def test_a_redirect_ends_where_the_next_request_begins(self) -> None:
+        log = Log()
+        request = {"url": "http://a.test/", "method": "GET", "headers": {}}
+        answer = {"status": 301, "headers": {"Location": "/b"}, "protocol": "http/1.1"}
+        log.hear("Network.requestWillBeSent", asked("1", request, 100.0))
+        log.hear(
+            "Network.requestWillBeSent",
+            asked("1", request | {"url": "http://a.test/b"}, 100.05) | {"redirectResponse": answer},
+        )
+        first, second = log.exchanges
+        assert (first.redirected, first.ended, second.ended, log.open()) == (True, 100.05, None, 1)
+
+    def test_the_round_trip_is_the_shortest_handshake_without_tls(self) -> None:
+        def entry(connect: float, tls: float) -> dict[str, Any]:
+            return {"request": {"url": "https://a.test/"}, "timings": {"connect": connect, "ssl": tls}}
+
+        assert round_trips_ms([entry(90, 60), entry(80, 55), entry(-1, -1)]) == {"a.test": 25}
+
+    @pytest.mark.parametrize("url", ["ftp://a.test/", "http://", "http://a.test:99999/", "a b"])
+    def test_what_is_no_url_is_refused_before_a_browser_starts(self, url: str, tmp_path: Path) -> None:
+        done = record(1, tmp_path / "x.har", url)
+        assert done.returncode == 2
+        assert "is no http or https URL" in done.stderr
+        assert not (tmp_path / "x.har").exists()
+
+
+def asked(identity: str, request: dict[str, Any], timestamp: float) -> dict[str, Any]:
+    return {"requestId": identity, "request": request, "timestamp": timestamp, "wallTime": 1.7e9 + timestamp}
