@@ -249,6 +249,8 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         version: Version::HTTP_11,
         timeout_ns: 60_000 * MS,
         log: &Log::default(),
+        structure: None,
+        engine: Engine::Host,
     };
     client
         .run(|| {

@@ -24,6 +24,7 @@ use crate::diag::Ends;
 use crate::filter;
 use crate::report::{Record, Records, Report};
 use crate::supervisor::Supervisor;
+use crate::waiting::PATIENCE_NS;
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
@@ -101,8 +102,14 @@ fn supervise(command: &[OsString], records: &mut Records) -> Result<i32, Failure
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = let_go_of_inherited();
     process::allow_many_files();
-    let session =
-        Session { pid, code: None, supervisor: Supervisor::new(listener, ends), signals, before, records };
+    let session = Session {
+        pid,
+        code: None,
+        supervisor: Supervisor::new(listener, ends, PATIENCE_NS),
+        signals,
+        before,
+        records,
+    };
     session.last().map_err(machine("supervising the command"))
 }
 

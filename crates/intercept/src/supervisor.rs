@@ -72,12 +72,12 @@ pub struct Opened {
 }
 
 impl Supervisor {
-    pub(crate) fn new(listener: OwnedFd, ends: Ends) -> Self {
+    pub(crate) fn new(listener: OwnedFd, ends: Ends, patience_ns: u64) -> Self {
         Self {
             listener: Listener::new(listener),
             namespace: ends.namespace(),
             ends,
-            waiting: Waiting::default(),
+            waiting: Waiting::new(patience_ns),
             living: BTreeMap::new(),
             peers: BTreeMap::new(),
             traffic: Traffic::default(),

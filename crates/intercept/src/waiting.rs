@@ -9,7 +9,9 @@ use crate::task::Task;
 
 /// How long a connection may wait for its first write before its handshake is begun without data. Clients that write first do so
 /// within a millisecond or two.
-const PATIENCE_NS: u64 = 20_000_000;
+pub(crate) const PATIENCE_NS: u64 = 20_000_000;
+/// The same where it is known that clients write first. A busy browser may take its time.
+pub(crate) const LONG_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// How many are looked after at once: each holds a descriptor.
 const MOST: usize = 4096;
@@ -25,25 +27,31 @@ pub(crate) struct Waiter {
 }
 
 /// Waiters in the order in which they are due.
-#[derive(Default)]
-pub(crate) struct Waiting(VecDeque<Waiter>);
+pub(crate) struct Waiting {
+    patience_ns: u64,
+    waiters: VecDeque<Waiter>,
+}
 
 impl Waiting {
+    pub(crate) fn new(patience_ns: u64) -> Self {
+        Self { patience_ns, waiters: VecDeque::new() }
+    }
+
     /// Has a connection looked at some time after `now_ns`.
     pub(crate) fn add(&mut self, now_ns: u64, task: Task, descriptor: i32, cookie: u64) {
-        if self.0.len() < MOST {
-            self.0.push_back(Waiter { due_ns: now_ns + PATIENCE_NS, task, descriptor, cookie });
+        if self.waiters.len() < MOST {
+            self.waiters.push_back(Waiter { due_ns: now_ns + self.patience_ns, task, descriptor, cookie });
         }
     }
 
     /// Takes one that is due out.
     pub(crate) fn next_due(&mut self, now_ns: u64) -> Option<Waiter> {
-        let due = self.0.front().is_some_and(|waiter| waiter.due_ns <= now_ns);
-        if due { self.0.pop_front() } else { None }
+        let due = self.waiters.front().is_some_and(|waiter| waiter.due_ns <= now_ns);
+        if due { self.waiters.pop_front() } else { None }
     }
 
     /// How long until one is due.
     pub(crate) fn timeout_ns(&self, now_ns: u64) -> Option<u64> {
-        self.0.front().map(|waiter| waiter.due_ns.saturating_sub(now_ns))
+        self.waiters.front().map(|waiter| waiter.due_ns.saturating_sub(now_ns))
     }
 }

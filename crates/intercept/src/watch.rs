@@ -15,6 +15,7 @@ use crate::command::{cannot_run, forbidden};
 use crate::diag::Ends;
 use crate::filter;
 use crate::supervisor::{Opened, Supervisor, Told};
+use crate::waiting::LONG_PATIENCE_NS;
 
 /// A command at work. What it still wants to connect when this is dropped, the kernel refuses (ENOSYS): end it before.
 pub struct Watch {
@@ -72,7 +73,7 @@ impl Watch {
         let woken = waker.clone();
         let thread = thread::Builder::new().name("interception".into()).spawn(move || {
             exact_timers();
-            let mut supervisor = Supervisor::new(listener, ends);
+            let mut supervisor = Supervisor::new(listener, ends, LONG_PATIENCE_NS);
             supervisor.told = Some(Told { next_port: first_port, known: Vec::new() });
             let _ = help(supervisor, &asked, &woken);
         })?;

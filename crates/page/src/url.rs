@@ -91,6 +91,40 @@ impl PageUrl {
         let url = Url::parse(&self.text).expect("it was read before");
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
+
+    /// The URL as a browser would write it, for a server that speaks no TLS: `http`, with the port that it is served on.
+    pub fn plain(&self) -> String {
+        self.spelled(self.host())
+    }
+
+    /// The same on the host's [stage name](stage_name).
+    pub fn staged(&self) -> String {
+        self.spelled(&stage_name(self.host()))
+    }
+
+    fn spelled(&self, host: &str) -> String {
+        let port = if self.port == 80 { String::new() } else { format!(":{}", self.port) };
+        format!("http://{host}{port}{}", self.normal_target())
+    }
+}
+
+/// A name of the same length for a host, in a top-level domain that is none: `en.wikipedia.orh`.
+///
+/// Browsers have a list of hosts that they ask by https alone (HSTS preloading). Whether two hosts are of one site stays as it
+/// is, but under suffixes of two parts such as `co.uk`. Different hosts get different names.
+pub fn stage_name(host: &str) -> String {
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let stays =
+        last == host || last.starts_with("xn--") || !last.ends_with(|end: char| end.is_ascii_lowercase());
+    if stays {
+        return host.to_owned();
+    }
+    let (rest, end) = host.split_at(host.len() - 1);
+    let next = match end.as_bytes()[0] {
+        b'z' => 'a',
+        letter => char::from(letter + 1),
+    };
+    format!("{rest}{next}")
 }
 
 fn may_stand_in_target(byte: u8) -> bool {
@@ -143,6 +177,20 @@ mod tests {
         let url = PageUrl::parse("https://[2001:db8::1]/").unwrap();
         assert_eq!((url.host(), url.port(), url.target()), ("[2001:db8::1]", 443, "/"));
         assert_eq!(PageUrl::parse("http://a_b.test:80/").unwrap().port(), 80);
+    }
+
+    #[test]
+    fn a_host_on_stage_has_another_name_of_the_same_length() {
+        let cases =
+            [("en.wikipedia.org", "en.wikipedia.orh"), ("a.xyz", "a.xya"), ("localhost", "localhost")];
+        for (host, staged) in
+            [&cases[..], &[("192.0.2.1", "192.0.2.1"), ("a.xn--p1ai", "a.xn--p1ai")]].concat()
+        {
+            assert_eq!(stage_name(host), staged);
+        }
+        let url = PageUrl::parse("https://a.test/x/../y?q={'}").unwrap();
+        assert_eq!(url.plain(), "http://a.test:443/y?q={%27}");
+        assert_eq!(url.staged(), "http://a.tesu:443/y?q={%27}");
     }
 
     #[test]

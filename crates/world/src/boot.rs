@@ -19,12 +19,16 @@ use std::time::{Duration, Instant};
 use fastopen_netns::process::{self, Janitor};
 use serde::Deserialize;
 
-use crate::contract::{Fault, Job};
+use crate::contract::{ClientKind, Fault, Job};
 use crate::inside::{self, BODIES, JOBS, RECORDS};
 use crate::world::Failure;
 
 /// Memory of the kernel beyond what the job's own bytes need. It is taken from the machine only when it is used.
 const MEMORY_BYTES: u64 = 256 << 20;
+/// The kernel's argument with which reading the time costs none (patch 0003).
+const FREE_CLOCK: &str = "free-clock";
+/// What a browser needs beside.
+const BROWSER_BYTES: u64 = 3 << 30;
 /// The machine's clock when the kernel starts, in nanoseconds since 1970; jobs set their own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// How long a kernel may be silent. Virtual time does not count: a load takes this long only when something spins.
@@ -51,7 +55,7 @@ pub struct Kernel {
 pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> Result<i32, Unfinished> {
     let starting = |failure: Failure| Unfinished { job: None, failure };
     let folder = Folder::make(text, jobs).map_err(|error| starting(no_folder(&error)))?;
-    let mut running = Running::start(kernel, folder, memory_bytes(text, jobs))
+    let mut running = Running::start(kernel, &arguments(kernel, jobs), folder, memory_bytes(text, jobs))
         .map_err(|error| starting(not_started(kernel, &error)))?;
     let mut progress = Progress { jobs, done: 0, worst: 0 };
     let patience = patience();
@@ -100,10 +104,21 @@ fn patience() -> Duration {
     asked.map_or(PATIENCE, Duration::from_secs)
 }
 
+fn browsers(jobs: &[Job]) -> bool {
+    jobs.iter().any(|job| job.client.kind == ClientKind::Chromium)
+}
+
+/// The kernel's own arguments. A browser looks at the clock again and again until it has moved, so for it reading the time must
+/// cost some.
+fn arguments<'a>(kernel: &'a Kernel, jobs: &[Job]) -> Vec<&'a str> {
+    let all = kernel.arguments.iter().map(String::as_str);
+    all.filter(|&argument| argument != FREE_CLOCK || !browsers(jobs)).collect()
+}
+
 fn memory_bytes(text: &[u8], jobs: &[Job]) -> u64 {
     let bodies: u64 =
         bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
-    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64
+    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + if browsers(jobs) { BROWSER_BYTES } else { 0 }
 }
 
 fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
@@ -233,7 +248,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(kernel: &Kernel, folder: Folder, memory_bytes: u64) -> io::Result<Self> {
+    fn start(kernel: &Kernel, arguments: &[&str], folder: Folder, memory_bytes: u64) -> io::Result<Self> {
         process::leave_no_core();
         let (console_out, console_in) = io::pipe()?;
         let mut command = Command::new(&kernel.program);
@@ -242,7 +257,7 @@ impl Running {
             .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
             .args([&format!("uml_dir={}/", folder.path.display()), "umid=kernel"])
-            .args(&kernel.arguments)
+            .args(arguments)
             .arg(format!("init=\"{}\"", std::env::current_exe()?.display()))
             .args(["--", "--inside", &format!("\"{}\"", folder.path.display())])
             // Nothing of the machine's own; without any at all the kernel crashes as it starts.

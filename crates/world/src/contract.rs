@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
-use fastopen_page::{Page, Phase, Policy, Profile, Scheduler};
+use fastopen_page::{Page, Phase, Policy, Profile, Scheduler, Shortcomings};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -139,6 +139,8 @@ pub enum ClientKind {
     Loader,
     /// Any command.
     Command,
+    /// The browser.
+    Chromium,
 }
 
 /// What loads the page; left out are the profile's own values.
@@ -447,7 +449,24 @@ pub struct WorldRecord {
     pub routes: BothEnds<RouteRecord>,
     pub nice: i32,
     pub measured: Measured,
+    pub structure: Option<StructureRecord>,
     pub setup_us: u64,
+}
+
+/// How many resources of a page with structural bodies do not come out as the page has them.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct StructureRecord {
+    pub left_out: Vec<usize>,
+    pub moved: Vec<usize>,
+    pub hurried: Vec<usize>,
+}
+
+impl From<&Shortcomings> for StructureRecord {
+    fn from(shortcomings: &Shortcomings) -> Self {
+        let Shortcomings { left_out, moved, hurried } = shortcomings.clone();
+        Self { left_out, moved, hurried }
+    }
 }
 
 /// Something of the client's namespace, and of the origins'.
@@ -508,11 +527,23 @@ pub struct LoadRecord {
     pub client_address: Ipv4Addr,
     pub cookies_before: usize,
     pub seen_at: SeenAt,
+    pub browser: Option<BrowserRecord>,
     pub strange_requests: usize,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
     pub counters: BothEnds<BTreeMap<String, i64>>,
     pub link: LinkRecord,
+}
+
+/// What a browser measured beside the requests; nanoseconds since the navigation's start.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct BrowserRecord {
+    pub product: String,
+    pub load_event_ns: u64,
+    pub dom_content_loaded_ns: u64,
+    pub first_contentful_paint_ns: Option<u64>,
+    pub largest_contentful_paint_ns: Option<u64>,
 }
 
 /// Where the times of requests and connections were seen.

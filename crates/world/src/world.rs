@@ -12,15 +12,15 @@ use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::{exact_timers, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{namespace, process, sysctl, tcp, tcp_metrics};
-use fastopen_page::{Body, Origin, Piece, Policy, Resource, Structure};
+use fastopen_page::{Body, Origin, PageUrl, Piece, Policy, Resource, Spelling, Structure, stage_name};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::origins::{Origins, Served, Site};
 use hyper::Version;
 
 use crate::clients::{Client, Loading};
 use crate::contract::{
-    Bodies, BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured,
-    Record, Transport, VERSION, WorldRecord,
+    Bodies, BothEnds, ClientKind, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord,
+    Measured, Record, Transport, VERSION, WorldRecord,
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
@@ -93,6 +93,8 @@ struct World<'a> {
     hosts: BTreeMap<String, Ipv4Addr>,
     /// Address of each of the page's origins, in its own order.
     addresses: Vec<SocketAddrV4>,
+    /// How the page is served, where its bodies are structural.
+    structure: Option<Structure>,
     // In the order in which they must go: servers, then the link, then the namespaces.
     origins: Origins,
     link: Link,
@@ -124,11 +126,25 @@ impl<'a> World<'a> {
             .iter()
             .map(|origin| SocketAddrV4::new(hosts[&origin.host], origin.port))
             .collect();
-        let origins = Origins::start(&topology.origins, site(job, &hosts)?)
+        let structure = (job.origins.bodies == Bodies::Structural)
+            .then(|| Structure::of(&job.page, &job.client.policy(), spelling(job)));
+        let origins = Origins::start(&topology.origins, site(job, &hosts, structure.as_ref())?)
             .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
-        let names = Names::put_up(&hosts)?;
+        let names = Names::put_up(&on_stage(job, &hosts))?;
         let policy = job.client.policy();
-        Ok(Self { job, engine, policy, asked, hosts, addresses, origins, link, topology, _names: names })
+        Ok(Self {
+            job,
+            engine,
+            policy,
+            asked,
+            hosts,
+            addresses,
+            structure,
+            origins,
+            link,
+            topology,
+            _names: names,
+        })
     }
 
     /// Measures the network and reads the settings back.
@@ -157,6 +173,7 @@ impl<'a> World<'a> {
             routes,
             nice: process::nice(),
             measured,
+            structure: self.structure.as_ref().map(|structure| (&structure.shortcomings).into()),
             setup_us,
         })
     }
@@ -223,6 +240,8 @@ impl<'a> World<'a> {
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.origins.log(),
+            structure: self.structure.as_ref(),
+            engine: self.engine,
         };
         let mut said = None;
         let loaded = self.topology.client.run(|| {
@@ -272,6 +291,7 @@ impl<'a> World<'a> {
             client_address: address,
             cookies_before: cookies.len(),
             seen_at: loaded.seen_at,
+            browser: loaded.browser,
             strange_requests: loaded.strange_requests,
             requests: loaded.requests,
             connections: loaded.connections,
@@ -436,17 +456,19 @@ fn open_link() -> LinkConfig {
     LinkConfig { down: way.clone(), up: way, extra_delay: Vec::new() }
 }
 
-fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> {
+fn site(
+    job: &Job,
+    hosts: &BTreeMap<String, Ipv4Addr>,
+    structure: Option<&Structure>,
+) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
         None => Bytes::new(),
         Some(path) => Bytes::from(fs::read(path).map_err(|error| {
             Failure::new(Fault::Input, format!("origins.bodies_file: {}: {error}", path.display()))
         })?),
     };
-    let structure =
-        (job.origins.bodies == Bodies::Structural).then(|| Structure::of(&job.page, &job.client.policy()));
     let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
-        let structural = structure.as_ref().map(|structure| &structure.resources[number]);
+        let structural = structure.map(|structure| &structure.resources[number]);
         let body = match (structural, resource.body_offset) {
             (Some(structural), _) => sized(&structural.body),
             (None, None) => SizedBody::filler(resource.body_bytes),
@@ -482,6 +504,20 @@ fn site(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Site, Failure> 
         keep_alive: job.origins.keep_alive,
         fastopen_queue: job.origins.tfo_queue.into(),
     })
+}
+
+/// The hosts under all names that they have in this world.
+fn on_stage(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
+    let mut named = hosts.clone();
+    if job.origins.bodies == Bodies::Structural && job.client.kind == ClientKind::Chromium {
+        named.extend(hosts.iter().map(|(host, address)| (stage_name(host), *address)));
+    }
+    named
+}
+
+/// A browser would ask some of the real names by https alone.
+fn spelling(job: &Job) -> Spelling {
+    if job.client.kind == ClientKind::Chromium { PageUrl::staged } else { PageUrl::plain }
 }
 
 fn sized(body: &Body) -> SizedBody {

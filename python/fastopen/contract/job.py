@@ -20,7 +20,7 @@ LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 Transport = Literal["tcp", "tfo"]
 Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
-ClientKind = Literal["loader", "command"]
+ClientKind = Literal["loader", "command", "chromium"]
 # Of a command line: what the kernel can pass on.
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=131_071)]
 Phase = Literal["load", "async", "after"]

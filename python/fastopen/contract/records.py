@@ -65,6 +65,14 @@ class Routes(_Part):
     origins: Route
 
 
+class Structure(_Part):
+    """Resources (by index) that structural bodies do not have a browser ask for as the page says."""
+
+    left_out: list[int]
+    moved: list[int]
+    hurried: list[int]
+
+
 class WorldRecord(_Part):
     """The world as it was built and measured, before its loads."""
 
@@ -80,6 +88,7 @@ class WorldRecord(_Part):
     routes: Routes
     nice: int
     measured: Measured
+    structure: Structure | None = None
     setup_us: int
 
 
@@ -170,6 +179,16 @@ class Link(_Part):
     up: LinkUse
 
 
+class Browser(_Part):
+    """What a browser measured beside the requests; times in nanoseconds since the navigation's start."""
+
+    product: str
+    load_event_ns: int
+    dom_content_loaded_ns: int
+    first_contentful_paint_ns: int | None
+    largest_contentful_paint_ns: int | None
+
+
 class LoadRecord(_Part):
     """One load, whole: its page load time and everything that proves how it went."""
 
@@ -185,6 +204,7 @@ class LoadRecord(_Part):
     client_address: str
     cookies_before: int
     seen_at: Literal["client", "origins"] = "client"
+    browser: Browser | None = None
     strange_requests: int = 0
     requests: list[Request]
     connections: list[Connection]

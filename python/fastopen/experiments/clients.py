@@ -5,7 +5,7 @@ A command's words may hold placeholders, which are filled in for each page: `{ur
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fastopen.contract import Client, Origins
 from fastopen.pages import Page
 
-KINDS: Final = ("loader", "curl", "wget2", "command")
+KINDS: Final = ("loader", "chromium", "curl", "wget2", "command")
 URL: Final = "{url}"
 URLS: Final = "{urls}"
 HTTP: Final = "{http}"
@@ -32,6 +32,8 @@ def client_of(settings: Mapping[str, Any]) -> Client:
     if kind != "command":
         if line is not None:
             raise ValueError("a command goes with the client command")
+        if kind == "chromium":
+            return Client.model_validate({**_without(given, ("profile",)), "kind": kind})
         return Client.model_validate(given) if kind == "loader" else _named(kind, given)
     words = _words(line)
     name = PurePath(words[0]).name
@@ -52,10 +54,12 @@ def _words(line: object) -> list[str]:
 
 def _command(settings: Mapping[str, Any], name: str, words: list[str]) -> Client:
     # Profiles and processing times are the loader's.
-    own = {
-        key: value for key, value in settings.items() if key not in ("profile", "processing_scale", "phases")
-    }
+    own = _without(settings, ("profile", "processing_scale", "phases"))
     return Client.model_validate({**own, "kind": "command", "name": name, "command": words})
+
+
+def _without(settings: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in keys}
 
 
 def _named(name: str, settings: Mapping[str, Any]) -> Client:

@@ -16,13 +16,18 @@ use asking::Asked;
 use body::{C, HTML};
 use placing::Placed;
 
-use crate::{Page, Policy, ResourceType};
+use crate::{Page, PageUrl, Policy, ResourceType};
+
+/// How a URL is written: [`PageUrl::plain`] or [`PageUrl::staged`].
+pub type Spelling = fn(&PageUrl) -> String;
 
 /// How a page's resources are served so that a browser loads the page.
 #[derive(Debug, Clone)]
 pub struct Structure {
     /// By resource.
     pub resources: Vec<Structural>,
+    /// By resource: whether a browser asks for it.
+    pub asked: Vec<bool>,
     /// What does not come out as the page has it.
     pub shortcomings: Shortcomings,
 }
@@ -59,10 +64,10 @@ pub(crate) fn runtime() -> String {
 impl Structure {
     /// What `page` is to be served as for a browser that loads it as `policy` says.
     ///
-    /// Of the policy, the phases and the processing times count.
-    pub fn of(page: &Page, policy: &Policy) -> Self {
+    /// References are spelled as `spelling` says. Of the policy, the phases and the processing times count.
+    pub fn of(page: &Page, policy: &Policy, spelling: Spelling) -> Self {
         let asked = asking::asked(page, policy);
-        let placed = Placed::of(page, &asked);
+        let placed = Placed::of(page, &asked, spelling);
         let mut resources: Vec<_> = page
             .resources
             .iter()
@@ -76,7 +81,7 @@ impl Structure {
         for Asked { chain, .. } in &asked {
             for pair in chain.windows(2) {
                 if page.resources[pair[0]].redirect_to.is_some() {
-                    resources[pair[0]].location = Some(page.resources[pair[1]].url.plain());
+                    resources[pair[0]].location = Some(spelling(&page.resources[pair[1]].url));
                 }
                 resources[pair[0]].refuses = false;
             }
@@ -84,10 +89,17 @@ impl Structure {
         for (resource, body) in placed.bodies {
             resources[resource].body = body;
         }
+        let mut will_be_asked = vec![false; page.resources.len()];
+        for &resource in asked.iter().flat_map(|one| &one.chain) {
+            will_be_asked[resource] = true;
+        }
+        for &resource in &placed.shortcomings.left_out {
+            will_be_asked[resource] = false;
+        }
         debug_assert!(
             resources.iter().zip(&page.resources).all(|(ours, page)| ours.body.len() == page.body_bytes)
         );
-        Self { resources, shortcomings: placed.shortcomings }
+        Self { resources, asked: will_be_asked, shortcomings: placed.shortcomings }
     }
 }
 

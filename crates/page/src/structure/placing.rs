@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::asking::{Asked, Holder, Via};
 use super::body::{Body, C, Comment, HTML};
 use super::reference::{Hanging, Writer};
-use super::{Shortcomings, runtime};
+use super::{Shortcomings, Spelling, runtime};
 use crate::Page;
 
 /// References within references within references: more than any page has.
@@ -41,10 +41,15 @@ struct Placing<'a> {
 }
 
 impl Placed {
-    pub(super) fn of(page: &Page, asked: &[Asked]) -> Self {
+    pub(super) fn of(page: &Page, asked: &[Asked], spelling: Spelling) -> Self {
         let count = asked.len();
-        let writer =
-            Writer { page, asked, hanging: vec![Hanging::default(); count], hurried: vec![false; count] };
+        let writer = Writer {
+            page,
+            asked,
+            spelling,
+            hanging: vec![Hanging::default(); count],
+            hurried: vec![false; count],
+        };
         let mut placing = Placing {
             scripted: vec![false; count],
             writer,

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::Spelling;
 use super::asking::{Asked, Via};
-use crate::{Page, PageUrl, Phase};
+use crate::{Page, Phase};
 
 /// What hangs on a reference beside its own resource, by numbers among the asked.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +18,7 @@ pub(super) struct Hanging {
 /// What all references are written from.
 pub(super) struct Writer<'a> {
     pub(super) page: &'a Page,
+    pub(super) spelling: Spelling,
     pub(super) asked: &'a [Asked],
     pub(super) hanging: Vec<Hanging>,
     /// Asked for without delay, since there was no room to say so.
@@ -25,7 +27,7 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     pub(super) fn url(&self, number: usize) -> String {
-        self.page.resources[self.asked[number].first].url.plain()
+        (self.spelling)(&self.page.resources[self.asked[number].first].url)
     }
 
     fn delay_ms(&self, number: usize) -> u64 {
@@ -127,14 +129,6 @@ impl Writer<'_> {
             Via::Stylesheet => Some(format!("@import \"{url}\";")),
             _ => None,
         }
-    }
-}
-
-impl PageUrl {
-    /// The URL as a browser would write it, for a server that speaks no TLS: `http`, with the port that it is served on.
-    pub fn plain(&self) -> String {
-        let port = if self.port() == 80 { String::new() } else { format!(":{}", self.port()) };
-        format!("http://{}{port}{}", self.host(), self.normal_target())
     }
 }
 

@@ -41,6 +41,7 @@ pub fn loaded(
         requests,
         connections: connections.records,
         ends: connections.ends,
+        browser: None,
     }
 }
 

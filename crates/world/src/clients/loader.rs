@@ -274,6 +274,7 @@ impl Driver<'_> {
             requests,
             connections,
             ends,
+            browser: None,
         }
     }
 }

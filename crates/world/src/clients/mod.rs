@@ -6,15 +6,17 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use fastopen_page::{Page, Policy};
+use fastopen_page::{Page, Policy, Structure};
 use fastopen_replay::log::Log;
 use fastopen_replay::stream::Ends;
 use hyper::Version;
 
-use crate::contract::{ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
+use crate::contract::{BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
+use crate::engine::Engine;
 use crate::world::Failure;
 
 pub mod at_origins;
+pub mod chromium;
 pub mod command;
 pub mod loader;
 
@@ -38,6 +40,10 @@ pub struct Loading<'a> {
     pub timeout_ns: u64,
     /// What the origins see of this load.
     pub log: &'a Log,
+    /// How the page is served, where its bodies are structural.
+    pub structure: Option<&'a Structure>,
+    /// Whose clock runs.
+    pub engine: Engine,
 }
 
 /// What happened in a load; times in nanoseconds since it began.
@@ -57,6 +63,8 @@ pub struct Loaded {
     pub connections: Vec<ConnectionRecord>,
     /// The addresses of each, by which the origins know it; none for one that never came about.
     pub ends: Vec<Option<Ends>>,
+    /// What a browser measured beside.
+    pub browser: Option<BrowserRecord>,
 }
 
 /// A client, for as long as its world stands.
@@ -65,6 +73,8 @@ pub enum Client {
     Loader,
     /// A command, started for each load.
     Command(command::Command),
+    /// A browser.
+    Chromium(chromium::Chromium),
 }
 
 impl Client {
@@ -72,6 +82,7 @@ impl Client {
     pub fn of(job: &Job) -> Self {
         match (job.client.kind, &job.client.command) {
             (ClientKind::Command, Some(words)) => Self::Command(command::Command::new(words.clone())),
+            (ClientKind::Chromium, _) => Self::Chromium(chromium::Chromium::default()),
             _ => Self::Loader,
         }
     }
@@ -86,6 +97,7 @@ impl Client {
             Self::Loader => loader::load(loading, after)
                 .map_err(|error| Failure::new(Fault::Machine, format!("running the loader: {error}"))),
             Self::Command(command) => command.load(loading, after),
+            Self::Chromium(chromium) => chromium.load(loading, after),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod support;
 
 mod bodies;
+mod chromium;
 mod clients;
 mod fastopen;
 mod faults;

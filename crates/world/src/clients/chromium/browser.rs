@@ -1,0 +1,199 @@
+//! A browser at work: started under interception in the client's namespace, ended with all its processes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use fastopen_intercept::{Started, Watch};
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::namespace::{protect_files, scratch};
+use fastopen_netns::process::end_all_others;
+use serde_json::{Value, json};
+
+use super::pipe::{Pipe, Silence};
+use crate::contract::Fault;
+use crate::world::Failure;
+
+/// What a browser is called, the first that is there.
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+/// Where it may be beside `PATH`.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How long it may take to start, in nanoseconds.
+const STARTING_NS: u64 = 120_000_000_000;
+/// How long it may take to make or remove a profile.
+pub(super) const ANSWERING_NS: u64 = 30_000_000_000;
+
+/// docs/clients.md says why, one by one.
+const FLAGS: [&str; 33] = [
+    "--headless",
+    "--remote-debugging-pipe",
+    "--no-sandbox",
+    "--no-zygote",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--no-pings",
+    "--no-proxy-server",
+    "--no-service-autorun",
+    "--disable-background-networking",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-dev-shm-usage",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-field-trial-config",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-renderer-backgrounding",
+    "--disable-search-engine-choice-screen",
+    "--disable-site-isolation-trials",
+    "--disable-sync",
+    "--dns-prefetch-disable",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--password-store=basic",
+    "--window-size=1366,768",
+    "--disable-features=AsyncDns,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,\
+     IsolateOrigins,LoadingPredictorUseLocalPredictions,MediaRouter,NetworkTimeServiceQuerying,\
+     OptimizationHints,SpareRendererForSitePerProcess,Translate,site-per-process",
+];
+
+/// A browser that runs. Dropped, it and all its processes are gone, and its folder.
+pub(super) struct Browser {
+    child: Child,
+    /// What is said about it.
+    pub(super) pipe: Pipe,
+    /// Its connections.
+    pub(super) watch: Watch,
+    /// Name and version.
+    pub(super) product: String,
+    folder: PathBuf,
+}
+
+/// A tab in a profile of its own.
+pub(super) struct Tab {
+    profile: String,
+    /// By which the browser knows it.
+    pub(super) session: String,
+}
+
+impl Browser {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// Where there is none, or it does not start.
+    pub(super) fn start() -> Result<Self, Failure> {
+        let program = find().ok_or_else(|| Failure {
+            fault: Fault::Machine,
+            message: "client.kind: there is no chromium on this machine".into(),
+            remedy: "apt install chromium (as root)".into(),
+        })?;
+        let machine = |error: std::io::Error| {
+            Failure::new(Fault::Machine, format!("making a folder for the browser: {error}"))
+        };
+        let folder = scratch().join("chromium");
+        fs::create_dir(&folder).map_err(machine)?;
+        let command = command(&program, &folder).map_err(machine)?;
+        let started = Watch::start(command, None, protect_files);
+        let Started { mut child, watch, .. } = started.map_err(|failure| {
+            let _ = fs::remove_dir_all(&folder);
+            Failure {
+                fault: Fault::Machine,
+                message: format!("starting {}: {}", program.display(), failure.message),
+                remedy: failure.remedy,
+            }
+        })?;
+        let (to, from) = child.stdin.take().zip(child.stdout.take()).expect("they are pipes");
+        let mut browser = Self { child, pipe: Pipe::new(to, from), watch, product: String::new(), folder };
+        let until = monotonic_ns() + STARTING_NS;
+        let version =
+            browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|silence| {
+                let said = fs::read_to_string(browser.folder.join("said")).unwrap_or_default();
+                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
+                Failure::new(Fault::Machine, format!("starting the browser: {silence}; it said {last}"))
+            })?;
+        version["product"].as_str().unwrap_or("unknown").clone_into(&mut browser.product);
+        Ok(browser)
+    }
+
+    /// Opens an empty tab in a profile that nothing was loaded in before: no connection, cache, cookie or name is shared with another.
+    ///
+    /// # Errors
+    /// [`Silence`].
+    pub(super) fn open_tab(&mut self) -> Result<Tab, Silence> {
+        let until = monotonic_ns() + ANSWERING_NS;
+        let mut ask = |method: &str, params: Value, key: &str| {
+            let answer = self.pipe.call(None, method, &params, until)?;
+            Ok::<_, Silence>(answer[key].as_str().unwrap_or_default().to_owned())
+        };
+        let profile = ask("Target.createBrowserContext", json!({}), "browserContextId")?;
+        let target = json!({"url": "about:blank", "browserContextId": profile});
+        let target = ask("Target.createTarget", target, "targetId")?;
+        let attach = json!({"targetId": target, "flatten": true});
+        let session = ask("Target.attachToTarget", attach, "sessionId")?;
+        let tab = Tab { profile, session };
+        for (method, params) in [
+            ("Page.enable", json!({})),
+            ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
+            ("Network.enable", json!({})),
+            ("Network.setCacheDisabled", json!({"cacheDisabled": true})),
+            ("Performance.enable", json!({})),
+            ("Inspector.enable", json!({})),
+        ] {
+            self.pipe.call(Some(&tab.session), method, &params, until)?;
+        }
+        Ok(tab)
+    }
+
+    /// Closes a tab, and with it its profile and connections.
+    ///
+    /// # Errors
+    /// [`Silence`].
+    pub(super) fn close(&mut self, tab: &Tab) -> Result<(), Silence> {
+        let until = monotonic_ns() + ANSWERING_NS;
+        let profile = json!({"browserContextId": tab.profile});
+        self.pipe.call(None, "Target.disposeBrowserContext", &profile, until).map(drop)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        end_all_others();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into());
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    NAMES
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|file| file.is_file())
+}
+
+/// The command line. The browser reads what it is told from descriptor 3 and answers on 4: a shell puts the pipes there.
+fn command(program: &Path, folder: &Path) -> std::io::Result<Command> {
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
+        .arg(program)
+        .args(FLAGS)
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg("about:blank")
+        .env_clear()
+        .env("PATH", PATH)
+        .envs([("LANG", "C.UTF-8"), ("TZ", "UTC"), ("USER", "root")])
+        .envs([("HOME", folder), ("TMPDIR", folder), ("XDG_RUNTIME_DIR", folder)])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(File::create(folder.join("said"))?);
+    Ok(command)
+}

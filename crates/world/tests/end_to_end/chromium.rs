@@ -1,0 +1,145 @@
+//! Chromium as a client: it asks for exactly the page, uses Fast Open, and forgets everything between loads.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
+    with_syn_data,
+};
+
+/// Whether there is a browser to test with; says so where there is none.
+fn browser() -> bool {
+    let there =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser"].iter().any(|path| Path::new(path).exists());
+    if !there {
+        eprintln!("not tested: there is no chromium on this machine (apt install chromium)");
+    }
+    there
+}
+
+fn resource(url: &str, kind: &str, initiator: usize, more: Value) -> Value {
+    let plain =
+        json!({"url": url, "type": kind, "body_bytes": 2000, "initiator": initiator, "mime": "image/gif"});
+    with(plain, more)
+}
+
+/// One of everything, on three hosts; one of them browsers ask by https alone.
+fn site() -> Value {
+    let redirect = json!({"status": 301, "redirect_to": "/elsewhere"});
+    let same = "http://en.wikipedia.org/same";
+    page(&[
+        with(root(100), redirect.clone()),
+        with(root(30_000), json!({"url": "http://en.wikipedia.org/", "initiator": 0})),
+        resource("http://b.test/s.css", "stylesheet", 1, json!({"initiator_at_bytes": 5000})),
+        resource("http://b.test/more.css?{1}", "stylesheet", 2, json!({})),
+        resource("http://b.test/i?a=1&b='2'", "image", 2, json!({"processing_us": 3000})),
+        resource("http://en.wikipedia.org/f", "font", 3, json!({})),
+        resource("http://b.test/s.js", "script", 1, json!({"processing_us": 2000})),
+        resource("http://en.wikipedia.org/x", "xhr", 6, json!({"processing_us": 50_000})),
+        resource("http://b.test/post", "xhr", 6, json!({"method": "POST", "request_body_bytes": 300})),
+        resource("http://b.test/tiny.js", "script", 6, json!({"body_bytes": 3})),
+        resource("http://a.test/i", "image", 9, json!({})),
+        resource("http://a.test/frame", "document", 1, json!({})),
+        resource("http://a.test/in-frame", "image", 11, json!({})),
+        resource("http://a.test/moved", "other", 1, redirect),
+        resource("http://b.test/target", "image", 13, json!({})),
+        resource(same, "image", 1, json!({})),
+        resource(same, "image", 1, json!({})),
+        resource("http://b.test/none", "xhr", 1, json!({"status": 204, "body_bytes": 0})),
+        resource("http://b.test/gone", "image", 1, json!({"status": 404})),
+        resource("http://b.test/beacon", "image", 6, json!({"phase": "async", "server_think_us": 200_000})),
+        resource("http://b.test/leave", "other", 6, json!({"method": "OPTIONS", "body_bytes": 0})),
+        resource("http://b.test/leave", "xhr", 20, json!({"method": "PUT", "request_body_bytes": 10})),
+        resource("http://b.test/film", "media", 1, json!({"mime": "video/mp4", "body_bytes": 70_000})),
+    ])
+}
+
+fn in_chromium(job: Value) -> Value {
+    with(job, json!({"client": {"kind": "chromium"}, "origins": {"bodies": "structural"}}))
+}
+
+/// Those of a load's requests that were answered, by resource.
+fn answered(load: &Value) -> Vec<u64> {
+    list(&load["requests"])
+        .iter()
+        .filter(|one| !one["end_ns"].is_null())
+        .map(|one| number(&one["resource"]))
+        .collect()
+}
+
+#[test]
+fn a_browser_asks_for_exactly_the_pages_resources_every_time() {
+    if !browser() {
+        return;
+    }
+    let site = site();
+    let run = run(&in_chromium(job(&site, &network(20_000), &["tcp", "cold", "warm"])));
+    let all: Vec<u64> = (0..list(&site["resources"]).len() as u64).collect();
+    for id in ["tcp", "cold", "warm"] {
+        let load = run.valid(id);
+        assert_eq!(answered(load), all, "{id}");
+        assert_eq!(load["strange_requests"], 0, "{id}: {run}");
+    }
+    let shortcomings = &run.only("world")["structure"];
+    assert_eq!(shortcomings, &json!({"left_out": [], "moved": [10], "hurried": []}));
+    let counts = ["tcp", "cold", "warm"].map(|id| with_syn_data(run.valid(id), "client"));
+    assert_eq!(counts[0], 0, "{run}");
+    assert!(counts[2] > 3, "{run}");
+}
+
+#[test]
+fn a_browser_needs_its_round_trips_and_tells_its_own_times() {
+    if !browser() {
+        return;
+    }
+    let late = with(image("http://a.test/late", 43), json!({"processing_us": 300_000, "mime": "image/gif"}));
+    let page = with(page(&[root(20_000), late]), json!({"load_event_processing_us": 70_000}));
+    let run = run(&in_chromium(job(&page, &network(100_000), &["tcp", "warm"])));
+    for (id, round_trips) in [("tcp", 3.0), ("warm", 2.0)] {
+        let load = run.valid(id);
+        let browser = &load["browser"];
+        assert!(browser["product"].as_str().is_some_and(|text| text.contains("Chrom")), "{browser}");
+        let event_ms = number(&browser["load_event_ns"]) as f64 / 1e6;
+        assert!(event_ms >= 300.0 + 100.0 * round_trips, "the load event waits for timers: {run}");
+        assert!((plt_ms(load) - event_ms - 70.0).abs() < 0.01, "{run}");
+        let content = number(&browser["dom_content_loaded_ns"]);
+        assert!(content < number(&request(load, 1)["queued_ns"]) && content > 100_000_000, "{run}");
+        let [sent, first, end] =
+            ["sent_ns", "first_byte_ns", "end_ns"].map(|key| number(&request(load, 0)[key]));
+        assert!(first >= sent + 100_000_000 && end >= first && end < content, "{run}");
+    }
+}
+
+#[test]
+fn a_page_that_hangs_is_given_up_and_the_next_load_has_a_new_browser() {
+    if !browser() {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("fastopen-hang-{}", std::process::id()));
+    let text = "<script>for(;;);</script>";
+    fs::write(&path, text).expect("the temporary folder is writable");
+    let hanging = page(&[with(root(text.len() as u64), json!({"mime": "text/html", "body_offset": 0}))]);
+    let asked = json!({"client": {"kind": "chromium"}, "origins": {"bodies_file": path}, "load_timeout_us": 3_000_000});
+    let run = run(&with(job(&hanging, &network(0), &["tcp", "warm"]), asked));
+    fs::remove_file(&path).expect("it is there");
+    for id in ["tcp", "warm"] {
+        let load = run.load(id);
+        assert_eq!(load["invalid"][0]["kind"], "incomplete", "{run}");
+        let detail = load["invalid"][0]["detail"].as_str().unwrap_or_default();
+        assert!(detail.starts_with("no load event in the time given"), "{detail}");
+    }
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn without_a_browser_the_error_says_what_to_install() {
+    let asked = in_chromium(job(&page(&[root(100)]), &network(0), &["tcp"])).to_string();
+    let run: Run = run_command(Command::new(PROGRAM).env("PATH", "/nowhere"), asked.as_bytes());
+    let error = run.only("error");
+    assert_eq!((&error["fault"], run.code), (&json!("machine"), Some(3)));
+    assert!(error["remedy"].as_str().is_some_and(|text| text.contains("apt install chromium")), "{error}");
+}
