@@ -58,7 +58,7 @@ def test_the_command_is_asked_with_its_kind_alone() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"kind": "netscape"}, "none of loader, curl, wget2, command"),
+        ({"kind": "netscape"}, "none of loader, chromium, curl, wget2, command"),
         ({"kind": "command"}, "needs its command line"),
         ({"kind": "command", "command": "get page"}, "would not know what to load"),
         ({"kind": "command", "command": "get x{urls}y {url}"}, "a word of its own"),
@@ -155,3 +155,16 @@ def test_a_command_that_gets_nothing_is_a_load_like_any(tmp_path: Path) -> None:
     (reason,) = cell["invalid_reasons"]
     assert reason["kind"] == "incomplete"
     assert "ended with exit code 7: no page at http://example.com/" in reason["example"]
+
+
+def test_a_browser_needs_no_command_and_gets_bodies_that_it_can_read() -> None:
+    setups = setups_of(clients_of({"kind": ["chromium", "loader"]}), [Origins()], [Tcp()])
+    assert [setup.client.label for setup in setups] == ["chromium", "loader"]
+    assert [setup.origins.bodies for setup in setups] == ["structural", "filler"]
+
+
+def test_a_missing_browser_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(MachineError) as raised:
+        describe_clients([client_of({"kind": "chromium"})])
+    assert "apt install chromium" in str(raised.value.remedy)
