@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::diag::Ends;
 use crate::filter;
 use crate::report::{Record, Records, Report};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Supervisor, Told};
 use crate::waiting::PATIENCE_NS;
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
@@ -53,8 +53,26 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
             return 2;
         }
     };
-    let mut records = Records(report);
-    supervise(command, &mut records).unwrap_or_else(|failure| {
+    run_with(command, Records(report), Place::Machine)
+}
+
+/// Runs a command in the network of the calling thread, whatever its setting is, and returns its exit code. What the command leaves
+/// running is the caller's to end. `report` takes the records.
+pub fn run_here(command: &[OsString], report: File) -> i32 {
+    run_with(command, Records(Some(report)), Place::World)
+}
+
+/// Whose network it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// This machine's: Fast Open is to be used, and whatever the command starts is helped to its end.
+    Machine,
+    /// One made for the command, with or without Fast Open, which ends with it.
+    World,
+}
+
+fn run_with(command: &[OsString], mut records: Records, place: Place) -> i32 {
+    supervise(command, &mut records, place).unwrap_or_else(|failure| {
         let Failure { message, remedy, code } = failure;
         if records.0.is_none() {
             eprintln!("{message}{}{remedy}", if remedy.is_empty() { "" } else { "; " });
@@ -64,8 +82,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     })
 }
 
-/// Takes over an inherited descriptor, which the command is not to inherit.
-fn adopt(number: &str) -> Option<File> {
+/// Takes over an inherited descriptor, given by its number, which the command is not to inherit. None: there is none, or it is a
+/// standard stream.
+pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
     // SAFETY: it is open, was given to us for this, and nothing else here uses its number.
@@ -74,9 +93,9 @@ fn adopt(number: &str) -> Option<File> {
     Some(file)
 }
 
-fn supervise(command: &[OsString], records: &mut Records) -> Result<i32, Failure> {
+fn supervise(command: &[OsString], records: &mut Records, place: Place) -> Result<i32, Failure> {
     let machine = |doing: &'static str| move |error: io::Error| Failure::machine(doing, &error);
-    if setting() & CLIENT_OR_SERVER == 0 {
+    if place == Place::Machine && setting() & CLIENT_OR_SERVER == 0 {
         return Err(Failure {
             message: format!("{SETTING} is {}: TCP Fast Open is off on this machine", setting()),
             remedy: format!("as root: sysctl -w {SETTING}=3"),
@@ -102,14 +121,10 @@ fn supervise(command: &[OsString], records: &mut Records) -> Result<i32, Failure
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = let_go_of_inherited();
     process::allow_many_files();
-    let session = Session {
-        pid,
-        code: None,
-        supervisor: Supervisor::new(listener, ends, PATIENCE_NS),
-        signals,
-        before,
-        records,
-    };
+    let mut supervisor = Supervisor::new(listener, ends, PATIENCE_NS);
+    // Connections without Fast Open count as well.
+    supervisor.told = (place == Place::World).then(Told::default);
+    let session = Session { pid, code: None, place, supervisor, signals, before, records };
     session.last().map_err(machine("supervising the command"))
 }
 
@@ -178,6 +193,7 @@ fn let_go_of_inherited() -> io::Result<()> {
 struct Session<'r> {
     pid: Pid,
     code: Option<i32>,
+    place: Place,
     supervisor: Supervisor,
     signals: SignalFd,
     before: Counters,
@@ -202,7 +218,8 @@ impl Session<'_> {
                 self.reap()?;
             }
             // Hung up: nobody is under the filter any more.
-            if let (Some(code), true) = (self.code, held.contains(PollFlags::POLLHUP)) {
+            let over = self.place == Place::World || held.contains(PollFlags::POLLHUP);
+            if let (Some(code), true) = (self.code, over) {
                 return Ok(code);
             }
         }

@@ -16,7 +16,7 @@ mod task;
 mod waiting;
 mod watch;
 
-pub use command::run;
+pub use command::{adopt, run, run_here};
 pub use report::{Record, Report, Traffic};
 pub use supervisor::Opened;
 pub use tally::Tally;

@@ -89,6 +89,11 @@ pub fn mount_scratch() -> Result<()> {
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
+/// Shows the processes of this PID namespace in `/proc`, where the kernel lets us; the old one knows this process as well.
+pub fn mount_proc() {
+    let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
+}
+
 /// Moves the calling thread into a mount namespace of its own, in which only [`scratch`] can be written to. Devices are as they were.
 ///
 /// # Errors
@@ -96,8 +101,7 @@ pub fn mount_scratch() -> Result<()> {
 pub fn protect_files() -> Result<()> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
     make_mounts_private()?;
-    // With the processes of this PID namespace, where the kernel lets us; the old one knows this process as well.
-    let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
+    mount_proc();
     let read_only = libc::MOUNT_ATTR_RDONLY;
     change_mounts(Path::new("/"), libc::AT_RECURSIVE, read_only, 0)?;
     change_mounts(scratch(), 0, 0, read_only)

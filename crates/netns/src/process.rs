@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 
 use crate::clock::monotonic_ns;
@@ -156,6 +157,14 @@ pub fn leave_no_core() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
+/// Blocks all signals for this thread and those that it will start.
+///
+/// # Errors
+/// As `sigprocmask`.
+pub fn block_signals() -> Result<()> {
+    SigSet::all().thread_block().doing(|| "blocking signals".into())
+}
+
 /// Runs `child` in a forked process (the first process of the PID namespace if one was just made) that dies with this one,
 /// waits for it and returns its exit code (128 + signal if a signal ended it).
 ///
@@ -165,6 +174,55 @@ pub fn leave_no_core() {
 /// # Panics
 /// If the process has other threads: a forked copy of them would hold their locks for ever.
 pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
+    run_forked(child, |child| {
+        loop {
+            match waitpid(child, None) {
+                Err(nix::errno::Errno::EINTR) => {}
+                waited => {
+                    if let Some(code) = code_of(waited.doing(|| "waiting for the child".into())?) {
+                        return Ok(code);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// As [`run_in_child`], and passes on what other processes send: to be called with all signals blocked. What a terminal sends, the
+/// child gets by itself.
+///
+/// # Errors
+/// As [`run_in_child`].
+pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
+    let doing = || "taking signals".into();
+    let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC).doing(doing)?;
+    run_forked(child, |child| {
+        loop {
+            let Some(signal) = signals.read_signal().doing(doing)? else { continue };
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(Signal::SIGCHLD) => {
+                    let waited = waitpid(child, Some(WaitPidFlag::WNOHANG)).doing(doing)?;
+                    if let Some(code) = code_of(waited) {
+                        return Ok(code);
+                    }
+                }
+                Ok(other) if signal.ssi_code <= libc::SI_USER => drop(kill(child, other)),
+                _ => {}
+            }
+        }
+    })
+}
+
+/// The exit code of a child that has ended.
+fn code_of(status: WaitStatus) -> Option<i32> {
+    match status {
+        WaitStatus::Exited(_, code) => Some(code),
+        WaitStatus::Signaled(_, signal, _) => Some(128 + signal as i32),
+        _ => None,
+    }
+}
+
+fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
     assert_single_threaded();
     // Nothing is written: it says by its end that the parent has ended.
     let (parents_end, parent_lives) = io::pipe().doing(|| "making a pipe".into())?;
@@ -180,14 +238,7 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
             drop(parents_end);
             std::process::exit(child());
         }
-        ForkResult::Parent { child } => loop {
-            match waitpid(child, None) {
-                Ok(WaitStatus::Exited(_, code)) => return Ok(code),
-                Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(128 + signal as i32),
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(error) => return Err(error).doing(|| "waiting for the child".into()),
-            }
-        },
+        ForkResult::Parent { child } => outlast(child),
     }
 }
 

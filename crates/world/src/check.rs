@@ -7,7 +7,13 @@ use serde::Serialize;
 
 use crate::contract::{Job, Record};
 use crate::engine::Engine;
-use crate::world;
+use crate::world::{self, Failure};
+
+/// Why there are no namespaces, and what to do about it.
+pub fn sandbox_failure(error: fastopen_netns::Error) -> Failure {
+    let remedy = if namespace::is_forbidden(&error) { ALLOW_NAMESPACES } else { "" };
+    Failure { remedy: remedy.into(), ..error.into() }
+}
 
 /// How to allow namespaces to ordinary users.
 pub const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 user.max_net_namespaces=15000; on Ubuntu also \

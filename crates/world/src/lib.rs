@@ -10,6 +10,7 @@ pub mod inside;
 pub mod link;
 pub mod measure;
 pub mod routers;
+pub mod shell;
 pub mod topology;
 pub mod wire;
 pub mod world;

@@ -1,5 +1,6 @@
 //! `fastopen-world`: jobs (JSON) on standard input, records (JSON Lines) on standard output. See docs/contract.md.
 
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
@@ -7,28 +8,31 @@ use fastopen_netns::{namespace, process};
 use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
 use fastopen_world::world::{self, Failure};
-use fastopen_world::{boot, check, inside};
+use fastopen_world::{boot, check, inside, shell};
 use serde_json::value::RawValue;
 
 const USAGE: &str = "usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json\n\
     \x20      fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
+    \x20      fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]\n\
     --kernel does the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs go on its command line.\n\
     Reads jobs on standard input and writes records (JSON Lines), as docs/contract.md has them.\n\
     --check builds a small world and says as JSON what this machine can and cannot do.\n\
-    --exec runs a command with TCP Fast Open on this machine's network, as docs/exec.md has it.";
+    --exec runs a command with TCP Fast Open on this machine's network, as docs/exec.md has it.\n\
+    --shell runs a command in the world of a job, with its terminal.";
 
 fn main() -> ExitCode {
     let mut given = std::env::args_os().skip(1);
     // The words of a command need not be text.
-    let code = if given.next().is_some_and(|mode| mode == "--exec") {
-        fastopen_intercept::run(given)
-    } else {
-        run_jobs()
+    let mode = given.next();
+    let code = match mode.as_deref().and_then(OsStr::to_str) {
+        Some("--exec") => fastopen_intercept::run(given),
+        Some("--shell") => shell::run(given),
+        _ => run_jobs(),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(70))
 }
 
-/// All modes but `--exec`; returns the exit code.
+/// All modes but those that run a command; returns the exit code.
 fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -79,11 +83,7 @@ fn work(how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
 fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
     process::prefer_to_others();
     process::allow_many_files();
-    namespace::enter_sandbox().map_err(|error| Failure {
-        fault: Fault::Machine,
-        remedy: if namespace::is_forbidden(&error) { check::ALLOW_NAMESPACES.into() } else { String::new() },
-        message: error.to_string(),
-    })?;
+    namespace::enter_sandbox().map_err(check::sandbox_failure)?;
     namespace::mount_scratch()?;
     Ok(process::run_in_child(inside)?)
 }

@@ -22,6 +22,7 @@ from fastopen.cli import (
     report,
     resume,
     run,
+    shell,
     show,
     validate,
 )
@@ -46,6 +47,7 @@ app.command("figures")(figures.figures)
 app.command("audit")(audit.audit_command)
 app.command("exec", context_settings=COMMAND_LINE)(execute)
 app.command("record")(record.record)
+app.command("shell", context_settings=COMMAND_LINE)(shell.shell)
 app.command("probe")(probe.probe_hosts)
 app.command("doctor")(doctor.doctor)
 app.add_typer(pages.app, name="page")

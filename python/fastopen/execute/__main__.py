@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fastopen.execute.front import CommandError, SupervisorLostError, end_like, run_supervised
-from fastopen.execute.words import write_report
+from fastopen.execute.words import IN_WORLD, write_report
 from fastopen.whole import write_whole
 
 FORMAT: Final = "fastopen-exec/1"
@@ -17,18 +17,21 @@ LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
-    """`settings`: JSON with `json` (bool), `report` (path or null) and `quiet` (bool)."""
+    """`settings`: JSON with `json` and `quiet` (bool), `report` (path or null).
+
+    For a command inside a world it has `job` as well, a descriptor.
+    """
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False)
     try:
-        ended = run_supervised(Path(program), command)
+        ended = run_supervised(Path(program), command, asked.get("job"))
     except CommandError as failed:
         _complain(target, f"{failed.message} ({failed.remedy})" if failed.remedy else failed.message)
         raise SystemExit(failed.code) from None
     except SupervisorLostError as lost:
         _complain(target, str(lost))
         raise SystemExit(LOST) from None
-    document = _document(command, ended)
+    document = _document(command, ended, FORMAT if asked.get("job") is None else IN_WORLD)
     if asked["report"] is not None:
         _write(Path(asked["report"]), document, target)
     if asked["json"]:
@@ -38,11 +41,11 @@ def main(settings: str, program: str, *command: str) -> None:
     end_like(document["exit_code"], document["signal"])
 
 
-def _document(command: tuple[str, ...], ended: dict[str, Any]) -> dict[str, Any]:
+def _document(command: tuple[str, ...], ended: dict[str, Any], form: str) -> dict[str, Any]:
     rest = {key: value for key, value in ended.items() if key != "type"}
     # Bytes that are no text come as surrogates, which JSON cannot carry.
     words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
-    return {"format": FORMAT, "command": words, **rest}
+    return {"format": form, "command": words, **rest}
 
 
 def _write(report: Path, document: dict[str, Any], target: Console) -> None:

@@ -50,8 +50,11 @@ class SupervisorLostError(Exception):
         )
 
 
-def run_supervised(program: Path, command: Sequence[str]) -> dict[str, Any]:
-    """Runs the command to its end; returns the last record. Raises CommandError and SupervisorLostError."""
+def run_supervised(program: Path, command: Sequence[str], job: int | None = None) -> dict[str, Any]:
+    """Runs the command to its end; returns the last record. Raises CommandError and SupervisorLostError.
+
+    With `job`, a descriptor from which a job is read, in a world of its own.
+    """
     # Some that start programs ignore it, and then nobody is told of the end of children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Blocked first: whatever comes is then taken up below, and the supervisor unblocks its command itself.
@@ -59,11 +62,12 @@ def run_supervised(program: Path, command: Sequence[str]) -> dict[str, Any]:
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     # The command inherits what it would have inherited; Python's own descriptors close themselves.
-    supervisor = subprocess.Popen([program, "--exec", str(writing), "--", *command], close_fds=False)
+    mode = ["--exec"] if job is None else ["--shell", str(job)]
+    supervisor = subprocess.Popen([program, *mode, str(writing), "--", *command], close_fds=False)
     os.close(writing)
     records: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(reading, records), daemon=True).start()
-    return _attend(supervisor, records)
+    return _attend(supervisor, records, in_world=job is not None)
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
@@ -77,7 +81,10 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
 
 
 def _attend(
-    supervisor: "subprocess.Popen[bytes]", records: "queue.SimpleQueue[dict[str, Any] | None]"
+    supervisor: "subprocess.Popen[bytes]",
+    records: "queue.SimpleQueue[dict[str, Any] | None]",
+    *,
+    in_world: bool,
 ) -> dict[str, Any]:
     """Passes signals on and follows the command's stops until it has ended."""
     pid = None
@@ -92,7 +99,8 @@ def _attend(
         while not records.empty():
             record = records.get()
             if record is None:
-                _outwait(pid)
+                # What was in a world has ended with it, and its numbers mean nothing here.
+                _outwait(None if in_world else pid)
                 raise SupervisorLostError
             if record["type"] == "started":
                 pid = record["pid"]
@@ -104,8 +112,8 @@ def _attend(
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.kill(supervisor.pid, signal.SIGCONT)
             elif record["type"] == "ended":
-                # The supervisor may go on, for what the command left running.
-                supervisor.returncode = 0
+                # The supervisor may go on, for what the command left running; a world is taken down.
+                supervisor.returncode = supervisor.wait() if in_world else 0
                 return record
 
 

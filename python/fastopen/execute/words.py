@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
@@ -70,11 +71,15 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     if counters.get("TCPFastOpenBlackhole"):
         times = counted(counters["TCPFastOpenBlackhole"], "time")
         yield f"the kernel turned TCP Fast Open off {times}, suspecting a path that swallows it"
-    yield from _about_setting(setting, document["listeners"])
+    in_world = document["format"] == IN_WORLD
+    if in_world and not setting & CLIENT_BIT:
+        yield "it was off in this world: --tfo turns it on"
+    if not in_world:
+        yield from _about_setting(setting, document["listeners"])
     if counters:
         grown = ", ".join(f"{name} +{growth}" for name, growth in counters.items())
         yield f"counters of the network namespace, everybody's connections together: {grown}"
-    if document["goes_on"]:
+    if document["goes_on"] and not in_world:
         yield "processes of the command go on, with TCP Fast Open; what they do is not in this report"
 
 

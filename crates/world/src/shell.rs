@@ -1,0 +1,68 @@
+//! A command with a terminal inside a world: `fastopen shell`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use fastopen_intercept::{Record, adopt, run_here};
+use fastopen_netns::{namespace, process};
+use serde_json::value::RawValue;
+
+use crate::check;
+use crate::contract::{Fault, Job};
+use crate::world::{self, Failure};
+
+const USAGE: &str = "usage: fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]\n\
+    Runs COMMAND in the world of a job. JOB and REPORT are open descriptors: the job is read from one, JSON Lines are written to the other.";
+
+/// Runs what `arguments` say (`JOB REPORT -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's own, or 128 + the
+/// signal that ended it.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
+    let arguments: Vec<_> = arguments.collect();
+    let (job, report, command) = match arguments.as_slice() {
+        [job, report, dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
+            (job.to_str().and_then(adopt), report.to_str().and_then(adopt), command)
+        }
+        _ => (None, None, &[][..]),
+    };
+    let (Some(job), Some(report)) = (job, report) else {
+        eprintln!("{USAGE}");
+        return 2;
+    };
+    enter(job, command, &report).unwrap_or_else(|failure| tell(&failure, &report))
+}
+
+fn enter(job: File, command: &[OsString], report: &File) -> Result<i32, Failure> {
+    process::die_with_parent()?;
+    // The command has them unblocked again; who waits for it passes on what is meant for it.
+    process::block_signals()?;
+    let job = read(job)?;
+    let records =
+        report.try_clone().map_err(|error| Failure::new(Fault::Machine, format!("the report: {error}")))?;
+    process::allow_many_files();
+    namespace::enter_sandbox().map_err(check::sandbox_failure)?;
+    Ok(process::run_in_child_with_signals(|| {
+        namespace::mount_proc();
+        world::visit(&job, || run_here(command, records)).unwrap_or_else(|failure| tell(&failure, report))
+    })?)
+}
+
+fn read(mut file: File) -> Result<Job, Failure> {
+    let wrong = |problem: String| Failure::new(Fault::Input, problem);
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error: io::Error| wrong(format!("reading the job: {error}")))?;
+    let json: Box<RawValue> = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    Job::read(&json).map_err(wrong)
+}
+
+/// Says why there is no world, and returns the exit code that goes with it.
+fn tell(failure: &Failure, mut report: &File) -> i32 {
+    let Failure { fault, message, remedy } = failure;
+    let code = fault.exit_code();
+    let record = Record::Failed { message: message.clone(), remedy: remedy.clone(), code };
+    if let Ok(line) = serde_json::to_string(&record) {
+        // Who asked may have gone.
+        let _ = writeln!(report, "{line}");
+    }
+    code
+}

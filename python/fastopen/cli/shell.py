@@ -1,0 +1,115 @@
+"""`fastopen shell -- COMMAND`: any command, or an interactive shell, inside a world."""
+
+import json as json_text
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen import units
+from fastopen.cli.options import LenientOption, NetworkOptions
+from fastopen.cli.output import errors_console
+from fastopen.cli.reading import read_pages
+from fastopen.contract import CONTRACT, Job, LoadSpec, Network, Origins
+from fastopen.engines import find_program
+from fastopen.engines.bodies import BodiesFile
+from fastopen.errors import InputError
+from fastopen.pages import ImportedPage
+
+PAGE: Final = "example"
+NAMED_MAX: Final = 6
+
+
+def shell(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND...]", help="The program and its arguments; none: $SHELL."),
+    ] = None,
+    rtt: Annotated[str, typer.Option(help="Of the access link.")] = "100ms",
+    down: Annotated[str, typer.Option(help="Rate to the command, or none.")] = "4mbit",
+    up: Annotated[str, typer.Option(help="Rate from the command, or none.")] = "256kbit",
+    queue: Annotated[str | None, typer.Option(help="Of each direction, as of fastopen run.")] = None,
+    loss: Annotated[str, typer.Option(help="Random loss, each direction.")] = "0%",
+    extra_rtt: Annotated[
+        list[str] | None, typer.Option(metavar="HOST=RTT", help="A host that is further away; repeatable.")
+    ] = None,
+    page: Annotated[
+        str, typer.Option(metavar="PAGE", help="Whose hosts are there: as of fastopen run.")
+    ] = PAGE,
+    tfo: Annotated[bool, typer.Option("--tfo", help="With TCP Fast Open on both sides.")] = False,
+    lenient: LenientOption = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Say it as one line of JSON, the last on standard error.")
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", "-o", metavar="FILE", help="Write it to FILE as well.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+) -> None:
+    """Run a command, or a shell, behind an emulated access link, with the hosts of a page and nothing else.
+
+    Standard streams, terminal, files and exit code are as without. Names are the page's, served as http also
+    where it has https; the user is root of that little world alone. Needs no root. The end of it says what
+    the kernel did.
+    """
+    program = find_program()
+    options = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], None, None)
+    networks = options.networks()
+    if len(networks) != 1:
+        raise InputError("a shell has one network", "--rtt, --down, --up, --queue, --loss", "no lists here")
+    imported = read_pages([page], [], lenient=lenient, quiet=True)
+    if len(imported) != 1:
+        raise InputError(f"holds {len(imported)} pages", page, "name one")
+    words = command or [os.environ.get("SHELL") or "/bin/sh"]
+    if not command and not quiet:
+        _greet(imported[0], networks[0], tfo=tfo)
+    settings = {"json": json, "report": None if report is None else str(report.absolute()), "quiet": quiet}
+    _enter(program, imported[0], networks[0], words, settings, tfo=tfo)
+
+
+def _enter(
+    program: Path,
+    imported: ImportedPage,
+    network: Network,
+    words: Sequence[str],
+    settings: Mapping[str, object],
+    *,
+    tfo: bool,
+) -> None:
+    """Becomes the command's front, which stands in this process's place."""
+    job = Job(
+        contract=CONTRACT,
+        id="shell",
+        seed=secrets.randbits(31),
+        page=imported.page,
+        network=network,
+        origins=Origins(bodies="filler" if imported.bodies else "structural"),
+        loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
+    )
+    with BodiesFile({imported.page.name: imported.bodies}) as bodies, tempfile.TemporaryFile() as file:
+        file.write(bodies.attach(job).model_dump_json().encode())
+        file.seek(0)
+        for descriptor in (file.fileno(), *bodies.descriptors):
+            os.set_inheritable(descriptor, True)
+        module = [sys.executable, "-P", "-m", "fastopen.execute"]
+        asked = json_text.dumps({**settings, "job": file.fileno()})
+        os.execv(sys.executable, [*module, asked, str(program), *words])  # noqa: S606  # a list of arguments
+
+
+def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
+    hosts = imported.page.hosts()
+    named = ", ".join(hosts[:NAMED_MAX]) + (
+        f" and {len(hosts) - NAMED_MAX} more" if len(hosts) > NAMED_MAX else ""
+    )
+    rates = ", ".join(
+        f"{units.format_rate(limit.rate_bit_per_s)} {way}"
+        for way, limit in (("down", network.down), ("up", network.up))
+    )
+    said = f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {'on' if tfo else 'off'}"
+    errors_console().print(Text(f"{said}; hosts: {named}. Leave with exit."), soft_wrap=True)
