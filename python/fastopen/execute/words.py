@@ -71,7 +71,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     if counters.get("TCPFastOpenBlackhole"):
         times = counted(counters["TCPFastOpenBlackhole"], "time")
         yield f"the kernel turned TCP Fast Open off {times}, suspecting a path that swallows it"
-    in_world = document["format"] == IN_WORLD
+    in_world = document.get("format") == IN_WORLD
     if in_world and not setting & CLIENT_BIT:
         yield "it was off in this world: --tfo turns it on"
     if not in_world:
