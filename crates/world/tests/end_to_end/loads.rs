@@ -15,9 +15,12 @@ fn golden(name: &str) -> Value {
         .expect("they are JSON")
 }
 
-/// The names of all keys, with their way from the root; lists are looked into as one, objects keyed by data are not.
+/// The names of all keys, with their way from the root; lists are looked into as one, objects keyed by data, or null here, are not.
 fn keys(value: &Value, way: &str, found: &mut BTreeSet<String>) {
-    const BY_DATA: [&str; 6] = [
+    const BY_DATA: [&str; 8] = [
+        // Null for a client that is no browser, and for bodies that are no structure.
+        ".browser",
+        ".structure",
         ".hosts",
         ".sysctls.client",
         ".sysctls.origins",
