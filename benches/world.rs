@@ -231,6 +231,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,
+        tls: BTreeMap::new(),
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
     (Origins::start(namespace, site).expect("the origins start"), addresses)
@@ -241,6 +242,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     let policy = Policy::browser();
     let loading = Loading {
         first_port: None,
+        tls: None,
         page,
         policy: &policy,
         addresses,

@@ -48,6 +48,19 @@ def test_a_world_serves_without_tls_on_the_same_port(url: str, served: str) -> N
     assert served_as(url) == served
 
 
+@pytest.mark.parametrize(
+    ("url", "served"),
+    [
+        ("http://a.test/x?y", "https://a.test:80/x?y"),
+        ("http://a.test:8080/", "https://a.test:8080/"),
+        ("http://a.test:443/", "https://a.test/"),
+        ("https://a.test:80/x", "https://a.test:80/x"),
+    ],
+)
+def test_over_tls_a_page_of_http_urls_is_asked_for_over_tls_on_its_own_ports(url: str, served: str) -> None:
+    assert served_as(url, encrypted=True) == served
+
+
 def test_the_command_is_asked_with_its_kind_alone() -> None:
     loader, curl, own = clients_of({"kind": ["loader", "curl", "command"], "command": "/bin/get {url}"})
     assert [one.label for one in (loader, curl, own)] == ["loader", "curl", "get"]

@@ -1,4 +1,4 @@
-//! The origin servers of a page: HTTP/1 on hyper, with TCP Fast Open, answering with the page's own sizes, times and statuses.
+//! The origin servers of a page: HTTP on hyper, with TCP Fast Open and TLS, answering with the page's own sizes, times and statuses.
 
 pub mod body;
 pub mod cors;
@@ -7,3 +7,4 @@ pub mod log;
 pub mod origins;
 mod spread;
 pub mod stream;
+pub mod tls;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
@@ -19,14 +19,16 @@ use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 
 use crate::body::SizedBody;
 use crate::cors;
 use crate::head::{head_bytes, pad};
 use crate::log::{AnswerSize, Log};
-use crate::stream::{Connections, Ends, ObservedStream, Watch};
+use crate::stream::{Connections, Duplex, Ends, ObservedStream, Watch, WatchedStream};
 
 /// The request header by which a client names the resource (by index) where several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -45,6 +47,8 @@ pub struct Site {
     pub keep_alive: bool,
     /// Length of the listeners' Fast Open queue (connections whose handshake is not over).
     pub fastopen_queue: i32,
+    /// How each host speaks TLS, in the loads that ask for it.
+    pub tls: BTreeMap<Ipv4Addr, Arc<ServerConfig>>,
 }
 
 /// One resource as an origin serves it.
@@ -89,6 +93,8 @@ struct Shared {
     index: Index,
     connections: Arc<Connections>,
     log: Log,
+    /// Whether the load speaks TLS.
+    encrypted: AtomicBool,
 }
 
 /// Running origin servers. They stop when dropped.
@@ -111,7 +117,13 @@ impl Origins {
                 index.entry(key).or_default().resources.push(number);
             }
         }
-        let shared = Arc::new(Shared { site, index, connections: Arc::default(), log: Log::default() });
+        let shared = Arc::new(Shared {
+            site,
+            index,
+            connections: Arc::default(),
+            log: Log::default(),
+            encrypted: AtomicBool::new(false),
+        });
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
         let (namespace, served) = (namespace.clone(), shared.clone());
@@ -140,9 +152,10 @@ impl Origins {
         &self.shared.log
     }
 
-    /// Forgets what was seen, and how often each URL was asked for.
-    pub fn begin_load(&self) {
+    /// Forgets what was seen, and how often each URL was asked for; from now on every origin speaks TLS on its port, or none does.
+    pub fn begin_load(&self, encrypted: bool) {
         self.shared.log.begin();
+        self.shared.encrypted.store(encrypted, Ordering::Relaxed);
         for candidates in self.shared.index.values() {
             *candidates.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = 0;
         }
@@ -208,6 +221,17 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let ends = Ends { client, origin };
     shared.log.accepted(ends, monotonic_ns());
     let stream = ObservedStream::new(stream, ends, shared.connections.clone());
+    if !shared.encrypted.load(Ordering::Relaxed) {
+        return serve_http(stream, ends, shared).await;
+    }
+    let Some(tls) = shared.site.tls.get(origin.ip()).cloned() else { return };
+    if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
+        serve_http(stream, ends, shared).await;
+    }
+}
+
+async fn serve_http(stream: impl Duplex + 'static, ends: Ends, shared: Arc<Shared>) {
+    let stream = WatchedStream::new(stream);
     let watch = stream.watch();
     let answer = service_fn(|request| {
         let (shared, watch) = (shared.clone(), watch.clone());

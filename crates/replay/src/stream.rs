@@ -1,4 +1,4 @@
-//! A TCP stream that remembers when bytes went and came, and leaves its `TCP_INFO` behind when it ends.
+//! A TCP stream that leaves its `TCP_INFO` behind when it ends, and a stream over any other that remembers when bytes went and came.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 /// When bytes crossed a stream, in nanoseconds of the monotonic clock, and how many.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
-    /// First write since [`ObservedStream::watch`] was called.
+    /// First write since the account began.
     pub first_write_ns: Option<u64>,
     /// First read after that write.
     pub first_read_ns: Option<u64>,
@@ -27,8 +27,10 @@ pub struct Traffic {
     pub bytes_read: u64,
     /// Latest write.
     pub last_write_ns: Option<u64>,
-    /// Bytes written since [`Watch::restart`].
+    /// Bytes written since the account began.
     pub bytes_written: u64,
+    /// Of these, what was written before anything was read.
+    pub bytes_written_first: u64,
 }
 
 /// The addresses of a connection. The client's alone does not tell: the kernel gives the same port for several destinations.
@@ -89,32 +91,11 @@ impl Connections {
     }
 }
 
-/// The stream itself. Its [`Watch`] tells what crossed it while hyper owns it.
+/// The stream itself.
 pub struct ObservedStream {
     stream: Arc<TcpStream>,
-    traffic: Arc<Mutex<Traffic>>,
     ends: Ends,
     connections: Arc<Connections>,
-}
-
-/// A look at a stream's traffic from outside.
-#[derive(Debug, Clone)]
-pub struct Watch(Arc<Mutex<Traffic>>);
-
-impl Watch {
-    /// Starts a new account: for the next request on the stream.
-    pub fn restart(&self) {
-        *lock(&self.0) = Traffic::default();
-    }
-
-    /// The account so far.
-    pub fn traffic(&self) -> Traffic {
-        *lock(&self.0)
-    }
-}
-
-fn lock(traffic: &Mutex<Traffic>) -> MutexGuard<'_, Traffic> {
-    traffic.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl ObservedStream {
@@ -122,12 +103,7 @@ impl ObservedStream {
     pub fn new(stream: TcpStream, ends: Ends, connections: Arc<Connections>) -> Self {
         let stream = Arc::new(stream);
         connections.lock().alive.insert(ends, Arc::downgrade(&stream));
-        Self { stream, traffic: Arc::default(), ends, connections }
-    }
-
-    /// A look at its traffic that stays valid when hyper owns the stream.
-    pub fn watch(&self) -> Watch {
-        Watch(self.traffic.clone())
+        Self { stream, ends, connections }
     }
 
     fn poll_send(
@@ -146,16 +122,7 @@ impl ObservedStream {
             });
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => {
-                    let now = monotonic_ns();
-                    let mut traffic = lock(&self.traffic);
-                    traffic.first_write_ns.get_or_insert(now);
-                    if let Ok(count) = sent {
-                        traffic.last_write_ns = Some(now);
-                        traffic.bytes_written += count as u64;
-                    }
-                    return Poll::Ready(sent);
-                }
+                sent => return Poll::Ready(sent),
             }
         }
     }
@@ -174,13 +141,6 @@ impl AsyncRead for ObservedStream {
             match self.stream.try_read(buffer.initialize_unfilled()) {
                 Ok(count) => {
                     buffer.advance(count);
-                    if count > 0 {
-                        let now = monotonic_ns();
-                        let mut traffic = lock(&self.traffic);
-                        traffic.first_read_ns.get_or_insert(now);
-                        traffic.last_read_ns = Some(now);
-                        traffic.bytes_read += count as u64;
-                    }
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -224,5 +184,114 @@ impl Drop for ObservedStream {
         }
         inner.alive.remove(&self.ends);
         self.connections.ended.notify_all();
+    }
+}
+
+/// What a [`WatchedStream`] may lie over: TCP itself, or TLS.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A stream whose [`Watch`] tells what crossed it while hyper owns it.
+pub struct WatchedStream {
+    stream: Box<dyn Duplex>,
+    traffic: Arc<Mutex<Traffic>>,
+}
+
+/// A look at a stream's traffic from outside.
+#[derive(Debug, Clone)]
+pub struct Watch(Arc<Mutex<Traffic>>);
+
+impl Watch {
+    /// Starts a new account: for the next request on the stream.
+    pub fn restart(&self) {
+        *lock(&self.0) = Traffic::default();
+    }
+
+    /// The account so far.
+    pub fn traffic(&self) -> Traffic {
+        *lock(&self.0)
+    }
+}
+
+fn lock(traffic: &Mutex<Traffic>) -> MutexGuard<'_, Traffic> {
+    traffic.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl WatchedStream {
+    /// Watches `stream`, from now on.
+    pub fn new(stream: impl Duplex + 'static) -> Self {
+        Self { stream: Box::new(stream), traffic: Arc::default() }
+    }
+
+    /// A look at its traffic that stays valid when hyper owns the stream.
+    pub fn watch(&self) -> Watch {
+        Watch(self.traffic.clone())
+    }
+
+    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count)) = written {
+            let now = monotonic_ns();
+            let mut traffic = lock(&self.traffic);
+            traffic.first_write_ns.get_or_insert(now);
+            traffic.last_write_ns = Some(now);
+            traffic.bytes_written += count as u64;
+            if traffic.bytes_read == 0 {
+                traffic.bytes_written_first += count as u64;
+            }
+        }
+        written
+    }
+}
+
+impl AsyncRead for WatchedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let count = buffer.filled().len() - before;
+        if count > 0 {
+            let now = monotonic_ns();
+            let mut traffic = lock(&self.traffic);
+            traffic.first_read_ns.get_or_insert(now);
+            traffic.last_read_ns = Some(now);
+            traffic.bytes_read += count as u64;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for WatchedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wrote(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.wrote(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

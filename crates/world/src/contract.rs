@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Page, Phase, Policy, Profile, Scheduler, Shortcomings};
+use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -28,6 +29,8 @@ pub struct Job {
     pub client: Client,
     #[serde(default)]
     pub origins: OriginSettings,
+    #[serde(default)]
+    pub tls: Tls,
     pub loads: Vec<LoadPlan>,
     #[serde(default)]
     pub tolerance: Tolerance,
@@ -252,6 +255,68 @@ impl Default for OriginSettings {
     }
 }
 
+/// How TLS is spoken where a load's transport has it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Tls {
+    pub version: TlsVersion,
+    pub key_share: KeyShare,
+    pub resumption: bool,
+    pub chain_bytes: u16,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            version: TlsVersion::Tls13,
+            key_share: KeyShare::X25519MlKem768,
+            resumption: true,
+            chain_bytes: 3500,
+        }
+    }
+}
+
+impl Tls {
+    /// The longest chain: its message has to fit into what rustls takes (64 kB).
+    const CHAIN_BYTES: u16 = 60_000;
+
+    /// As the origins and the loader take it.
+    pub fn settings(&self) -> tls::Settings {
+        tls::Settings {
+            version: match self.version {
+                TlsVersion::Tls12 => tls::Version::Tls12,
+                TlsVersion::Tls13 => tls::Version::Tls13,
+            },
+            key_share: match self.key_share {
+                KeyShare::X25519MlKem768 => tls::KeyShare::X25519MlKem768,
+                KeyShare::X25519 => tls::KeyShare::X25519,
+            },
+            resumption: self.resumption,
+            chain_bytes: self.chain_bytes.into(),
+        }
+    }
+}
+
+/// The newest version of TLS that the origins speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum TlsVersion {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+/// What the loader's first message holds keys for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum KeyShare {
+    X25519MlKem768,
+    X25519,
+}
+
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -259,6 +324,21 @@ impl Default for OriginSettings {
 pub enum Transport {
     Tcp,
     Tfo,
+    Tls,
+    #[serde(rename = "tls+tfo")]
+    TlsTfo,
+}
+
+impl Transport {
+    /// Whether TCP Fast Open is on.
+    pub fn is_fast_open(self) -> bool {
+        matches!(self, Self::Tfo | Self::TlsTfo)
+    }
+
+    /// Whether every origin speaks TLS on its port; else all speak in the clear.
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::TlsTfo)
+    }
 }
 
 /// Whether the client has been at the origins before.
@@ -361,10 +441,20 @@ impl Job {
         )?;
         let scale = self.origins.think_scale;
         demand((0.0..=1000.0).contains(&scale), "origins.think_scale: not within 0 and 1000")?;
+        demand(
+            self.tls.chain_bytes <= Tls::CHAIN_BYTES,
+            &format!("tls.chain_bytes: more than {}", Tls::CHAIN_BYTES),
+        )?;
         demand((1..=10_000).contains(&self.loads.len()), "loads: not within 1 and 10000 loads")?;
         for (number, load) in self.loads.iter().enumerate() {
-            let fits = (load.transport == Transport::Tfo) == load.cookies.is_some();
-            demand(fits, &format!("loads[{number}].cookies: needed with transport tfo, and only with it"))?;
+            let fits = load.transport.is_fast_open() == load.cookies.is_some();
+            let problem =
+                format!("loads[{number}].cookies: needed with transports of tfo, and only with them");
+            demand(fits, &problem)?;
+            demand(
+                !(load.transport.is_encrypted() && self.client.kind == ClientKind::Chromium),
+                &format!("loads[{number}].transport: chromium's pages are served in the clear"),
+            )?;
         }
         demand(
             (0.0..=1.0).contains(&self.tolerance.rate_fraction),
@@ -593,9 +683,25 @@ pub struct ConnectionRecord {
     pub opened_ns: u64,
     pub connected_ns: Option<u64>,
     pub handshake_us: Option<u64>,
+    pub tls: Option<TlsRecord>,
     pub requests: usize,
     pub client: Option<EndEvidence>,
     pub origin: Option<EndEvidence>,
+}
+
+/// What a connection's TLS handshake came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct TlsRecord {
+    pub secured_ns: u64,
+    pub version: &'static str,
+    pub cipher: &'static str,
+    pub group: Option<&'static str>,
+    pub alpn: Option<String>,
+    pub resumed: bool,
+    pub hello_bytes: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
 }
 
 /// What the kernel says of one end of a connection.

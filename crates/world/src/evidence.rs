@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use fastopen_page::Page;
 
-use crate::contract::{ConnectionRecord, Cookies, Invalid, LinkRecord, LoadPlan, RequestRecord, Transport};
+use crate::contract::{ConnectionRecord, Cookies, Invalid, LinkRecord, LoadPlan, RequestRecord};
 
 /// Everything that is known of a load when it is judged.
 #[derive(Debug)]
@@ -39,10 +39,10 @@ pub fn judge(known: &Known) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     known.completeness(&mut reasons);
     known.counters(&mut reasons);
-    match (known.plan.transport, known.plan.cookies) {
-        (Transport::Tcp, _) => known.without_fastopen(&mut reasons),
-        (Transport::Tfo, Some(Cookies::Warm)) => known.with_warm_cookies(&mut reasons),
-        (Transport::Tfo, _) => known.with_cold_cookies(&mut reasons),
+    match (known.plan.transport.is_fast_open(), known.plan.cookies) {
+        (false, _) => known.without_fastopen(&mut reasons),
+        (true, Some(Cookies::Warm)) => known.with_warm_cookies(&mut reasons),
+        (true, _) => known.with_cold_cookies(&mut reasons),
     }
     known.link(&mut reasons);
     reasons

@@ -11,6 +11,7 @@ pub mod link;
 pub mod measure;
 pub mod routers;
 pub mod shell;
+pub mod tls;
 pub mod topology;
 pub mod wire;
 pub mod world;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,7 +15,9 @@ use fastopen_netns::{namespace, process, sysctl, tcp, tcp_metrics};
 use fastopen_page::{Body, Origin, PageUrl, Piece, Policy, Resource, Spelling, Structure, stage_name};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_replay::tls::{self, Authority};
 use hyper::Version;
+use rustls::{ClientConfig, ServerConfig};
 
 use crate::clients::{Client, Loading};
 use crate::contract::{
@@ -57,6 +59,12 @@ impl Failure {
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         Self::new(Fault::Machine, error.to_string())
+    }
+}
+
+impl From<tls::Error> for Failure {
+    fn from(error: tls::Error) -> Self {
+        Self::new(Fault::Internal, error.to_string())
     }
 }
 
@@ -110,6 +118,8 @@ struct World<'a> {
     structure: Option<Structure>,
     // In the order in which they must go: servers, then the link, then the namespaces.
     origins: Origins,
+    /// Who vouches for the origins, in a job that has TLS.
+    authority: Option<Authority>,
     link: Link,
     topology: Topology,
     _names: Names,
@@ -141,9 +151,15 @@ impl<'a> World<'a> {
             .collect();
         let structure = (job.origins.bodies == Bodies::Structural)
             .then(|| Structure::of(&job.page, &job.client.policy(), spelling(job)));
-        let origins = Origins::start(&topology.origins, site(job, &hosts, structure.as_ref())?)
+        let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
+        let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
+        let mut site = site(job, &hosts, structure.as_ref())?;
+        if let Some(authority) = &authority {
+            site.tls = servers(job, &hosts, authority)?;
+        }
+        let origins = Origins::start(&topology.origins, site)
             .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
-        let names = Names::put_up(&on_stage(job, &hosts))?;
+        let names = Names::put_up(&on_stage(job, &hosts), authority.as_ref())?;
         let policy = job.client.policy();
         Ok(Self {
             job,
@@ -154,6 +170,7 @@ impl<'a> World<'a> {
             addresses,
             structure,
             origins,
+            authority,
             link,
             topology,
             _names: names,
@@ -221,7 +238,7 @@ impl<'a> World<'a> {
 
     fn load(&self, number: usize, plan: &LoadPlan, client: &mut Client) -> Result<LoadRecord, Failure> {
         let address = client_address(number as u16 + 1);
-        let fastopen = plan.transport == Transport::Tfo;
+        let fastopen = plan.transport.is_fast_open();
         // Before the link is made anew: that drops packets, and the resets of the last load must arrive.
         self.settle()?;
         self.link.configure(&open_link())?;
@@ -234,7 +251,7 @@ impl<'a> World<'a> {
             self.origins.log().wait_until_accepted(self.addresses.len(), SETTLING);
         }
         self.settle()?;
-        self.origins.begin_load();
+        self.origins.begin_load(plan.transport.is_encrypted());
         self.link.configure(&self.asked)?;
         let cookies = self.topology.client.run(|| self.cookies(address))?;
         let before = self.counters()?;
@@ -250,6 +267,7 @@ impl<'a> World<'a> {
                 Http::Http10 => Version::HTTP_10,
                 Http::Http11 => Version::HTTP_11,
             },
+            tls: self.tls(plan.transport)?,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.origins.log(),
@@ -313,6 +331,14 @@ impl<'a> World<'a> {
         })
     }
 
+    /// How a client that has never been anywhere speaks TLS, if the transport has it.
+    fn tls(&self, transport: Transport) -> Result<Option<Arc<ClientConfig>>, Failure> {
+        let authority = self.authority.as_ref().filter(|_| transport.is_encrypted());
+        let client =
+            |authority| tls::client(&self.job.tls.settings(), authority, &alpn(self.job.origins.http));
+        Ok(authority.map(client).transpose()?.map(Arc::new))
+    }
+
     /// Waits until nothing is left of earlier connections, and forgets them.
     fn settle(&self) -> Result<(), Failure> {
         if !self.origins.connections().wait_until_ended(SETTLING) {
@@ -358,15 +384,17 @@ impl<'a> World<'a> {
     }
 }
 
-/// The hosts file of the world, bound over the machine's own for as long as this lives.
+/// The hosts file of the world and its certificate authority, bound over the machine's own for as long as this lives.
 struct Names(Vec<&'static str>);
 
 impl Names {
     const HOSTS: &'static str = "/etc/hosts";
     const SWITCH: &'static str = "/etc/nsswitch.conf";
+    /// The authorities that programs trust, on Debian and what comes of it.
+    const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Puts the names up and looks each up, as any client would.
-    fn put_up(hosts: &BTreeMap<String, Ipv4Addr>) -> Result<Self, Failure> {
+    /// Puts the names up and looks each up, as any client would; where there is an authority, it is the only one trusted.
+    fn put_up(hosts: &BTreeMap<String, Ipv4Addr>, authority: Option<&Authority>) -> Result<Self, Failure> {
         let mut file = String::new();
         // A page may be served as localhost.
         if !hosts.contains_key("localhost") {
@@ -375,7 +403,9 @@ impl Names {
         for (host, address) in hosts {
             let _ = writeln!(file, "{address} {host}");
         }
-        let files = [(Self::HOSTS, file.as_str()), (Self::SWITCH, "hosts: files\n")];
+        let root = authority.map(Authority::root_pem);
+        let mut files = vec![(Self::HOSTS, file.as_str()), (Self::SWITCH, "hosts: files\n")];
+        files.extend(root.as_deref().map(|root| (Self::AUTHORITIES, root)));
         let present = files.iter().map(|(path, _)| *path).filter(|path| std::path::Path::new(path).exists());
         let names = Self(present.collect());
         namespace::overlay_files(&files)?;
@@ -469,6 +499,27 @@ fn open_link() -> LinkConfig {
     LinkConfig { down: way.clone(), up: way, extra_delay: Vec::new() }
 }
 
+/// The application protocols that both ends speak, the best first (RFC 7301).
+fn alpn(http: Http) -> Vec<&'static [u8]> {
+    match http {
+        Http::Http10 | Http::Http11 => vec![b"http/1.1"],
+    }
+}
+
+/// How each host speaks TLS.
+fn servers(
+    job: &Job,
+    hosts: &BTreeMap<String, Ipv4Addr>,
+    authority: &Authority,
+) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
+    let settings = job.tls.settings();
+    let server = |(host, address): (&String, &Ipv4Addr)| {
+        let identity = authority.identity(host, settings.chain_bytes)?;
+        Ok((*address, Arc::new(tls::server(&settings, identity, &alpn(job.origins.http))?)))
+    };
+    hosts.iter().map(server).collect()
+}
+
 fn site(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
@@ -516,6 +567,7 @@ fn site(
         ports: job.page.origins().iter().map(|origin| origin.port).collect(),
         keep_alive: job.origins.keep_alive,
         fastopen_queue: job.origins.tfo_queue.into(),
+        tls: BTreeMap::new(),
     })
 }
 

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use fastopen_replay::tls::{KeyShare, Version};
 use fastopen_world::contract::Job;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -108,7 +109,7 @@ fn change(place: &mut Value, how: u8, other: Value) {
 #[test]
 fn the_golden_jobs_are_read() {
     let job = read(&golden("job.json")).expect("it is a job");
-    assert_eq!((job.seed, job.loads.len(), job.page.resources.len()), (i64::MAX as u64, 3, 4));
+    assert_eq!((job.seed, job.loads.len(), job.page.resources.len()), (i64::MAX as u64, 5, 4));
     assert_eq!(job.network.host_extra_rtt_us["c.test"], 20_000);
 }
 
@@ -119,6 +120,9 @@ fn a_minimal_job_gets_the_contracts_defaults() {
     assert_eq!((policy.connections_per_host, policy.connections_total, policy.keep_alive), (6, 256, true));
     assert_eq!((job.tcp.congestion_control.as_str(), job.tcp.initial_window_segments), ("cubic", 10));
     assert_eq!((job.tolerance.rtt_us, job.tolerance.late_us, job.load_timeout_us), (1000, None, 120_000_000));
+    let tls = job.tls.settings();
+    assert_eq!((tls.version, tls.key_share), (Version::Tls13, KeyShare::X25519MlKem768));
+    assert_eq!((tls.resumption, tls.chain_bytes), (true, 3500));
     assert_eq!((job.origins.tfo_queue, job.origins.keep_alive, job.network.mtu_bytes), (4096, true, 1500));
 }
 

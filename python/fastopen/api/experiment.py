@@ -38,6 +38,7 @@ class Experiment:
         client: Mapping[str, Any] | None = None,
         tcp: Mapping[str, Any] | None = None,
         origins: Mapping[str, Any] | None = None,
+        tls: Mapping[str, Any] | None = None,
         engines: OneOrMore = "auto",
         repeats: int = 10,
         seed: int | None = None,
@@ -47,9 +48,9 @@ class Experiment:
     ) -> None:
         """`pages` are what `fastopen run` takes (files, folders, packaged names), or pages themselves.
 
-        All others are the keys of an experiment's file (docs/cli.md), `client`, `tcp` and `origins` its
-        tables; of any, several values are a sweep. Without a seed one is drawn and recorded; with `off2`
-        among `transports` it is an A/A test. Raises InputError that names what is wrong.
+        All others are the keys of an experiment's file (docs/cli.md), `client`, `tcp`, `origins` and
+        `tls` its tables; of any, several values are a sweep. Without a seed one is drawn and recorded; with
+        `off2` among `transports` it is an A/A test. Raises InputError that names what is wrong.
         """
         network: dict[str, Any] = {"rtt": rtt, "down": down, "up": up, "queue": queue, "loss": loss}
         document = {
@@ -67,6 +68,7 @@ class Experiment:
             "client": dict(client or {}),
             "tcp": dict(tcp or {}),
             "origins": dict(origins or {}),
+            "tls": {"version": "none"} if tls is None else dict(tls),
             "engines": _listed(engines),
         }
         try:

@@ -61,7 +61,11 @@ def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:
         begun_ns = max(sent.opened_ns, sent.queued_ns)
-        walk.back_to(Kind.QUEUEING, max(sent.connected_ns or 0, begun_ns), sent.resource)
+        connected_ns = max(sent.connected_ns or 0, begun_ns)
+        if sent.secured_ns is not None:
+            walk.back_to(Kind.QUEUEING, max(sent.secured_ns, connected_ns), sent.resource)
+            walk.back_to(Kind.TLS, connected_ns, sent.resource)
+        walk.back_to(Kind.QUEUEING, connected_ns, sent.resource)
         making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
         walk.back_to(making, begun_ns, sent.resource)
     walk.ready.append((sent.queued_ns, walk.cursor_ns))

@@ -10,6 +10,7 @@ class Kind(StrEnum):
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"
     HANDSHAKE = "handshake"
+    TLS = "TLS handshake"
     WAIT = "request wait"
     TRANSFER = "transfer"
     PROCESSING = "processing"

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fastopen.contract import Client, LoadRecord
@@ -24,6 +24,8 @@ class Sent:
     opened_ns: int | None
     """When its connection was opened, where it was the first on it."""
     connected_ns: int | None
+    secured_ns: int | None
+    """When TLS stood, where it was the first on a connection that has TLS."""
     waited_for_handshake: bool
 
 
@@ -35,7 +37,8 @@ class Waits:
         self._client = client
         self._handshakes = Handshakes(record)
         waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
-        self._of_resource = {sent.resource: sent for sent in _answered(record.requests, waited)}
+        secured = {one.id: one.tls.secured_ns for one in record.connections if one.tls is not None}
+        self._of_resource = {sent.resource: sent for sent in _answered(record.requests, waited, secured)}
         self._before: dict[int, Sent] = {}
         ordered = sorted(self._of_resource.values(), key=lambda sent: (sent.sent_ns, sent.resource))
         last_on: dict[int, Sent] = {}
@@ -103,7 +106,7 @@ class Waits:
         return last
 
 
-def _answered(requests: Iterable[Request], waited: set[int]) -> Iterable[Sent]:
+def _answered(requests: Iterable[Request], waited: set[int], secured: Mapping[int, int]) -> Iterable[Sent]:
     """The requests that got everything; of several for one resource the last to be sent."""
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in requests:
@@ -121,6 +124,7 @@ def _answered(requests: Iterable[Request], waited: set[int]) -> Iterable[Sent]:
                 end_ns=end_ns,
                 opened_ns=request.connect_start_ns,
                 connected_ns=request.connected_ns,
+                secured_ns=secured.get(request.connection) if request.connect_start_ns is not None else None,
                 waited_for_handshake=request.connection in waited,
             )
         )

@@ -4,29 +4,31 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from fastopen import units
-from fastopen.contract import Client, Network, Origins, Tcp
+from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.contract.job import PROFILES, RttUs
 from fastopen.errors import InputError
 from fastopen.experiments import (
-    ARMS,
     KINDS,
+    TRANSPORT_WORDS,
     AskedEngine,
     AskedNetworks,
     Combine,
     Experiment,
     Link,
     Setup,
+    arms_and_tls,
     clients_of,
     multiplied,
     networks_of,
     read_trace,
     setups_of,
+    tls_settings,
 )
 from fastopen.experiments.spec import BitPerS, LossFraction
 from fastopen.validation import input_error
@@ -91,9 +93,25 @@ class SetupOptions:
     processing_scale: str
     initial_window: str
     congestion_control: str
+    http: str = "1.1"
+    tls: str | None = None
+    key_share: str = "x25519mlkem768"
 
-    def setups(self) -> list[Setup]:
-        """Each value with each other. Raises InputError naming the option."""
+    def asked_tls(self, *, encrypted: bool) -> list[Tls | None]:
+        """Each version with each key share; None: in the clear. Raises InputError naming the option.
+
+        Where no version is given, `encrypted` transports have the newest.
+        """
+        versions = self.tls or ("1.3" if encrypted else "none")
+        shares: tuple[str, ...] = get_args(Tls.model_fields["key_share"].annotation)
+        settings = {
+            "version": _list(versions, "--tls", _one_of("none", "1.2", "1.3")),
+            "key_share": _list(self.key_share, "--key-share", _one_of(*shares)),
+        }
+        return tls_settings(settings)
+
+    def setups(self, tls: Sequence[Tls | None]) -> list[Setup]:
+        """Each value with each other, and with each TLS. Raises InputError naming the option."""
         asked: dict[str, Any] = {
             "kind": _list(self.client, "--client", _one_of(*KINDS)),
             "profile": _list(self.profile, "--profile", _one_of(*PROFILES)),
@@ -113,6 +131,7 @@ class SetupOptions:
         }
         try:
             clients, tcps = clients_of(asked), multiplied(Tcp, tcp)
+            origins = multiplied(Origins, {"http": _list(self.http, "--http", str.strip)})
         except ValidationError as error:
             raise _of_option(error) from None
         except ValueError as error:
@@ -121,7 +140,7 @@ class SetupOptions:
             ) from None
         for client in clients:
             _check_connections(client)
-        return setups_of(clients, [Origins()], tcps)
+        return setups_of(clients, origins, tcps, tls)
 
 
 # Where an option's name is not the setting's.
@@ -147,12 +166,15 @@ def _check_connections(client: Client) -> None:
 
 
 def experiment_of(
-    name: str, pages: Sequence[str], networks: list[Network], setups: list[Setup], asked: Mapping[str, Any]
+    name: str, pages: Sequence[str], networks: list[Network], setup: SetupOptions, asked: Mapping[str, Any]
 ) -> Experiment:
     """The experiment of a `run`.
 
     `asked` are `repeats`, `arms` and `engines` (lists with commas), and `seed` (None: drawn and recorded).
     """
+    words = _list(asked["arms"], "--transports", _one_of(*TRANSPORT_WORDS))
+    arms, tls = arms_and_tls(words, setup.asked_tls(encrypted=any("tls" in word for word in words)))
+    setups = setup.setups(tls)
     seed = asked["seed"] if asked["seed"] is not None else secrets.randbits(31)
     try:
         return Experiment(
@@ -160,7 +182,7 @@ def experiment_of(
             pages=list(pages),
             networks=networks,
             setups=setups,
-            arms=_list(asked["arms"], "--transports", _one_of(*ARMS)),
+            arms=arms,
             engines=engines_asked(asked["engines"]),
             repeats=asked["repeats"],
             seed=seed,

@@ -95,7 +95,14 @@ def run(
             rich_help_panel=NETWORK,
         ),
     ] = "auto",
-    transports: Annotated[str, typer.Option(help="Of off, cold and warm, with commas.")] = "off,cold,warm",
+    transports: Annotated[
+        str,
+        typer.Option(
+            "--transports",
+            "--transport",
+            help="Arms: off,cold,warm (of TFO); or transports: tcp,tfo,tls,tls+tfo (with either cookies).",
+        ),
+    ] = "off,cold,warm",
     aa: AaOption = False,
     repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
     until_ci: UntilOption = None,
@@ -141,6 +148,18 @@ def run(
     congestion_control: Annotated[
         str, typer.Option(help="Of both ends: cubic,reno.", rich_help_panel=CLIENT)
     ] = "cubic",
+    tls: Annotated[
+        str | None,
+        typer.Option(help="Every origin over TLS, whatever its URL: none,1.3,1.2.", rich_help_panel=CLIENT),
+    ] = None,
+    key_share: Annotated[
+        str,
+        typer.Option(
+            help="In the ClientHello: x25519mlkem768 (browsers'; no SYN holds it), x25519.",
+            rich_help_panel=CLIENT,
+        ),
+    ] = "x25519mlkem768",
+    http: Annotated[str, typer.Option(help="Of the origins: 1.0,1.1.", rich_help_panel=CLIENT)] = "1.1",
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
@@ -156,17 +175,11 @@ def run(
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
     network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine, link)
     setup = SetupOptions(
-        client,
-        command,
-        profile,
-        keep_alive,
-        connections_per_host,
-        processing_scale,
-        initial_window,
-        congestion_control,
+        *(client, command, profile, keep_alive, connections_per_host, processing_scale),
+        *(initial_window, congestion_control, http, tls, key_share),
     )
     asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
-    experiment = experiment_of("run", inputs, network.networks(), setup.setups(), asked)
+    experiment = experiment_of("run", inputs, network.networks(), setup, asked)
     carrying = Carrying(
         jobs=jobs,
         json=json,

@@ -1,6 +1,17 @@
 """The contract with the world program, docs/contract.md, as types: jobs that go in, records that come out."""
 
-from fastopen.contract.job import CONTRACT, Client, Job, LoadSpec, Network, Origins, RateLimit, Tcp, Tolerance
+from fastopen.contract.job import (
+    CONTRACT,
+    Client,
+    Job,
+    LoadSpec,
+    Network,
+    Origins,
+    RateLimit,
+    Tcp,
+    Tls,
+    Tolerance,
+)
 from fastopen.contract.records import (
     Connection,
     EndRecord,
@@ -29,6 +40,7 @@ __all__ = [
     "Record",
     "Request",
     "Tcp",
+    "Tls",
     "Tolerance",
     "WorldRecord",
     "parse_record",

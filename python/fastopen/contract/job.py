@@ -14,10 +14,11 @@ LOSS_MAX: Final = 0.5
 RTT_MAX_US: Final = 60_000_000
 HEAD_MAX_BYTES: Final = 262_144
 TARGET_MAX_BYTES: Final = 65_534
+TLS_CHAIN_MAX_BYTES: Final = 60_000
 TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 
-Transport = Literal["tcp", "tfo"]
+Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
 ClientKind = Literal["loader", "command", "chromium"]
@@ -139,6 +140,15 @@ class Origins(_Part):
     bodies: Literal["filler", "structural"] = "filler"
 
 
+class Tls(_Part):
+    """How TLS is spoken where a load's transport has it."""
+
+    version: Literal["1.2", "1.3"] = "1.3"
+    key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
+    resumption: bool = True
+    chain_bytes: Annotated[int, Field(ge=0, le=TLS_CHAIN_MAX_BYTES)] = 3500
+
+
 class Tolerance(_Part):
     """How far off a world may be before it counts as an error, or a load as invalid."""
 
@@ -148,7 +158,7 @@ class Tolerance(_Part):
 
 
 class LoadSpec(_Part):
-    """One load to run: its id within the job, its transport, and its cookies where that is TFO."""
+    """One load to run: its id within the job, its transport, and its cookies where that has TFO."""
 
     id: Annotated[str, Field(min_length=1)]
     transport: Transport
@@ -156,8 +166,8 @@ class LoadSpec(_Part):
 
     @model_validator(mode="after")
     def _cookies_only_with_tfo(self) -> Self:
-        if (self.transport == "tfo") != (self.cookies is not None):
-            raise ValueError("cookies is cold or warm with tfo, and null with tcp")
+        if (self.transport in ("tfo", "tls+tfo")) != (self.cookies is not None):
+            raise ValueError("cookies is cold or warm with tfo and tls+tfo, and null with tcp and tls")
         return self
 
 
@@ -172,6 +182,7 @@ class Job(_Part):
     tcp: Tcp = Field(default_factory=Tcp)
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     origins: Origins = Field(default_factory=Origins)
+    tls: Tls = Field(default_factory=Tls)
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000

@@ -131,6 +131,20 @@ class Evidence(_Part):
     retransmits: int
 
 
+class TlsSession(_Part):
+    """What the TLS handshake of a connection came to; sizes in bytes on the wire."""
+
+    secured_ns: int
+    version: Literal["1.2", "1.3"]
+    cipher: str
+    group: str | None
+    alpn: str | None
+    resumed: bool
+    hello_bytes: int
+    sent_bytes: int
+    received_bytes: int
+
+
 class Connection(_Part):
     """One connection of a load, with the evidence of both ends."""
 
@@ -141,6 +155,8 @@ class Connection(_Part):
     opened_ns: int
     connected_ns: int | None
     handshake_us: int | None
+    tls: TlsSession | None = None
+    """None also in runs of before there was TLS."""
     requests: int
     client: Evidence | None
     origin: Evidence | None

@@ -34,13 +34,16 @@ from fastopen.experiments.sweep import (
     multiplied,
     networks_of,
     setups_of,
+    tls_settings,
 )
 from fastopen.experiments.trace import read_trace
+from fastopen.experiments.transports import TRANSPORT_WORDS, arms_and_tls
 
 __all__ = [
     "ARMS",
     "KINDS",
     "RTT",
+    "TRANSPORT_WORDS",
     "Arm",
     "ArmName",
     "AskedEngine",
@@ -59,6 +62,7 @@ __all__ = [
     "PublishedCell",
     "PublishedTable",
     "Setup",
+    "arms_and_tls",
     "asked_for",
     "axes_of",
     "clients_of",
@@ -75,5 +79,6 @@ __all__ = [
     "read_trace",
     "repeats_of",
     "setups_of",
+    "tls_settings",
     "without_chance",
 ]

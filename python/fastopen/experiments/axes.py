@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Final, Protocol
 
 from fastopen import units
-from fastopen.contract import Network
+from fastopen.contract import Network, Tls
 from fastopen.contract.job import PROFILES
 from fastopen.experiments.model import EngineName, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.trace import mean_rate_bit_per_s
@@ -86,6 +86,10 @@ def _on(value: bool) -> str:
     return "on" if value else "off"
 
 
+def _or_none(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
 def _of_profile(key: str) -> Callable[[Point], Any]:
     return lambda point: PROFILES[point.setup.client.profile][key]
 
@@ -152,6 +156,31 @@ _SETUP: Final = (
         "{:g}".format,
     ),
     Axis("http", "HTTP", "HTTP/{}", lambda p: p.setup.origins.http),
+    Axis("tls", "TLS", "TLS {}", lambda p: p.setup.tls and p.setup.tls.version, _or_none),
+    Axis(
+        "key_share",
+        "key\nshare",
+        "key share {}",
+        lambda p: p.setup.tls and p.setup.tls.key_share,
+        _or_none,
+        lambda p: p.setup.tls and Tls().key_share,
+    ),
+    Axis(
+        "resumption",
+        "resump-\ntion",
+        "resumption {}",
+        lambda p: p.setup.tls and p.setup.tls.resumption,
+        _on,
+        lambda p: p.setup.tls and Tls().resumption,
+    ),
+    Axis(
+        "chain_bytes",
+        "chain\nbytes",
+        "certificates of {} bytes",
+        lambda p: p.setup.tls and p.setup.tls.chain_bytes,
+        _or_none,
+        lambda p: p.setup.tls and Tls().chain_bytes,
+    ),
     Axis(
         "origins_keep_alive",
         "origins\nkeep",

@@ -17,6 +17,7 @@ KINDS: Final = ("loader", "chromium", "curl", "wget2", "command")
 URL: Final = "{url}"
 URLS: Final = "{urls}"
 HTTP: Final = "{http}"
+PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
@@ -91,33 +92,36 @@ def _wget2(client: Client) -> list[str]:
     return [*words, "--output-document=/dev/null", URL]
 
 
-def filled_in(client: Client, page: Page, origins: Origins) -> Client:
+def filled_in(client: Client, page: Page, origins: Origins, *, encrypted: bool = False) -> Client:
     """The client of a job: with the page's URLs in place of placeholders."""
     if client.command is None:
         return client
     words: list[str] = []
     for word in client.command:
         if word == URLS:
-            words += asked_for(page)
+            words += asked_for(page, encrypted=encrypted)
         else:
-            words.append(word.replace(URL, served_as(page.resources[0].url)).replace(HTTP, origins.http))
+            url = served_as(page.resources[0].url, encrypted=encrypted)
+            words.append(word.replace(URL, url).replace(HTTP, origins.http))
     return client.model_copy(update={"command": words})
 
 
-def asked_for(page: Page) -> list[str]:
+def asked_for(page: Page, *, encrypted: bool = False) -> list[str]:
     """The URLs that a load of the page gets before its load event, each once."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
-    return list(dict.fromkeys(served_as(one.url) for one in wanted))
+    return list(dict.fromkeys(served_as(one.url, encrypted=encrypted) for one in wanted))
 
 
-def served_as(url: str) -> str:
-    """The URL under which a world's origins serve a resource: without TLS, on the port that it has."""
+def served_as(url: str, *, encrypted: bool = False) -> str:
+    """The URL under which a world's origins serve a resource: `encrypted` or not, on the port that it has."""
     parts = urlsplit(url)
-    if parts.scheme != "https":
+    scheme, usual = ("https", 443) if encrypted else ("http", 80)
+    if parts.scheme == scheme:
         return url
-    port = parts.port or 443
+    port = parts.port or PORTS[parts.scheme]
     host = parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc
-    return url.replace(f"https://{parts.netloc}", f"http://{host}" + ("" if port == 80 else f":{port}"), 1)
+    place = host if port == usual else f"{host}:{port}"
+    return url.replace(f"{parts.scheme}://{parts.netloc}", f"{scheme}://{place}", 1)
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:

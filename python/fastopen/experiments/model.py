@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fastopen.contract import Client, LoadSpec, Network, Origins, Tcp, Tolerance
+from fastopen.contract import Client, LoadSpec, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.job import Cookies, Transport
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
@@ -25,6 +25,12 @@ class Arm(BaseModel):
     name: ArmName
     transport: Transport
     cookies: Cookies
+
+    def over(self, tls: Tls | None) -> "Arm":
+        """The same in the clear (None), or with TLS in every connection."""
+        if tls is None:
+            return self
+        return self.model_copy(update={"transport": "tls" if self.cookies is None else "tls+tfo"})
 
     def load(self) -> LoadSpec:
         """This arm as a load of a job."""
@@ -61,13 +67,15 @@ class PublishedTable(BaseModel):
 
 
 class Setup(BaseModel):
-    """How both ends are set: the client, the origin servers, and TCP on either side."""
+    """How both ends are set: the client, the origin servers, TCP and TLS on either side."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     origins: Origins = Field(default_factory=Origins)
     tcp: Tcp = Field(default_factory=Tcp)
+    tls: Tls | None = None
+    """None: every origin speaks in the clear, whatever its URL says; else each speaks TLS on its port."""
 
 
 class Experiment(BaseModel):
@@ -89,6 +97,10 @@ class Experiment(BaseModel):
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     published: PublishedTable | None = None
+
+    def arms_of(self, setup: int) -> list[Arm]:
+        """The arms over the setup of that number."""
+        return [ARMS[name].over(self.setups[setup].tls) for name in self.arms]
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:

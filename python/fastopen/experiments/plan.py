@@ -19,12 +19,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from fastopen.contract import CONTRACT, Job, Network
+from fastopen.contract import CONTRACT, Job, Network, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments.axes import network_labels, setup_labels
 from fastopen.experiments.clients import filled_in
-from fastopen.experiments.model import ARMS, Arm, EngineName, Experiment
+from fastopen.experiments.model import Arm, EngineName, Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.pages import Page
 from fastopen.validation import input_error
@@ -117,12 +117,12 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
     _check_size(experiment, len(named), engines)
-    arms = [ARMS[name] for name in experiment.arms]
     cells: list[Cell] = []
     jobs: list[PlannedJob] = []
     labels = _Labels(experiment, engines)
     for page, (network, setup, engine) in product(named, _rows(experiment, engines)):
         comparison = Comparison(page.name, network, setup, engine)
+        arms = experiment.arms_of(setup)
         first = len(cells)
         cells += (
             Cell(first + offset, page.name, network, setup, arm, engine) for offset, arm in enumerate(arms)
@@ -187,7 +187,7 @@ def _job(
     # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
     hosts = set(page.hosts())
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
-    loads = [ARMS[name].load() for name in experiment.arms]
+    loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     if not without_chance(network, comparison.engine):
         loads.sort(key=lambda load: derive_seed(seed, "arms", world, load.id))
     return Job(
@@ -197,8 +197,9 @@ def _job(
         page=page,
         network=network.model_copy(update={"host_extra_rtt_us": extra}),
         tcp=setup.tcp,
-        client=filled_in(setup.client, page, setup.origins),
+        client=filled_in(setup.client, page, setup.origins, encrypted=setup.tls is not None),
         origins=setup.origins,
+        tls=setup.tls or Tls(),
         loads=loads,
         tolerance=experiment.tolerance,
         load_timeout_us=timeout_us,

@@ -14,9 +14,9 @@ from pydantic import (
 )
 
 from fastopen import units
-from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
+from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.job import LOSS_MAX, RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RttUs
-from fastopen.experiments.model import REPEATS_MAX, ArmName, AskedEngine, Experiment, PublishedTable
+from fastopen.experiments.model import REPEATS_MAX, AskedEngine, Experiment, PublishedTable
 from fastopen.experiments.sweep import (
     AskedNetworks,
     Combine,
@@ -25,8 +25,10 @@ from fastopen.experiments.sweep import (
     multiplied,
     networks_of,
     setups_of,
+    tls_settings,
 )
 from fastopen.experiments.trace import read_trace
+from fastopen.experiments.transports import TransportWord, arms_and_tls
 
 
 def _with_unit(parse: Any, example: str) -> BeforeValidator:
@@ -84,6 +86,17 @@ def _clients(table: object) -> list[Client]:
     return clients_of(table)
 
 
+def _tls() -> PlainValidator:
+    """`[tls]`: as other settings, but its `version` may be `none` as well."""
+
+    def validate(table: object) -> list[Tls | None]:
+        if not isinstance(table, dict):
+            raise ValueError("is a table")
+        return tls_settings(table)
+
+    return PlainValidator(validate)
+
+
 class NetworkSpec(_Table):
     """`[network]`: a network for each value with each other or, with `combine = "zip"`, first with first."""
 
@@ -131,19 +144,21 @@ class ExperimentSpec(_Table):
     source: str = ""
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
-    transports: Annotated[list[ArmName], Field(min_length=1)] = ["off", "cold", "warm"]
+    transports: Annotated[list[TransportWord], Field(min_length=1)] = ["off", "cold", "warm"]
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     network: NetworkSpec
     tcp: Annotated[list[Tcp], _multiplied(Tcp)] = Field(default_factory=lambda: [Tcp()])
     client: Annotated[list[Client], PlainValidator(_clients)] = Field(default_factory=lambda: clients_of({}))
     origins: Annotated[list[Origins], _multiplied(Origins)] = Field(default_factory=lambda: [Origins()])
+    tls: Annotated[list[Tls | None], _tls()] = Field(default_factory=lambda: list[Tls | None]([None]))
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
     tolerance: Tolerance = Field(default_factory=Tolerance)
     published: PublishedTable | None = None
 
     def experiment(self, folder: Path) -> Experiment:
         """In base units. Raises InputError or ValidationError where a trace or a rate cannot be used."""
+        arms, tls = arms_and_tls(self.transports, self.tls)
         return Experiment(
             name=self.name,
             title=self.title,
@@ -151,8 +166,8 @@ class ExperimentSpec(_Table):
             notes=self.notes,
             pages=self.pages,
             networks=self.network.networks(folder),
-            arms=list(dict.fromkeys(self.transports)),
-            setups=setups_of(self.client, self.origins, self.tcp),
+            arms=arms,
+            setups=setups_of(self.client, self.origins, self.tcp, tls),
             engines=self.engines,
             tolerance=self.tolerance,
             repeats=self.repeats,

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel
 
-from fastopen.contract import Client, Network, Origins, RateLimit, Tcp
+from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
 from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup, default_queue_bytes
 from fastopen.experiments.trace import mean_rate_bit_per_s
@@ -114,9 +114,25 @@ def _each_once(models: Iterable[T]) -> list[T]:
     return list({one.model_dump_json(): one for one in models}.values())
 
 
-def setups_of(clients: Sequence[Client], origins: Sequence[Origins], tcps: Sequence[Tcp]) -> list[Setup]:
-    """Each client with each way of answering and each TCP."""
+def tls_settings(settings: Mapping[str, Any]) -> list[Tls | None]:
+    """Each TLS that is asked for; its `version` may also be `none`: in the clear. Raises ValidationError."""
+    given = settings.get("version", "1.3")
+    versions = given if isinstance(given, list) else [given]
+    spoken = [version for version in versions if version != "none"]
+    over: list[Tls | None] = [None] if len(spoken) < len(versions) else []
+    if spoken:
+        over.extend(multiplied(Tls, {**settings, "version": spoken}))
+    return over
+
+
+def setups_of(
+    clients: Sequence[Client],
+    origins: Sequence[Origins],
+    tcps: Sequence[Tcp],
+    tls: Sequence[Tls | None] = (None,),
+) -> list[Setup]:
+    """Each client with each way of answering, each TCP and each TLS."""
     return [
-        Setup(client=client, origins=with_bodies_for(client, answering), tcp=tcp)
-        for client, answering, tcp in product(clients, origins, tcps)
+        Setup(client=client, origins=with_bodies_for(client, answering), tcp=tcp, tls=encrypted)
+        for client, answering, tcp, encrypted in product(clients, origins, tcps, tls)
     ]

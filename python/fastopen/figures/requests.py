@@ -61,8 +61,12 @@ def timing_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
 def waterfall_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """What each request waited for, piece after piece, in milliseconds."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
+    secured = {
+        c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
+    }
     for request in shown.record.requests:
-        for kind, start_ns, end_ns in _pieces(request, handshake=request.connection in waited):
+        tls = None if request.connection is None else secured.get(request.connection)
+        for kind, start_ns, end_ns in _pieces(request, handshake=request.connection in waited, tls=tls):
             yield {
                 "what": "piece",
                 "arm": ARM_NAMES[arm],
@@ -90,15 +94,26 @@ def event_row(arm: str, shown: Shown) -> dict[str, Any]:
     return {"what": "load event", "arm": ARM_NAMES[arm], "end": shown.path.plt_ns / 1e6}
 
 
-def _pieces(request: Request, *, handshake: bool) -> Iterator[tuple[Kind, int, int]]:
+def _pieces(
+    request: Request, *, handshake: bool, tls: tuple[int | None, int] | None
+) -> Iterator[tuple[Kind, int, int]]:
+    """`tls` is from when to when the handshake of TLS went on, where there was one."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if queued is None or sent is None or first is None or end is None:
         return
     opened = max(queued, request.connect_start_ns) if request.connect_start_ns is not None else sent
     making = Kind.HANDSHAKE if handshake else Kind.QUEUEING
+    opened = min(opened, sent)
+    connected = secured = sent
+    if tls is not None and request.connect_start_ns is not None:
+        # A request may be wanted, and be given the connection, while the handshake goes on.
+        connected = min(max(opened, tls[0] or 0), sent)
+        secured = min(max(connected, tls[1]), sent)
     pieces = (
-        (Kind.QUEUEING, queued, min(opened, sent)),
-        (making, min(opened, sent), sent),
+        (Kind.QUEUEING, queued, opened),
+        (making, opened, connected),
+        (Kind.TLS, connected, secured),
+        (Kind.QUEUEING, secured, sent),
         (Kind.WAIT, sent, first),
         (Kind.TRANSFER, first, end),
     )

@@ -29,6 +29,7 @@ KIND_COLOURS: Final = {
     Kind.LOOK_UP: "#cc79a7",
     Kind.QUEUEING: "#b5b5b5",
     Kind.HANDSHAKE: "#d55e00",
+    Kind.TLS: "#8c3d00",
     Kind.WAIT: "#56b4e9",
     Kind.TRANSFER: "#0072b2",
     Kind.PROCESSING: "#f0e442",

@@ -135,7 +135,7 @@ def evidence_grid(source: Source) -> Grid:
     for result in results.cells:
         cell = result.cell
         measured = results.measured_rtt_ms.get((cell.page, cell.network))
-        proof = "" if cell.arm.transport == "tcp" else _share(result.syn_data_connections, result.connections)
+        proof = "" if cell.arm.cookies is None else _share(result.syn_data_connections, result.connections)
         rows.append(
             (
                 *(Text(head) for head in (cell.page, axes.name(cell), cell.arm.name)),

@@ -89,9 +89,10 @@ class RunReader:
 
     def cells(self) -> list[Cell]:
         """In the order of the table."""
+        setups = self.experiment().setups
         rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return [
-            Cell(index, page, network, setup, ARMS[arm], engine)
+            Cell(index, page, network, setup, ARMS[arm].over(setups[setup].tls), engine)
             for index, page, network, setup, arm, engine in rows
         ]
 

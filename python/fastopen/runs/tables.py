@@ -42,6 +42,7 @@ END: Final[dict[str, Kind]] = {
 CONNECTIONS: Final[dict[str, Kind]] = {
     "load": "int", "connection": "int", "host": "text", "port": "int", "client_port": "int",
     "opened_ms": "float", "connected_ms": "float", "handshake_ms": "float", "requests": "int",
+    "secured_ms": "float", "tls_version": "text", "tls_resumed": "flag", "alpn": "text",
     **{f"{end}_{name}": kind for end in ENDS for name, kind in END.items()},
 }  # fmt: skip
 DIRECTIONS: Final = ("down", "up")
@@ -116,10 +117,13 @@ class Flattener:
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
+            # Runs of before there was TLS do not say.
+            tls = one.get("tls") or {}
             yield (
                 *(row.number, one["id"], one["host"], one["port"], one["client_port"]),
                 *(_ms(one["opened_ns"]), _ms(one["connected_ns"])),
                 *(None if handshake_us is None else handshake_us / 1000, one["requests"]),
+                *(_ms(tls.get("secured_ns")), tls.get("version"), tls.get("resumed"), tls.get("alpn")),
                 *(end.get(name) for end in ends for name in END),
             )
 

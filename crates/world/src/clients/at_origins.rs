@@ -103,6 +103,7 @@ impl Connections {
             opened_ns: self.since_start(opened_ns),
             connected_ns: accepted.map(|one| self.since_start(one.at_ns)),
             handshake_us: accepted.filter(|_| waited).map(|one| one.at_ns.saturating_sub(opened_ns) / 1000),
+            tls: None,
             requests: 0,
             client: info.map(Into::into),
             origin: None,

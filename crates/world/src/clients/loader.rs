@@ -14,18 +14,20 @@ use fastopen_page::{Action, ConnectionId, Event, Outcome, PolicyError, Resource,
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::head::pad;
 use fastopen_replay::origins::RESOURCE_HEADER;
-use fastopen_replay::stream::{Connections, Ends, ObservedStream, Watch};
+use fastopen_replay::stream::{Connections, Ends, ObservedStream, Watch, WatchedStream};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Version};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use tokio::net::TcpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::clients::{Loaded, Loading};
-use crate::contract::{ConnectionRecord, RequestRecord, SeenAt};
+use crate::contract::{ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::tls::secure;
 
 /// Loads the page. To be called on a thread inside the client's namespace.
 ///
@@ -73,12 +75,14 @@ enum Report {
 }
 
 /// What a connection was when it became usable.
-#[derive(Clone, Copy)]
 struct Opened {
+    /// When TCP was done with.
     at_ns: u64,
-    /// Whether the handshake was over; else the first write makes the SYN.
+    /// Whether the handshake was over then; else the first write makes the SYN.
     established: bool,
     ends: Ends,
+    /// What TLS came to; its time is of the monotonic clock.
+    tls: Option<TlsRecord>,
 }
 
 /// What is known of one request and its answer; times of the monotonic clock.
@@ -143,6 +147,9 @@ impl Driver<'_> {
                 self.ends[connection.0] = Some(opened.ends);
                 record.connected_ns = Some(at_ns);
                 record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
+                record.tls = opened
+                    .tls
+                    .map(|tls| TlsRecord { secured_ns: tls.secured_ns.saturating_sub(self.start_ns), ..tls });
                 Event::ConnectionReady { connection }
             }
             Report::Failed(connection, error) => {
@@ -200,6 +207,7 @@ impl Driver<'_> {
             opened_ns: self.now(),
             connected_ns: None,
             handshake_us: None,
+            tls: None,
             requests: 0,
             client: None,
             origin: None,
@@ -211,6 +219,7 @@ impl Driver<'_> {
             id,
             address: self.loading.addresses[origin],
             fastopen: self.loading.fastopen,
+            tls: self.loading.tls.clone().map(|tls| (tls, server.host.clone())),
             // Beyond the last port the kernel chooses.
             port: self.loading.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
@@ -293,7 +302,7 @@ impl Loading<'_> {
             *request.uri_mut() = target;
         }
         let port = resource.url.port();
-        let host = if port == 80 {
+        let host = if port == if self.tls.is_some() { 443 } else { 80 } {
             resource.url.host().to_owned()
         } else {
             format!("{}:{port}", resource.url.host())
@@ -326,6 +335,8 @@ struct Connection {
     id: ConnectionId,
     address: SocketAddrV4,
     fastopen: bool,
+    /// How to speak TLS, and with whom.
+    tls: Option<(Arc<ClientConfig>, String)>,
     port: Option<u16>,
     sockets: Arc<Connections>,
     events: UnboundedSender<Report>,
@@ -391,6 +402,13 @@ impl Connection {
         };
         let ends = Ends { client, origin: self.address };
         let stream = ObservedStream::new(stream, ends, self.sockets.clone());
+        let (stream, tls) = match &self.tls {
+            None => (WatchedStream::new(stream), None),
+            Some((config, host)) => {
+                let (stream, record) = secure(config.clone(), host, stream).await?;
+                (WatchedStream::new(stream), Some(record))
+            }
+        };
         let watch = stream.watch();
         let (sender, connection) = Builder::new()
             .max_headers(1000)
@@ -398,7 +416,7 @@ impl Connection {
             .await
             .map_err(io::Error::other)?;
         let connection = tokio::spawn(connection);
-        self.tell(Report::Ready(self.id, Opened { at_ns, established, ends }));
+        self.tell(Report::Ready(self.id, Opened { at_ns, established, ends, tls }));
         Ok((sender, watch, connection))
     }
 

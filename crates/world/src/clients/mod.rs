@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 
 use fastopen_page::{Page, Policy, Structure};
 use fastopen_replay::log::Log;
 use fastopen_replay::stream::Ends;
 use hyper::Version;
+use rustls::ClientConfig;
 
 use crate::contract::{BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
 use crate::engine::Engine;
@@ -34,6 +36,8 @@ pub struct Loading<'a> {
     pub fastopen: bool,
     /// Which HTTP to speak.
     pub version: Version,
+    /// How to speak TLS with every origin, from first to last as one client; none: in the clear.
+    pub tls: Option<Arc<ClientConfig>>,
     /// The port of the first connection, from which the others count on; none: the kernel chooses.
     pub first_port: Option<u16>,
     /// Give up after this long, in nanoseconds.

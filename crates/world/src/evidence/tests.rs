@@ -1,7 +1,7 @@
 //! Each kind of reason: a load that gives it, and one like it that does not.
 
 use super::*;
-use crate::contract::{EndEvidence, LinkDirectionRecord};
+use crate::contract::{EndEvidence, LinkDirectionRecord, Transport};
 
 /// A load of a page with the root document on a.test and an image on b.test, to be changed by each test.
 struct Load {
@@ -51,6 +51,7 @@ fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
         opened_ns,
         connected_ns: Some(opened_ns + if syn_data { 1000 } else { 10_000_000 }),
         handshake_us: (!syn_data).then_some(10_000),
+        tls: None,
         requests: 1,
         client: Some(end(syn_data)),
         origin: Some(end(syn_data)),

@@ -54,7 +54,8 @@ fn records_have_the_keys_of_the_golden_examples() {
     // A queue that overflows makes a load invalid, so that there is a reason to compare.
     let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
     let page = page(&[&[root(100)][..], &images].concat());
-    let job = with(job(&page, &network(20_000), &["tcp", "warm"]), json!({"origins": {"tfo_queue": 1}}));
+    let job =
+        with(job(&page, &network(20_000), &["tcp", "warm", "tls"]), json!({"origins": {"tfo_queue": 1}}));
     let done = run(&job);
     let failed = run_text("{}");
     for (kind, run) in [("world", &done), ("load", &done), ("end", &done), ("error", &failed)] {

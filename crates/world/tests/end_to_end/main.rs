@@ -17,4 +17,5 @@ mod ordinary_user;
 mod profiles;
 mod tcp;
 mod timing;
+mod tls;
 mod virtual_time;

@@ -49,10 +49,12 @@ pub(crate) fn rate(bit_per_s: u64) -> Value {
     json!({"rate_bit_per_s": bit_per_s, "queue_bytes": 1_000_000})
 }
 
-/// The three arms, named `tcp`, `cold` and `warm`.
+/// The arms, named `tcp`, `cold` and `warm`, and over TLS `tls`, `tls-cold` and `tls-warm`.
 pub(crate) fn arms(names: &[&str]) -> Value {
     let plan = |name: &&str| match *name {
-        "tcp" => json!({"id": "tcp", "transport": "tcp"}),
+        plain @ ("tcp" | "tls") => json!({"id": plain, "transport": plain}),
+        "tls-cold" => json!({"id": "tls-cold", "transport": "tls+tfo", "cookies": "cold"}),
+        "tls-warm" => json!({"id": "tls-warm", "transport": "tls+tfo", "cookies": "warm"}),
         cookies => json!({"id": cookies, "transport": "tfo", "cookies": cookies}),
     };
     names.iter().map(plan).collect()

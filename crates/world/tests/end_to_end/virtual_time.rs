@@ -48,7 +48,7 @@ fn on(kernel: &Path, arguments: &[String]) -> Command {
 }
 
 /// What the program writes, byte for byte.
-fn written(mut command: Command, jobs: &str) -> String {
+pub(crate) fn written(mut command: Command, jobs: &str) -> String {
     let mut child = start(&mut command);
     child.stdin.take().expect("it is piped").write_all(jobs.as_bytes()).expect("it reads all");
     let (code, output) = finish(child);

@@ -37,8 +37,9 @@ def har_document(
     entries = []
     for request in record["requests"]:
         if _begun_ns(request) is not None:
-            entry = _entry(page, request, record["started_unix_ms"], http)
-            entry |= _connection(connections.get(request["connection"]), addresses)
+            connection = connections.get(request["connection"])
+            entry = _entry(page, request, connection, record["started_unix_ms"], http)
+            entry |= _connection(connection, addresses)
             entries.append(entry)
     network = experiment.networks[cell.network]
     arm = cell.arm.transport if cell.arm.cookies is None else f"{cell.arm.transport} {cell.arm.cookies}"
@@ -65,13 +66,21 @@ def har_document(
     return {"log": log}
 
 
-def _entry(page: Page, request: Mapping[str, Any], started_unix_ms: int, http: str) -> dict[str, Any]:
+def _entry(
+    page: Page,
+    request: Mapping[str, Any],
+    connection: Mapping[str, Any] | None,
+    started_unix_ms: int,
+    http: str,
+) -> dict[str, Any]:
     resource = page.resources[request["resource"]]
-    timings = _timings(request)
+    tls = None if connection is None else connection.get("tls")
+    timings = _timings(request, tls)
     return {
         "pageref": PAGE,
         "startedDateTime": _date(started_unix_ms, _begun_ns(request)),
-        "time": round(sum(value for value in timings.values() if value >= 0), 6),
+        # What TLS took is in `connect` already.
+        "time": round(sum(value for key, value in timings.items() if value >= 0 and key != "ssl"), 6),
         "request": _request(resource),
         "response": _response(resource, request, http),
         "cache": {},
@@ -87,10 +96,11 @@ def _begun_ns(request: Mapping[str, Any]) -> Any:
     return next((at for at in known if at is not None), None)
 
 
-def _timings(request: Mapping[str, Any]) -> dict[str, float]:
+def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[str, float]:
     """In milliseconds; they add up to the time from queueing to the end. -1: does not apply (HAR 1.2).
 
-    Names come from a hosts file and nothing is encrypted. Where TCP Fast Open sends the request in the SYN,
+    Names come from a hosts file. `ssl` is a part of `connect`, as the format wants it.
+    Where TCP Fast Open sends the request in the SYN,
     `connect` is what opening took, and the round trip stands in `wait`.
     """
     queued, end = _begun_ns(request), request["end_ns"]
@@ -102,8 +112,10 @@ def _timings(request: Mapping[str, Any]) -> dict[str, float]:
     if begun is not None:
         timings["blocked"] = _ms(begun - queued)
     if opened is not None and connected is not None:
-        timings["connect"] = _ms(connected - opened)
-        timings["send"] = _ms(sent - connected) if sent is not None else 0.0
+        ready = connected if tls is None else max(connected, tls["secured_ns"])
+        timings["connect"] = _ms(ready - opened)
+        timings["ssl"] = -1.0 if tls is None else _ms(ready - connected)
+        timings["send"] = _ms(sent - ready) if sent is not None else 0.0
     if sent is not None and first is not None:
         timings["wait"] = _ms(first - sent)
     if first is not None and end is not None:

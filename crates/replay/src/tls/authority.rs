@@ -1,0 +1,178 @@
+//! The world's own certificate authority: a root that its clients trust, and one below that signs what the origins show.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CustomExtension, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData,
+    SanType, SerialNumber,
+};
+use rustls::crypto::ring::sign::any_ecdsa_type;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SigningKey};
+use time::{Duration, OffsetDateTime};
+
+use super::Error;
+use super::steady::{IssuerKey, ServerKey};
+
+/// An extension that nobody reads, in the arc for examples (RFC 5612): stands for what real certificates hold beyond ours (signed
+/// time stamps, policies, where to ask for more).
+const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
+/// How often the filler's length is corrected: a length of its own length comes in between.
+const CORRECTIONS: usize = 4;
+
+/// The authority. What it makes is made anew in each world; only sizes are always the same.
+pub struct Authority {
+    now: OffsetDateTime,
+    root: Certificate,
+    issuer: Issuer<'static, IssuerKey>,
+    intermediate: Certificate,
+    /// Of the intermediate, which every origin sends.
+    public_key: Vec<u8>,
+    origins_key: KeyPair,
+    signing_key: Arc<dyn SigningKey>,
+}
+
+impl Authority {
+    /// An authority whose certificates are good for some weeks around `now_ns` (since 1970).
+    ///
+    /// # Errors
+    /// Where there is no randomness.
+    pub fn new(now_ns: u64) -> Result<Self, Error> {
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::seconds((now_ns / 1_000_000_000) as i64);
+        let root = authority(now, "fastopen root", 1);
+        let root_issuer = Issuer::new(root.clone(), new_issuer_key()?);
+        let below = authority(now, "fastopen intermediate", 0);
+        let key = new_issuer_key()?;
+        let origins_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(origins_key.serialize_der()));
+        Ok(Self {
+            now,
+            root: root.self_signed(root_issuer.key())?,
+            intermediate: below.signed_by(&key, &root_issuer)?,
+            public_key: key.subject_public_key_info(),
+            issuer: Issuer::new(below, key),
+            origins_key,
+            signing_key: Arc::new(ServerKey(any_ecdsa_type(&der)?)),
+        })
+    }
+
+    /// The root's certificate.
+    pub fn root(&self) -> &CertificateDer<'static> {
+        self.root.der()
+    }
+
+    /// The root's certificate as text, as clients take it from a file.
+    pub fn root_pem(&self) -> String {
+        self.root.pem()
+    }
+
+    /// The public key (`SubjectPublicKeyInfo`, DER) of the authority below the root, by which a client may trust all that it
+    /// signed.
+    pub fn public_key(&self) -> &[u8] {
+        &self.public_key
+    }
+
+    /// What the origin `host` shows: certificates for that name, of `chain_bytes` in all as far as they can be made so long, and the key.
+    ///
+    /// # Errors
+    /// Where the host is no name that a certificate can hold.
+    pub fn identity(&self, host: &str, chain_bytes: usize) -> Result<CertifiedKey, Error> {
+        let wanted = chain_bytes.saturating_sub(self.intermediate.der().len());
+        let mut filler = 0_usize;
+        let mut leaf = self.leaf(host, filler)?;
+        for _ in 0..CORRECTIONS {
+            let missing = wanted.cast_signed() - leaf.der().len().cast_signed();
+            let corrected = filler.saturating_add_signed(missing);
+            if corrected == filler {
+                break;
+            }
+            filler = corrected;
+            leaf = self.leaf(host, filler)?;
+        }
+        let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
+        Ok(CertifiedKey::new(chain, self.signing_key.clone()))
+    }
+
+    fn leaf(&self, host: &str, filler_bytes: usize) -> Result<Certificate, Error> {
+        let mut params = certificate(self.now, "fastopen origin", serial_of(host));
+        params.subject_alt_names = vec![match address(host) {
+            Some(address) => SanType::IpAddress(address),
+            None => SanType::DnsName(host.try_into()?),
+        }];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        if filler_bytes > 0 {
+            let filler = CustomExtension::from_oid_content(FILLER, vec![b'.'; filler_bytes]);
+            params.custom_extensions = vec![filler];
+        }
+        Ok(params.signed_by(&self.origins_key, &self.issuer)?)
+    }
+}
+
+/// The address that a host is, if it is none that needs a name.
+pub fn address(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn new_issuer_key() -> Result<IssuerKey, Error> {
+    Ok(IssuerKey(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?))
+}
+
+fn authority(now: OffsetDateTime, name: &str, below: u8) -> CertificateParams {
+    let mut params = certificate(now, name, serial_of(name));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(below));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+/// No two certificates of an authority have one serial number; all are equally long.
+fn serial_of(name: &str) -> SerialNumber {
+    let mut bytes = [0x40; 16];
+    bytes[1..].copy_from_slice(&ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref()[..15]);
+    SerialNumber::from_slice(&bytes)
+}
+
+fn certificate(now: OffsetDateTime, name: &str, serial: SerialNumber) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.not_before = now - Duration::days(10);
+    params.not_after = now + Duration::days(80);
+    params.serial_number = Some(serial);
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_NS: u64 = 1_000_000_000_000_000_000;
+
+    fn chain_bytes(authority: &Authority, host: &str, wanted: usize) -> usize {
+        authority.identity(host, wanted).unwrap().cert.iter().map(|certificate| certificate.len()).sum()
+    }
+
+    #[test]
+    fn chains_have_the_bytes_that_are_asked_for_whatever_the_name() {
+        let authority = Authority::new(NOW_NS).unwrap();
+        for host in ["a.test", "a-very-long-name.of-a-shard.static.example.org", "192.0.2.1", "a_b.test"] {
+            for wanted in [2000, 3500, 8000] {
+                assert_eq!(chain_bytes(&authority, host, wanted), wanted, "{host}");
+            }
+        }
+    }
+
+    #[test]
+    fn authorities_differ_but_their_sizes_do_not() {
+        let (one, other) = (Authority::new(NOW_NS).unwrap(), Authority::new(NOW_NS).unwrap());
+        assert_ne!(one.root_pem(), other.root_pem());
+        assert_eq!(one.root_pem().len(), other.root_pem().len());
+        for host in ["a.test", "b.test", "c.test", "d.test"] {
+            assert_eq!(chain_bytes(&one, host, 0), chain_bytes(&other, host, 0));
+        }
+    }
+}

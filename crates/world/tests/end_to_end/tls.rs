@@ -1,0 +1,125 @@
+//! Loads over TLS: what a handshake costs in round trips, with Fast Open and without, and that all else is as in the clear.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Run, image, job, list, network, number, page, plt_ms, root, run, run_command, with, with_syn_data,
+};
+use crate::virtual_time::{in_virtual_time, written};
+
+const ARMS: [&str; 5] = ["tcp", "warm", "tls", "tls-cold", "tls-warm"];
+/// A key share that a SYN has room for.
+const SMALL: &str = "x25519";
+
+/// One resource over a round trip of 100 ms and no limits.
+fn small_job(tls: &Value) -> Value {
+    with(job(&page(&[root(500)]), &network(100_000), &ARMS), json!({"tls": tls}))
+}
+
+/// Loads it in virtual time; none where there is no kernel.
+fn exactly(job: &Value) -> Option<Run> {
+    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
+}
+
+/// Page load times of the arms in round trips of 100 ms, to the nearest.
+fn round_trips(tls: &Value) -> Option<[u64; 5]> {
+    let run = exactly(&small_job(tls))?;
+    Some(ARMS.map(|arm| (plt_ms(run.valid(arm)) / 100.0).round() as u64))
+}
+
+fn sessions(load: &Value) -> Vec<&Value> {
+    list(&load["connections"]).iter().map(|connection| &connection["tls"]).collect()
+}
+
+#[test]
+fn fast_open_saves_a_round_trip_of_every_tls_handshake_that_begins_in_the_syn() {
+    let Some(newest) = round_trips(&json!({"key_share": SMALL})) else { return };
+    assert_eq!(newest, [2, 1, 3, 3, 2]);
+    assert_eq!(round_trips(&json!({"version": "1.2", "key_share": SMALL})), Some([2, 1, 4, 4, 3]));
+}
+
+#[test]
+fn a_key_share_too_large_for_the_syn_leaves_fast_open_nothing_to_save() {
+    let Some(run) = exactly(&small_job(&json!({}))) else { return };
+    let [without, with] = ["tls", "tls-warm"].map(|arm| plt_ms(run.valid(arm)));
+    assert!((with - without).abs() < 1.0, "{without} ms, and {with} ms with Fast Open");
+    // The kernel's evidence is the same: there was data in the SYN, only not all that the origin needs to answer.
+    assert_eq!(with_syn_data(run.load("tls-warm"), "origin"), 1);
+    let session = sessions(run.load("tls"))[0];
+    assert_eq!((&session["version"], &session["group"]), (&json!("1.3"), &json!("X25519MLKEM768")));
+    assert!(number(&session["hello_bytes"]) > 1460 - 40, "{session:#}");
+}
+
+#[test]
+fn a_later_connection_goes_on_with_a_ticket_of_an_earlier_one_unless_the_job_says_no() {
+    let images: Vec<_> = (0..4).map(|number| image(&format!("http://a.test/{number}"), 500)).collect();
+    let page = page(&[&[root(500)][..], &images].concat());
+    let resumed = |tls: Value| {
+        let changes = json!({"tls": tls, "client": {"keep_alive": false, "connections_per_host": 1}});
+        let run = run(&with(job(&page, &network(2000), &["tls"]), changes));
+        sessions(run.valid("tls")).iter().map(|session| session["resumed"] == true).collect::<Vec<_>>()
+    };
+    assert_eq!(resumed(json!({})), [false, true, true, true, true]);
+    assert_eq!(resumed(json!({"version": "1.2"})), [false, true, true, true, true]);
+    assert_eq!(resumed(json!({"resumption": false})), [false; 5]);
+}
+
+#[test]
+fn heads_and_bodies_have_the_pages_sizes_inside_tls_too() {
+    let resource = with(root(12_345), json!({"request_header_bytes": 431, "response_header_bytes": 677}));
+    for changes in [json!({}), json!({"tls": {"version": "1.2"}}), json!({"origins": {"http": "1.0"}})] {
+        let run = run(&with(job(&page(std::slice::from_ref(&resource)), &network(2000), &["tls"]), changes));
+        let request = &run.valid("tls")["requests"][0];
+        assert_eq!((&request["header_bytes"], &request["body_bytes"]), (&json!(677), &json!(12_345)));
+    }
+}
+
+#[test]
+fn the_certificates_have_the_size_that_the_job_says() {
+    let received = |chain: u64| {
+        let changes = json!({"tls": {"chain_bytes": chain}});
+        let run = run(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes));
+        number(&sessions(run.valid("tls"))[0]["received_bytes"])
+    };
+    assert_eq!(received(6000) - received(3000), 3000);
+}
+
+#[test]
+fn hosts_of_every_kind_prove_who_they_are() {
+    let urls = [
+        "https://b.test/1",
+        "http://b.test:8443/2",
+        "https://a_b.test/3",
+        "http://192.0.2.7/4",
+        "https://[2001:db8::1]/5",
+    ];
+    let images: Vec<_> = urls.iter().map(|url| image(url, 700)).collect();
+    let page = page(&[&[root(500)][..], &images].concat());
+    for load in run(&job(&page, &network(2000), &["tls", "tls-cold", "tls-warm"])).of_type("load") {
+        assert_eq!(load["valid"], true, "{:#}", load["invalid"]);
+        assert_eq!(list(&load["requests"]).len(), 6);
+    }
+}
+
+#[test]
+fn a_connection_in_the_clear_has_no_session_and_one_over_tls_says_what_it_is() {
+    let run = run(&job(&page(&[root(10)]), &network(2000), &["tcp", "tls"]));
+    assert_eq!(sessions(run.valid("tcp")), [&Value::Null]);
+    let connection = &run.valid("tls")["connections"][0];
+    assert_eq!(connection["tls"]["alpn"], "http/1.1");
+    assert!(number(&connection["tls"]["secured_ns"]) > number(&connection["connected_ns"]));
+    assert!(number(&connection["client"]["bytes_received"]) > number(&connection["tls"]["received_bytes"]));
+}
+
+#[test]
+fn the_same_job_over_tls_gives_the_same_bytes() {
+    let images: Vec<_> =
+        (0..9).map(|number| image(&format!("http://h{}.test/{number}", number % 3), 900)).collect();
+    let page = page(&[&[root(5000)][..], &images].concat());
+    let job = job(&page, &network(40_000), &["tls", "tls-cold", "tls-warm"]).to_string();
+    let Some(first) = in_virtual_time() else { return };
+    // A world before it takes randomness away, as much as another kernel would give other.
+    let both = written(first, &format!("{}{job}", small_job(&json!({}))));
+    let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
+    assert!(both.ends_with(&alone), "what TLS draws at random shows in the records");
+}

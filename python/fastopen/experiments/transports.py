@@ -1,0 +1,36 @@
+"""What is compared, in words: arms (`off`, `cold`, `warm`) or transports (`tcp`, `tfo`, `tls`, `tls+tfo`)."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+from fastopen.contract import Tls
+from fastopen.experiments.model import ARMS, ArmName
+
+TransportWord = Literal["off", "cold", "warm", "off2", "tcp", "tfo", "tls", "tls+tfo"]
+TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
+
+_ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
+    **{name: (name,) for name in ARMS},
+    **dict.fromkeys(("tcp", "tls"), ("off",)),
+    **dict.fromkeys(("tfo", "tls+tfo"), ("cold", "warm")),
+}
+_CLEAR: Final = {"tcp", "tfo"}
+_ENCRYPTED: Final = {"tls", "tls+tfo"}
+
+
+def arms_and_tls(
+    words: Sequence[TransportWord], tls: Sequence[Tls | None]
+) -> tuple[list[ArmName], list[Tls | None]]:
+    """The arms that the words ask for, and over what: in the clear (None), or with TLS.
+
+    Words of transports say themselves whether there is TLS, those of arms leave it to `tls`. Where both ways
+    are asked for, each has every arm, so that each has what it is compared with.
+    """
+    arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
+    asked = set(words)
+    if not asked & (_CLEAR | _ENCRYPTED):
+        return arms, list(tls)
+    over: list[Tls | None] = [None] if asked & _CLEAR else []
+    if asked & _ENCRYPTED:
+        over += [one for one in tls if one is not None] or [Tls()]
+    return arms, over
