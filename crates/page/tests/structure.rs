@@ -164,6 +164,19 @@ fn a_url_that_stands_twice_is_asked_for_twice() {
 }
 
 #[test]
+fn a_template_and_what_acts_on_it_stand_side_by_side_in_small_documents_too() {
+    let page = page(&[
+        resource(0, "document", None, 3000, &json!({})),
+        resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
+    ]);
+    let document = written(&Structure::of(&page, &Policy::browser(), PageUrl::plain).resources[0].body);
+    assert!(
+        document.find("<body>").unwrap() < document.find("<template>").unwrap(),
+        "else it is in the head"
+    );
+}
+
+#[test]
 fn only_the_phases_that_are_loaded_are_referred_to() {
     let page = page(&[
         resource(0, "document", None, 9000, &json!({})),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fastopen.api.agreement import ARMS_COMPARED, RULE, Agreement, agreements, verdict
+from fastopen.cli.beside import clients
 from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
@@ -28,6 +29,7 @@ app = typer.Typer(
     help="Hold fastopen against recorded page loads (validate FILE.har...) and against itself.",
 )
 app.command(RECORDINGS)(recordings)
+app.command()(clients)
 # A small page, one with a connection for each of its resources, and one with many on few.
 PAGES: Final = "example,cs244-2015,wikipedia-tcp"
 # Which client a page was written down for; the browser's where nothing is said.

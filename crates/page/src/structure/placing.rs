@@ -100,7 +100,7 @@ impl<'a> Placing<'a> {
         for number in (0..asked.len()).rev().filter(|&number| asked[number].holder == Some(Holder::Document))
         {
             let least: usize = self.children[number].iter().map(|&child| self.least_bytes(child)).sum();
-            let scripts = NO_ICON.len() + "<script></script>".len() + self.runtime.len();
+            let scripts = NO_ICON.len() + "<script></script><body>".len() + self.runtime.len();
             self.scripted[number] = needed[number] && self.room(number) >= scripts + least;
             if !self.scripted[number] && (needed[number] || self.room(number) < least) {
                 needed[asked[number].frame] = true;
@@ -186,7 +186,8 @@ impl<'a> Placing<'a> {
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.scripted[number] {
-            let scripts = format!("<script>{}</script>", self.runtime);
+            // Templates may stand in a head, and what acts on them not: both are to be in the body.
+            let scripts = format!("<script>{}</script><body>", self.runtime);
             let least = format!("{icon}{scripts}");
             let whole = format!("{DOCTYPE}{icon}{TEXT}{scripts}");
             // What is there beside must not cost a reference its place.

@@ -1,0 +1,164 @@
+"""Does a browser load a page as the loader does: the same requests, and how far load times are apart."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastopen.api.carry import Rest, carry
+from fastopen.api.engines import Worker
+from fastopen.contract import LoadRecord, Network, Origins, Tcp
+from fastopen.experiments import (
+    ArmName,
+    EngineName,
+    Experiment,
+    clients_of,
+    make_plan,
+    setups_of,
+)
+from fastopen.pages import Page
+from fastopen.runs import RunProgress, RunStore
+
+ARMS: Final[list[ArmName]] = ["off", "warm"]
+CLIENTS: Final = ("loader", "chromium")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One load of a page by each client over the same network. Times in ms; None where not finished."""
+
+    page: str
+    arm: str
+    requests: int
+    """How many resources the loader asked for."""
+    loader_ms: float | None
+    chromium_ms: float | None
+    missing: tuple[str, ...]
+    """URLs that the loader asked for and the browser did not."""
+    extra: int
+    """Requests of the browser for what the page does not have, or that the loader did not make."""
+    invalid: tuple[str, ...]
+    """Why the browser's load does not count."""
+    unlike: int
+    """Resources that do not come out as the page has them: left out, moved, or hurried."""
+
+    @property
+    def same_requests(self) -> bool:
+        """Whether both asked for the same."""
+        return not self.missing and not self.extra
+
+    @property
+    def difference_ms(self) -> float | None:
+        """The browser's page load time less the loader's."""
+        if self.loader_ms is None or self.chromium_ms is None:
+            return None
+        return self.chromium_ms - self.loader_ms
+
+    @property
+    def difference_percent(self) -> float | None:
+        """The same, of the loader's."""
+        return (
+            None
+            if self.difference_ms is None or not self.loader_ms
+            else 100 * self.difference_ms / self.loader_ms
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "page": self.page,
+            "transport": self.arm,
+            "requests": self.requests,
+            "same_requests": self.same_requests,
+            "missing": list(self.missing),
+            "extra": self.extra,
+            "unlike": self.unlike,
+            "loader_ms": self.loader_ms,
+            "chromium_ms": self.chromium_ms,
+            "difference_ms": self.difference_ms,
+            "difference_percent": self.difference_percent,
+            "invalid": list(self.invalid),
+        }
+
+
+def beside(
+    pages: Iterable[Page],
+    network: Network,
+    *,
+    engine: EngineName,
+    seed: int,
+    kernel: str | None,
+    jobs: int | None,
+    watch: Callable[[str], Callable[[RunProgress], None]],
+) -> Iterable[Beside]:
+    """Loads each page once by each client, without Fast Open and with warm cookies.
+
+    `watch` is asked for a watcher for each page. Raises MachineError where browser or kernel are missing,
+    and KeyboardInterrupt where it is interrupted.
+    """
+    for page in pages:
+        asked = Experiment(
+            name="clients",
+            pages=[page.name],
+            networks=[network],
+            setups=setups_of(clients_of({"kind": list(CLIENTS)}), [Origins()], [Tcp()]),
+            arms=ARMS,
+            engines=[engine],
+            repeats=1,
+            seed=seed,
+        )
+        plan = make_plan(asked, [page])
+        worker = Worker.of(plan, kernel, jobs)
+        with RunStore.create(None, plan, worker.environment) as store:
+            outcome, _ = carry(store, Rest(plan, {}, worker, None), watch(page.name))
+            if outcome.interrupted:
+                raise KeyboardInterrupt
+            found = _found(store)
+        for arm in ARMS:
+            yield _compared(page, arm, found.get(("loader", arm)), found.get(("chromium", arm)))
+
+
+_Found = dict[tuple[str, str], tuple[LoadRecord, int]]
+
+
+def _found(store: RunStore) -> _Found:
+    """The last attempt of each load by client and arm, and how many resources its page could not name."""
+    cells = {cell.index: cell for cell in store.cells()}
+    found: _Found = {}
+    for row, record in store.load_records(row for row in store.loads() if not row.superseded):
+        cell = cells[row.cell]
+        client = store.experiment().setups[cell.setup].client.label
+        unlike = 0
+        for world in store.world_records(row.job):
+            if world.structure is not None:
+                named = world.structure
+                unlike = len({*named.left_out, *named.moved, *named.hurried})
+        found[client, cell.arm.name] = (record, unlike)
+    return found
+
+
+def _compared(
+    page: Page, arm: str, loader: tuple[LoadRecord, int] | None, chromium: tuple[LoadRecord, int] | None
+) -> Beside:
+    wanted = set() if loader is None else _asked(loader[0])
+    asked = set() if chromium is None else _asked(chromium[0])
+    strange = 0 if chromium is None else chromium[0].strange_requests
+    reasons = () if chromium is None else tuple(f"{one.kind}: {one.detail}" for one in chromium[0].invalid)
+    return Beside(
+        page=page.name,
+        arm=arm,
+        requests=len(wanted),
+        loader_ms=_plt_ms(loader),
+        chromium_ms=_plt_ms(chromium),
+        missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
+        extra=len(asked - wanted) + strange,
+        invalid=reasons if chromium is not None else ("no load",),
+        unlike=0 if chromium is None else chromium[1],
+    )
+
+
+def _asked(record: LoadRecord) -> set[int]:
+    return {one.resource for one in record.requests if one.status is not None}
+
+
+def _plt_ms(found: tuple[LoadRecord, int] | None) -> float | None:
+    return None if found is None or found[0].plt_ns is None else found[0].plt_ns / 1e6

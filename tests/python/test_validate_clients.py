@@ -1,0 +1,54 @@
+"""Whether a browser asked for what the loader asked for, told from two records of loads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastopen.api.clients import _compared
+from fastopen.contract import LoadRecord
+from fastopen.pages import Page, load_pages
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return load_pages(["example"])[0].page
+
+
+def record(asked: list[int], plt_ms: float | None, **more: Any) -> LoadRecord:
+    """A load in which these resources were answered."""
+    golden = json.loads((Path(__file__).parents[1] / "contract" / "load.json").read_text())
+    request = {**golden["requests"][0], "status": 200, "error": None}
+    requests = [{**request, "resource": one} for one in asked]
+    plt_ns = None if plt_ms is None else round(plt_ms * 1e6)
+    return LoadRecord.model_validate_json(
+        json.dumps({**golden, "requests": requests, "plt_ns": plt_ns, "invalid": [], **more})
+    )
+
+
+def test_the_same_requests_are_the_same_and_the_difference_is_of_the_loaders_time(page: Page) -> None:
+    one = _compared(page, "off", (record([0, 1, 2], 1000), 0), (record([2, 1, 0], 1100), 3))
+    assert (one.same_requests, one.missing, one.extra, one.unlike) == (True, (), 0, 3)
+    assert (one.difference_ms, one.difference_percent) == (100, 10)
+
+
+def test_what_the_browser_left_out_or_asked_beside_is_said(page: Page) -> None:
+    chromium = record([0, 1, 3], 900, strange_requests=2)
+    one = _compared(page, "warm", (record([0, 1, 2], 1000), 0), (chromium, 0))
+    assert not one.same_requests
+    assert (one.missing, one.extra) == ((page.resources[2].url,), 3)
+
+
+def test_a_request_without_an_answer_was_not_asked_for(page: Page) -> None:
+    unanswered = record([0, 1], None)
+    request = unanswered.requests[1].model_copy(update={"status": None, "error": "not asked for"})
+    unanswered = unanswered.model_copy(update={"requests": [unanswered.requests[0], request]})
+    one = _compared(page, "off", (record([0, 1], 1000), 0), (unanswered, 0))
+    assert one.missing == (page.resources[1].url,)
+    assert one.difference_percent is None
+
+
+def test_a_load_that_never_came_is_no_agreement(page: Page) -> None:
+    one = _compared(page, "off", (record([0], 1000), 0), None)
+    assert (one.same_requests, one.invalid, one.as_json()["chromium_ms"]) == (False, ("no load",), None)
