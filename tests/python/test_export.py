@@ -125,7 +125,7 @@ def test_what_failed_or_never_began_is_told_as_such(tmp_path: Path) -> None:
     data["requests"][1] |= {**dict.fromkeys(none), "error": "connection reset", "connected_ns": None}
     data["requests"][2] |= {**dict.fromkeys(none), "error": "timed out", "connect_start_ns": None}
     data["requests"][2] |= {"connection": None, "connected_ns": None}
-    data["requests"][3] |= {**dict.fromkeys(none), "queued_ns": None, "connection": None}
+    data["requests"][3] |= {**dict.fromkeys((*none, "queued_ns", "connect_start_ns")), "connection": None}
     raw = json.dumps(data)
     with RunStore.create(tmp_path / "kept", plan, {}) as store:
         store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
