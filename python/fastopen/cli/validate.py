@@ -74,7 +74,8 @@ def engines(
                 repeats,
                 seed=seed,
                 kernel=kernel,
-                jobs=jobs,
+                # More at once would be in each other's way, and what is looked for is milliseconds.
+                jobs=jobs or len(os.sched_getaffinity(0)),
                 watch=watch,
             )
         except KeyboardInterrupt:
