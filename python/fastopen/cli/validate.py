@@ -1,5 +1,6 @@
 """`fastopen validate`: recordings against their replays, and the same cells in real and in virtual time."""
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
