@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastopen.contract import LoadRecord
-from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel
 from fastopen.engines import world_process as world_process_module
 from fastopen.engines.world_process import SILENCE_MARGIN_S, WorldProcess
 from fastopen.errors import InputError, MachineError
@@ -183,3 +183,7 @@ def test_no_descriptor_is_left_open(small_plan: MakePlan, fake_world: FakeWorld)
     before = len(os.listdir("/proc/self/fd"))
     loads_of(fake_world({JOB: "dies"}), small_plan(repeats=3))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_with_a_browser_in_each_fewer_worlds_run_at_once() -> None:
+    assert 1 <= default_parallel(browsers=True) <= default_parallel() / 4

@@ -10,6 +10,7 @@ from fastopen.engines import (
     Engine,
     HostEngine,
     VirtualEngine,
+    default_parallel,
     describe_clients,
     find_program,
     program_version,
@@ -43,7 +44,8 @@ class Worker:
         """Raises MachineError where this machine lacks the program, or a kernel that the plan needs."""
         program = find_program()
         booted = kernels.find(kernel) if "virtual" in plan.engines else None
-        engines = {name: _engine(name, program, booted, parallel) for name in plan.engines}
+        browsers = any(setup.client.kind == "chromium" for setup in plan.experiment.setups)
+        engines = {name: _engine(name, program, booted, parallel, browsers) for name in plan.engines}
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
         clients = describe_clients(setup.client for setup in plan.experiment.setups)
@@ -71,8 +73,10 @@ class Worker:
         return f"{said}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else said
 
 
-def _engine(name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None) -> Engine:
+def _engine(
+    name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None, browsers: bool
+) -> Engine:
     if name == "virtual":
         assert kernel is not None
         return VirtualEngine(program, kernel, parallel)
-    return HostEngine(program, parallel)
+    return HostEngine(program, default_parallel(browsers=browsers) if parallel is None else parallel)

@@ -18,14 +18,17 @@ from fastopen.errors import InputError, MachineError
 
 # By benches/parallel.py on two cores: from 2 to 24 worlds at once, medians moved by less than 0.7 %.
 WORLDS_PER_CORE: Final = 4
+# A browser is a dozen processes that compute all the time: four at once on two cores made the link late.
+BROWSERS_PER_CORE: Final = 0.5
 # A world whose measured network is off says nothing of its loads: it is built again, this often in all.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
 
-def default_parallel() -> int:
-    """How many worlds at once this machine runs without moving results."""
-    return WORLDS_PER_CORE * len(os.sched_getaffinity(0))
+def default_parallel(*, browsers: bool = False) -> int:
+    """How many worlds at once this machine runs without moving results; fewer with a browser in each."""
+    each = BROWSERS_PER_CORE if browsers else WORLDS_PER_CORE
+    return max(1, int(each * len(os.sched_getaffinity(0))))
 
 
 class WorldEngine:
