@@ -20,8 +20,8 @@ use fastopen_netns::process::{self, Janitor};
 use serde::Deserialize;
 
 use crate::contract::{ClientKind, Fault, Job};
+use crate::failure::Failure;
 use crate::inside::{self, BODIES, JOBS, RECORDS};
-use crate::world::Failure;
 
 /// Memory of the kernel beyond what the job's own bytes need. It is taken from the machine only when it is used.
 const MEMORY_BYTES: u64 = 256 << 20;

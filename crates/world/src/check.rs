@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::contract::{Job, Record};
 use crate::engine::Engine;
-use crate::world::{self, Failure};
+use crate::failure::Failure;
+use crate::world;
 
 /// Why there are no namespaces, and what to do about it.
 pub fn sandbox_failure(error: fastopen_netns::Error) -> Failure {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use fastopen_netns::{first_process, namespace, process};
 
 use crate::contract::{Fault, Record};
-use crate::world::Failure;
+use crate::failure::Failure;
 
 /// Where the folder is mounted, below the only place that can be written to.
 const CHANNEL: &str = "channel";

@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use fastopen_link::{DirectionConfig, Nanos, Stats};
 
 use crate::contract::Fault;
+use crate::failure::Failure;
 use crate::routers::Routers;
 use crate::wire::Wire;
-use crate::world::Failure;
 
 /// What the link is to be, until told otherwise.
 #[derive(Debug, Clone)]

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use fastopen_netns::{namespace, process};
 use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
-use fastopen_world::world::{self, Failure};
+use fastopen_world::failure::Failure;
+use fastopen_world::world;
 use fastopen_world::{boot, check, inside, shell};
 use serde_json::value::RawValue;
 

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::check;
 use crate::contract::{Fault, Job};
-use crate::world::{self, Failure};
+use crate::failure::Failure;
+use crate::world;
 
 const USAGE: &str = "usage: fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND in the world of a job. JOB and REPORT are open descriptors: the job is read from one, JSON Lines are written to the other.";

@@ -1,34 +1,33 @@
 //! One job: a world is built, measured, loaded in, and taken down.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::{exact_timers, realtime_ns};
 use fastopen_netns::counters::Counters;
-use fastopen_netns::{namespace, process, sysctl, tcp, tcp_metrics};
-use fastopen_page::{Body, Origin, PageUrl, Piece, Policy, Resource, Spelling, Structure, stage_name};
-use fastopen_replay::body::SizedBody;
-use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_netns::{process, sysctl, tcp, tcp_metrics};
+use fastopen_page::{Origin, Policy, Structure};
+use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::{self, Authority};
 use hyper::Version;
-use rustls::{ClientConfig, ServerConfig};
+use rustls::ClientConfig;
 
 use crate::clients::{Client, Loading};
 use crate::contract::{
-    Bodies, BothEnds, ClientKind, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord,
-    Measured, Record, Transport, VERSION, WorldRecord,
+    Bodies, BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured,
+    Record, Transport, VERSION, WorldRecord,
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
+use crate::failure::{Failure, explain, no_discipline};
 use crate::link::{Link, LinkConfig};
 use crate::measure;
+use crate::names::{Names, on_stage};
 use crate::routers::Routers;
+use crate::site::{alpn, servers, site, spelling};
 use crate::topology::{Shape, TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
 use crate::wire::Wire;
 
@@ -36,37 +35,6 @@ use crate::wire::Wire;
 const SETTLING: Duration = Duration::from_secs(5);
 /// More hosts than this would reach the addresses of probes.
 const HOSTS: usize = 60_000;
-
-/// Why a job could not be done.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    /// Who is at fault.
-    pub fault: Fault,
-    /// What was wrong, and where.
-    pub message: String,
-    /// What to do about it; may be empty.
-    pub remedy: String,
-}
-
-impl Failure {
-    /// A failure without a remedy.
-    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), remedy: String::new() }
-    }
-}
-
-impl From<fastopen_netns::Error> for Failure {
-    fn from(error: fastopen_netns::Error) -> Self {
-        Self::new(Fault::Machine, error.to_string())
-    }
-}
-
-impl From<tls::Error> for Failure {
-    fn from(error: tls::Error) -> Self {
-        Self::new(Fault::Internal, error.to_string())
-    }
-}
 
 /// Does a job, giving each record to `write` as soon as it is there. Returns how many loads were written.
 ///
@@ -384,53 +352,6 @@ impl<'a> World<'a> {
     }
 }
 
-/// The hosts file of the world and its certificate authority, bound over the machine's own for as long as this lives.
-struct Names(Vec<&'static str>);
-
-impl Names {
-    const HOSTS: &'static str = "/etc/hosts";
-    const SWITCH: &'static str = "/etc/nsswitch.conf";
-    /// The authorities that programs trust, on Debian and what comes of it.
-    const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
-
-    /// Puts the names up and looks each up, as any client would; where there is an authority, it is the only one trusted.
-    fn put_up(hosts: &BTreeMap<String, Ipv4Addr>, authority: Option<&Authority>) -> Result<Self, Failure> {
-        let mut file = String::new();
-        // A page may be served as localhost.
-        if !hosts.contains_key("localhost") {
-            file.push_str("127.0.0.1 localhost\n");
-        }
-        for (host, address) in hosts {
-            let _ = writeln!(file, "{address} {host}");
-        }
-        let root = authority.map(Authority::root_pem);
-        let mut files = vec![(Self::HOSTS, file.as_str()), (Self::SWITCH, "hosts: files\n")];
-        files.extend(root.as_deref().map(|root| (Self::AUTHORITIES, root)));
-        let present = files.iter().map(|(path, _)| *path).filter(|path| std::path::Path::new(path).exists());
-        let names = Self(present.collect());
-        namespace::overlay_files(&files)?;
-        for (host, address) in hosts {
-            let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
-            // An address written as a host needs no name.
-            let is_name = host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[');
-            if is_name && found.is_none_or(|found| found.ip() != *address) {
-                let found = found.map_or("nothing".to_owned(), |found| found.ip().to_string());
-                let message = format!("{host} is known inside as {found} instead of {address}");
-                return Err(Failure::new(Fault::World, message));
-            }
-        }
-        Ok(names)
-    }
-}
-
-impl Drop for Names {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = namespace::remove_overlay(path);
-        }
-    }
-}
-
 fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
     let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
     if let Some((down, up)) = topology.ways() {
@@ -499,134 +420,8 @@ fn open_link() -> LinkConfig {
     LinkConfig { down: way.clone(), up: way, extra_delay: Vec::new() }
 }
 
-/// The application protocols that both ends speak, the best first (RFC 7301).
-fn alpn(http: Http) -> Vec<&'static [u8]> {
-    match http {
-        Http::Http10 | Http::Http11 => vec![b"http/1.1"],
-    }
-}
-
-/// How each host speaks TLS.
-fn servers(
-    job: &Job,
-    hosts: &BTreeMap<String, Ipv4Addr>,
-    authority: &Authority,
-) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
-    let settings = job.tls.settings();
-    let server = |(host, address): (&String, &Ipv4Addr)| {
-        let identity = authority.identity(host, settings.chain_bytes)?;
-        Ok((*address, Arc::new(tls::server(&settings, identity, &alpn(job.origins.http))?)))
-    };
-    hosts.iter().map(server).collect()
-}
-
-fn site(
-    job: &Job,
-    hosts: &BTreeMap<String, Ipv4Addr>,
-    structure: Option<&Structure>,
-) -> Result<Site, Failure> {
-    let bodies = match &job.origins.bodies_file {
-        None => Bytes::new(),
-        Some(path) => Bytes::from(fs::read(path).map_err(|error| {
-            Failure::new(Fault::Input, format!("origins.bodies_file: {}: {error}", path.display()))
-        })?),
-    };
-    let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
-        let structural = structure.map(|structure| &structure.resources[number]);
-        let body = match (structural, resource.body_offset) {
-            (Some(structural), _) => sized(&structural.body),
-            (None, None) => SizedBody::filler(resource.body_bytes),
-            (None, Some(offset)) => {
-                let end = offset.saturating_add(resource.body_bytes);
-                if end > bytes_len(&bodies) {
-                    let message = format!(
-                        "page.resources[{number}].body_offset: the bodies file ends before byte {end}"
-                    );
-                    return Err(Failure::new(Fault::Input, message));
-                }
-                SizedBody::recorded(bodies.slice(offset as usize..end as usize))
-            }
-        };
-        let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
-        Ok(Served {
-            origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
-            method: resource.method.clone(),
-            target: resource.url.target().to_owned(),
-            normal_target: resource.url.normal_target(),
-            status: resource.status,
-            mime: structural.map_or(&resource.mime, |structural| &structural.mime).clone(),
-            location: structural.map_or(&resource.redirect_to, |structural| &structural.location).clone(),
-            header_bytes: resource.response_header_bytes as u32,
-            body: body.spread(scaled_ns(resource.server_send_us)),
-            think_ns: scaled_ns(resource.server_think_us),
-            refuses: structural.is_some_and(|structural| structural.refuses),
-        })
-    };
-    Ok(Site {
-        resources: job.page.resources.iter().enumerate().map(serve).collect::<Result<_, _>>()?,
-        ports: job.page.origins().iter().map(|origin| origin.port).collect(),
-        keep_alive: job.origins.keep_alive,
-        fastopen_queue: job.origins.tfo_queue.into(),
-        tls: BTreeMap::new(),
-    })
-}
-
-/// The hosts under all names that they have in this world.
-fn on_stage(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
-    let mut named = hosts.clone();
-    if job.origins.bodies == Bodies::Structural && job.client.kind == ClientKind::Chromium {
-        named.extend(hosts.iter().map(|(host, address)| (stage_name(host), *address)));
-    }
-    named
-}
-
-/// A browser would ask some of the real names by https alone.
-fn spelling(job: &Job) -> Spelling {
-    if job.client.kind == ClientKind::Chromium { PageUrl::staged } else { PageUrl::plain }
-}
-
-fn sized(body: &Body) -> SizedBody {
-    body.pieces().iter().fold(SizedBody::default(), |sized, piece| match piece {
-        Piece::Bytes(bytes) => sized.and_bytes(Bytes::copy_from_slice(bytes)),
-        Piece::Filler(bytes) => sized.and_filler(*bytes),
-    })
-}
-
-fn bytes_len(bytes: &Bytes) -> u64 {
-    bytes.len() as u64
-}
-
 /// A key for the origins' cookies that the seed decides, so that a run can be repeated to the bit.
 fn cookie_key(seed: u64) -> [u32; 4] {
     let [high, low] = [(seed >> 32) as u32, seed as u32];
     [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]
-}
-
-/// A kernel says "no such file" of a queueing discipline that it does not have.
-fn no_discipline(error: fastopen_netns::Error) -> Failure {
-    let missing = error.source.kind() == std::io::ErrorKind::NotFound;
-    let Some(name) = ["netem", "tbf"].into_iter().find(|name| missing && error.doing.contains(name)) else {
-        return error.into();
-    };
-    Failure {
-        fault: Fault::Machine,
-        message: format!("this kernel has no {name}, which a link of its own needs"),
-        remedy: format!(
-            "load it as root (modprobe sch_{name}), or leave the link to fastopen (--link program)"
-        ),
-    }
-}
-
-/// Says what to do where the kernel's word alone does not.
-fn explain(error: fastopen_netns::Error, job: &Job) -> Failure {
-    let algorithm = &job.tcp.congestion_control;
-    let available = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
-    if !error.doing.contains("congestion control") || available.split(' ').any(|name| name == algorithm) {
-        return error.into();
-    }
-    Failure {
-        fault: Fault::Machine,
-        message: format!("this kernel has no congestion control {algorithm} (it has {available})"),
-        remedy: format!("load it as root (modprobe tcp_{algorithm}) or choose another"),
-    }
 }

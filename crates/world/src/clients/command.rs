@@ -13,7 +13,7 @@ use fastopen_netns::process::{end_all_others, wait_until_ended};
 
 use crate::clients::{Loaded, Loading, at_origins};
 use crate::contract::Fault;
-use crate::world::Failure;
+use crate::failure::Failure;
 
 /// What the client finds in its environment beside `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =

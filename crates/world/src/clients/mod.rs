@@ -15,7 +15,7 @@ use rustls::ClientConfig;
 
 use crate::contract::{BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
 use crate::engine::Engine;
-use crate::world::Failure;
+use crate::failure::Failure;
 
 pub mod at_origins;
 pub mod chromium;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::pipe::{Pipe, Silence};
 use crate::contract::Fault;
-use crate::world::Failure;
+use crate::failure::Failure;
 
 /// What a browser is called, the first that is there.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];

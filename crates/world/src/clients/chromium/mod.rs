@@ -15,7 +15,7 @@ use self::browser::{Browser, Tab};
 use self::pipe::Silence;
 use super::{Loaded, Loading, at_origins};
 use crate::contract::{BrowserRecord, Fault};
-use crate::world::Failure;
+use crate::failure::Failure;
 
 /// How long nothing may happen before what is missing counts as never asked for, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;

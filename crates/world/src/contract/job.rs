@@ -1,0 +1,374 @@
+//! What is asked for: a job, as it is read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
+use fastopen_page::{Page, Phase, Policy, Profile};
+use fastopen_replay::tls;
+use serde::{Deserialize, Serialize};
+
+/// One world and the loads in it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Job {
+    pub contract: u32,
+    pub id: String,
+    pub seed: u64,
+    pub page: Page,
+    pub network: Network,
+    #[serde(default)]
+    pub tcp: Tcp,
+    #[serde(default)]
+    pub client: Client,
+    #[serde(default)]
+    pub origins: OriginSettings,
+    #[serde(default)]
+    pub tls: Tls,
+    pub loads: Vec<LoadPlan>,
+    #[serde(default)]
+    pub tolerance: Tolerance,
+    #[serde(default = "default_load_timeout_us")]
+    pub load_timeout_us: u64,
+}
+
+fn default_load_timeout_us() -> u64 {
+    120_000_000
+}
+
+/// The access link and what lies behind it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Network {
+    pub rtt_us: u64,
+    pub down: LinkDirection,
+    pub up: LinkDirection,
+    #[serde(default)]
+    pub host_extra_rtt_us: BTreeMap<String, u64>,
+    #[serde(default = "default_mtu")]
+    pub mtu_bytes: u32,
+    #[serde(default)]
+    pub link: LinkMaker,
+}
+
+/// Who makes the link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkMaker {
+    /// The engine's own: this program on `host`; on `virtual` the kernel where it can, else this program.
+    #[default]
+    Auto,
+    /// This program moves each packet, as the link model says.
+    Program,
+    /// The kernel's `netem` and `tbf`.
+    Kernel,
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+/// One direction of the access link.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct LinkDirection {
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub rate_bit_per_s: Option<u64>,
+    #[serde(default)]
+    pub trace_ms: Option<Vec<u64>>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub queue_bytes: Option<u64>,
+    #[serde(default)]
+    pub loss: f64,
+}
+
+impl LinkDirection {
+    /// What the link model is to be; `way` is its key in `network`.
+    ///
+    /// # Errors
+    /// What cannot be, with its place in `network`.
+    pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
+        let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
+        let rate = match (self.rate_bit_per_s, &self.trace_ms) {
+            (Some(_), Some(_)) => return Err(wrong("trace_ms", &"goes with a rate_bit_per_s of null")),
+            (Some(rate), None) if !(Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&rate) => {
+                return Err(wrong("rate_bit_per_s", &"not within 64 kbit/s and 1 Gbit/s"));
+            }
+            (Some(rate), None) => Rate::BitPerS(rate),
+            (None, Some(trace)) => {
+                Rate::Trace(Trace::from_millis(trace).map_err(|error| wrong("trace_ms", &error))?)
+            }
+            (None, None) => Rate::Unlimited,
+        };
+        let loss = Loss::new(self.loss).map_err(|error| wrong("loss", &error))?;
+        Ok(DirectionConfig { delay, rate, queue_limit_bytes: self.queue_bytes, loss, seed })
+    }
+}
+
+/// TCP at both ends.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Tcp {
+    pub congestion_control: String,
+    pub initial_window_segments: u32,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self { congestion_control: "cubic".into(), initial_window_segments: 10 }
+    }
+}
+
+/// Which client there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientKind {
+    /// The built-in loader.
+    Loader,
+    /// Any command.
+    Command,
+    /// The browser.
+    Chromium,
+}
+
+/// What loads the page; left out are the profile's own values.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Client {
+    pub kind: ClientKind,
+    pub name: Option<String>,
+    pub command: Option<Vec<String>>,
+    pub profile: Profile,
+    pub connections_per_host: Option<usize>,
+    pub connections_total: Option<usize>,
+    pub keep_alive: Option<bool>,
+    pub processing_scale: Option<f64>,
+    pub phases: Option<Vec<Phase>>,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self {
+            kind: ClientKind::Loader,
+            name: None,
+            command: None,
+            profile: Profile::Browser,
+            connections_per_host: None,
+            connections_total: None,
+            keep_alive: None,
+            processing_scale: None,
+            phases: None,
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn validate(&self) -> Result<(), String> {
+        let words = self.command.as_deref().unwrap_or_default();
+        if (self.kind == ClientKind::Command) == words.is_empty() {
+            return Err("client.command: needed with kind command, and only with it".into());
+        }
+        match words.iter().position(|word| word.contains('\0')) {
+            Some(number) => Err(format!("client.command[{number}]: holds a NUL")),
+            None if words.first().is_some_and(String::is_empty) => Err("client.command[0]: is empty".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The scheduler's policy.
+    pub fn policy(&self) -> Policy {
+        let own = match self.profile {
+            Profile::Browser => Policy::browser(),
+            Profile::Mget => Policy::mget(),
+        };
+        Policy {
+            connections_per_host: self.connections_per_host.unwrap_or(own.connections_per_host),
+            connections_total: self.connections_total.unwrap_or(own.connections_total),
+            keep_alive: self.keep_alive.unwrap_or(own.keep_alive),
+            processing_scale: self.processing_scale.unwrap_or(own.processing_scale),
+            phases: self.phases.clone().unwrap_or_else(|| own.phases.clone()),
+            ..own
+        }
+    }
+}
+
+/// The version of HTTP that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Http {
+    #[serde(rename = "1.0")]
+    Http10,
+    #[serde(rename = "1.1")]
+    Http11,
+}
+
+/// How the origins serve.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct OriginSettings {
+    pub http: Http,
+    pub keep_alive: bool,
+    pub think_scale: f64,
+    pub tfo_queue: u16,
+    pub bodies_file: Option<PathBuf>,
+    pub bodies: Bodies,
+}
+
+/// What bodies hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bodies {
+    /// Recorded bytes where there are some, else dots.
+    #[default]
+    Filler,
+    /// What makes a browser ask for exactly the page's resources.
+    Structural,
+}
+
+impl Default for OriginSettings {
+    fn default() -> Self {
+        Self {
+            http: Http::Http11,
+            keep_alive: true,
+            think_scale: 1.0,
+            tfo_queue: 4096,
+            bodies_file: None,
+            bodies: Bodies::Filler,
+        }
+    }
+}
+
+/// How TLS is spoken where a load's transport has it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Tls {
+    pub version: TlsVersion,
+    pub key_share: KeyShare,
+    pub resumption: bool,
+    pub chain_bytes: u16,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            version: TlsVersion::Tls13,
+            key_share: KeyShare::X25519MlKem768,
+            resumption: true,
+            chain_bytes: 3500,
+        }
+    }
+}
+
+impl Tls {
+    /// The longest chain: its message has to fit into what rustls takes (64 kB).
+    pub(super) const CHAIN_BYTES: u16 = 60_000;
+
+    /// As the origins and the loader take it.
+    pub fn settings(&self) -> tls::Settings {
+        tls::Settings {
+            version: match self.version {
+                TlsVersion::Tls12 => tls::Version::Tls12,
+                TlsVersion::Tls13 => tls::Version::Tls13,
+            },
+            key_share: match self.key_share {
+                KeyShare::X25519MlKem768 => tls::KeyShare::X25519MlKem768,
+                KeyShare::X25519 => tls::KeyShare::X25519,
+            },
+            resumption: self.resumption,
+            chain_bytes: self.chain_bytes.into(),
+        }
+    }
+}
+
+/// The newest version of TLS that the origins speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum TlsVersion {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+/// What the loader's first message holds keys for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum KeyShare {
+    X25519MlKem768,
+    X25519,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Transport {
+    Tcp,
+    Tfo,
+    Tls,
+    #[serde(rename = "tls+tfo")]
+    TlsTfo,
+}
+
+impl Transport {
+    /// Whether TCP Fast Open is on.
+    pub fn is_fast_open(self) -> bool {
+        matches!(self, Self::Tfo | Self::TlsTfo)
+    }
+
+    /// Whether every origin speaks TLS on its port; else all speak in the clear.
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::TlsTfo)
+    }
+}
+
+/// Whether the client has been at the origins before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Cookies {
+    Cold,
+    Warm,
+}
+
+/// One load that is asked for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct LoadPlan {
+    pub id: String,
+    pub transport: Transport,
+    #[serde(default)]
+    pub cookies: Option<Cookies>,
+}
+
+/// How far a world may be off.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Tolerance {
+    pub rtt_us: u64,
+    pub rate_fraction: f64,
+    pub late_us: Option<u64>,
+}
+
+impl Tolerance {
+    /// How late the link may release a packet at this RTT: where not given, a tenth of it, and 5 ms at least.
+    pub fn late_us_at(&self, rtt_us: u64) -> u64 {
+        self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))
+    }
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self { rtt_us: 1000, rate_fraction: 0.02, late_us: None }
+    }
+}

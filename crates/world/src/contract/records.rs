@@ -1,0 +1,297 @@
+//! What is answered: records, as they are written.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use fastopen_page::Shortcomings;
+use serde::{Deserialize, Serialize};
+
+use super::job::{Cookies, Transport};
+
+/// A record, as it is written.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub enum Record {
+    World(Box<WorldRecord>),
+    Load(Box<LoadRecord>),
+    End { job: String, loads: usize, teardown_us: u64 },
+    Error { job: Option<String>, fault: Fault, message: String, remedy: String },
+}
+
+/// Who is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub enum Fault {
+    Input,
+    Machine,
+    World,
+    Internal,
+}
+
+impl Fault {
+    /// The exit code of the program.
+    pub fn exit_code(self) -> i32 {
+        match self {
+            Self::Input => 2,
+            Self::Machine => 3,
+            Self::World => 4,
+            Self::Internal => 70,
+        }
+    }
+}
+
+/// A world as it came out.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct WorldRecord {
+    pub job: String,
+    pub contract: u32,
+    pub engine: &'static str,
+    pub link: &'static str,
+    pub kernel: String,
+    pub program: &'static str,
+    pub hosts: BTreeMap<String, Ipv4Addr>,
+    pub sysctls: BothEnds<BTreeMap<String, String>>,
+    pub routes: BothEnds<RouteRecord>,
+    pub nice: i32,
+    pub measured: Measured,
+    pub structure: Option<StructureRecord>,
+    pub setup_us: u64,
+}
+
+/// How many resources of a page with structural bodies do not come out as the page has them.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct StructureRecord {
+    pub left_out: Vec<usize>,
+    pub moved: Vec<usize>,
+    pub hurried: Vec<usize>,
+}
+
+impl From<&Shortcomings> for StructureRecord {
+    fn from(shortcomings: &Shortcomings) -> Self {
+        let Shortcomings { left_out, moved, hurried } = shortcomings.clone();
+        Self { left_out, moved, hurried }
+    }
+}
+
+/// Something of the client's namespace, and of the origins'.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct BothEnds<T> {
+    pub client: T,
+    pub origins: T,
+}
+
+/// TCP as a fresh connection has it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct RouteRecord {
+    pub congestion_control: String,
+    pub initial_window_segments: u32,
+}
+
+/// The network as it was measured.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct Measured {
+    pub rtt_us: MeasuredRtt,
+    pub down_bit_per_s: MeasuredRate,
+    pub up_bit_per_s: MeasuredRate,
+}
+
+/// A round-trip time in microseconds.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct MeasuredRtt {
+    pub asked: u64,
+    pub expected: u64,
+    pub median: u64,
+    pub samples: usize,
+}
+
+/// A rate in bit/s.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct MeasuredRate {
+    pub asked: Option<u64>,
+    pub median: Option<u64>,
+}
+
+/// One load as it went; times in nanoseconds since its start.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct LoadRecord {
+    pub job: String,
+    pub id: String,
+    pub transport: Transport,
+    pub cookies: Option<Cookies>,
+    pub valid: bool,
+    pub invalid: Vec<Invalid>,
+    pub plt_ns: Option<u64>,
+    pub started_unix_ms: u64,
+    pub client_address: Ipv4Addr,
+    pub cookies_before: usize,
+    pub seen_at: SeenAt,
+    pub browser: Option<BrowserRecord>,
+    pub strange_requests: usize,
+    pub requests: Vec<RequestRecord>,
+    pub connections: Vec<ConnectionRecord>,
+    pub counters: BothEnds<BTreeMap<String, i64>>,
+    pub link: LinkRecord,
+}
+
+/// What a browser measured beside the requests; nanoseconds since the navigation's start.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct BrowserRecord {
+    pub product: String,
+    pub load_event_ns: u64,
+    pub dom_content_loaded_ns: u64,
+    pub first_contentful_paint_ns: Option<u64>,
+    pub largest_contentful_paint_ns: Option<u64>,
+}
+
+/// Where the times of requests and connections were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub enum SeenAt {
+    Client,
+    Origins,
+}
+
+/// Why a load does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Invalid {
+    /// One of the kinds of docs/contract.md.
+    pub kind: &'static str,
+    /// What exactly.
+    pub detail: String,
+}
+
+/// One request.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct RequestRecord {
+    pub resource: usize,
+    pub connection: Option<usize>,
+    pub queued_ns: Option<u64>,
+    pub connect_start_ns: Option<u64>,
+    pub connected_ns: Option<u64>,
+    pub sent_ns: Option<u64>,
+    pub first_byte_ns: Option<u64>,
+    pub end_ns: Option<u64>,
+    pub status: Option<u16>,
+    pub header_bytes: u64,
+    pub body_bytes: u64,
+    pub error: Option<String>,
+}
+
+/// One connection.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct ConnectionRecord {
+    pub id: usize,
+    pub host: String,
+    pub port: u16,
+    pub client_port: Option<u16>,
+    pub opened_ns: u64,
+    pub connected_ns: Option<u64>,
+    pub handshake_us: Option<u64>,
+    pub tls: Option<TlsRecord>,
+    pub requests: usize,
+    pub client: Option<EndEvidence>,
+    pub origin: Option<EndEvidence>,
+}
+
+/// What a connection's TLS handshake came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct TlsRecord {
+    pub secured_ns: u64,
+    pub version: &'static str,
+    pub cipher: &'static str,
+    pub group: Option<&'static str>,
+    pub alpn: Option<String>,
+    pub resumed: bool,
+    pub hello_bytes: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+/// What the kernel says of one end of a connection.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct EndEvidence {
+    pub syn_data_acked: bool,
+    pub options: u8,
+    pub fastopen_client_fail: u8,
+    pub rtt_us: u32,
+    pub min_rtt_us: u32,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub segments_out: u32,
+    pub segments_in: u32,
+    pub retransmits: u32,
+}
+
+impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
+    fn from(info: fastopen_netns::tcp::TcpInfo) -> Self {
+        Self {
+            syn_data_acked: info.syn_data_acked(),
+            options: info.options,
+            fastopen_client_fail: info.fastopen_client_fail,
+            rtt_us: info.rtt_us,
+            min_rtt_us: info.min_rtt_us,
+            bytes_sent: info.bytes_sent,
+            bytes_received: info.bytes_received,
+            segments_out: info.segments_out,
+            segments_in: info.segments_in,
+            retransmits: info.retransmits,
+        }
+    }
+}
+
+/// What crossed the link during a load.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct LinkRecord {
+    pub down: LinkDirectionRecord,
+    pub up: LinkDirectionRecord,
+}
+
+/// What crossed one direction.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct LinkDirectionRecord {
+    pub packets: u64,
+    pub bytes: u64,
+    pub dropped_queue: u64,
+    pub dropped_loss: u64,
+    pub overruns: u32,
+    pub queue_bytes_max: Option<u64>,
+    pub late_us_p50: u64,
+    pub late_us_p99: u64,
+    pub late_us_max: u64,
+}
+
+impl From<&crate::link::DirectionReport> for LinkDirectionRecord {
+    fn from(report: &crate::link::DirectionReport) -> Self {
+        let [late_us_p50, late_us_p99, late_us_max] = report.late_ns.map(|ns| ns / 1000);
+        let stats = &report.stats;
+        Self {
+            packets: stats.packets,
+            bytes: stats.bytes,
+            dropped_queue: stats.dropped_queue,
+            dropped_loss: stats.dropped_loss,
+            overruns: report.overruns,
+            queue_bytes_max: report.queue_watched.then_some(stats.queue_bytes_max),
+            late_us_p50,
+            late_us_p99,
+            late_us_max,
+        }
+    }
+}
