@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fastopen.errors import MachineError
 from fastopen.record.events import EVENTS, Exchange, Log
+from fastopen.record.handshakes import missing_handshakes_ms
 from fastopen.record.har import Loaded
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Recorder:
                 watch(log)
             for exchange in log.exchanges:
                 exchange.body = _body(session, exchange)
-            return Loaded(url, page.title(), log)
+            return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges))
         except Error as error:
             raise LoadError(_said(error)) from None
         finally:

@@ -4,7 +4,7 @@ The specification: http://www.softwareishard.com/blog/har-12-spec/
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final
@@ -22,6 +22,8 @@ class Loaded:
     url: str
     title: str
     log: Log
+    handshakes_ms: Mapping[str, float] = field(default_factory=dict)
+    """Of hosts whose handshake no request waited for."""
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
         "startedDateTime": _moment(first["wallTime"]),
         "pageTimings": {"onContentLoad": after(page.log.content_at), "onLoad": after(page.log.load_at)},
         "_documentTitle": page.title,
-        "_roundTrips": round_trips_ms(entries),
+        "_roundTrips": {**page.handshakes_ms, **round_trips_ms(entries)},
     }
 
 
