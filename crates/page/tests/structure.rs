@@ -204,6 +204,19 @@ fn what_no_browser_would_take_for_it_is_sent_as_what_it_is() {
     assert_eq!(mime("xhr", "application/json"), "application/json");
 }
 
+#[test]
+fn what_a_frame_with_scripts_has_no_room_for_hangs_in_the_document_around_it() {
+    let mut all = vec![
+        resource(0, "document", None, 100_000, &json!({})),
+        resource(1, "document", Some(0), 1700, &json!({})),
+        resource(2, "document", Some(1), 0, &json!({})),
+    ];
+    all.extend((3..30).map(|number| resource(number, "xhr", Some(2), 0, &json!({}))));
+    let structure = Structure::of(&page(&all), &Policy::browser(), PageUrl::plain);
+    assert_eq!(structure.shortcomings.left_out, Vec::<usize>::new());
+    assert!(written(&structure.resources[0].body).contains("r29_"));
+}
+
 fn any_resource(number: usize) -> impl Strategy<Value = Value> {
     let kinds = ["document", "stylesheet", "script", "image", "font", "xhr", "media", "other"];
     let size = prop_oneof![0..120_u64, 0..4000_u64, 2000..200_000_u64];

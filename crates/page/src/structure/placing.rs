@@ -33,7 +33,8 @@ struct Placing<'a> {
     depth: Vec<usize>,
     /// By number: what its body makes the browser ask for.
     held: Vec<Vec<usize>>,
-    /// Documents that carry the scripts.
+    /// Documents that have room for the scripts, and those that carry them.
+    has_room: Vec<bool>,
     scripted: Vec<bool>,
     runtime: String,
     moved: Vec<usize>,
@@ -51,6 +52,7 @@ impl Placed {
             hurried: vec![false; count],
         };
         let mut placing = Placing {
+            has_room: vec![false; count],
             scripted: vec![false; count],
             writer,
             children: vec![Vec::new(); count],
@@ -83,29 +85,36 @@ impl<'a> Placing<'a> {
         self.writer.page.resources[self.asked()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Gives the scripts to the documents that need them and have room for them and all that they refer to themselves.
+    /// Gives the scripts to the documents that need them, and for those that have no room for them to what they stand in.
     fn choose_scripted(&mut self) {
         let asked = self.asked();
-        let mut needed = vec![false; asked.len()];
+        for (number, one) in asked.iter().enumerate().filter(|(_, one)| one.holder == Some(Holder::Document))
+        {
+            let least: usize = self.children[number].iter().map(|&child| self.least_bytes(child)).sum();
+            let scripts = NO_ICON.len() + "<script></script><body>".len() + self.runtime.len();
+            self.has_room[number] = self.room(number) >= scripts + least;
+            if self.room(number) < least {
+                self.give_scripts(one.frame);
+            }
+        }
         for (number, one) in asked.iter().enumerate() {
             let simple = matches!(one.via, Via::Image | Via::Script | Via::Stylesheet | Via::Frame)
                 && one.delay_ms == 0
                 && one.phase == crate::Phase::Load
                 && (one.via == Via::Frame || self.children[number].is_empty());
             if !simple {
-                needed[one.frame] = true;
+                self.give_scripts(one.frame);
             }
         }
-        // The inner ones first: what does not fit into a document is the outer one's to ask for.
-        for number in (0..asked.len()).rev().filter(|&number| asked[number].holder == Some(Holder::Document))
-        {
-            let least: usize = self.children[number].iter().map(|&child| self.least_bytes(child)).sum();
-            let scripts = NO_ICON.len() + "<script></script><body>".len() + self.runtime.len();
-            self.scripted[number] = needed[number] && self.room(number) >= scripts + least;
-            if !self.scripted[number] && (needed[number] || self.room(number) < least) {
-                needed[asked[number].frame] = true;
-            }
+    }
+
+    /// Gives the scripts to a document or, where it has no room for them and all that it refers to itself, to the next outer one
+    /// that has: what does not fit into a document is the outer one's to ask for.
+    fn give_scripts(&mut self, mut document: usize) {
+        while !self.has_room[document] && document > 0 {
+            document = self.asked()[document].frame;
         }
+        self.scripted[document] = self.has_room[document];
     }
 
     /// What a reference takes at least in a document with scripts, before anything hangs on it.
@@ -131,6 +140,9 @@ impl<'a> Placing<'a> {
         let deepest = left.iter().map(|&child| self.depth[child] + 1).max().unwrap_or(0);
         // The root has no reference that anything could hang on.
         if number > 0 && deepest <= DEPTH {
+            if !left.is_empty() {
+                self.give_scripts(asked[number].frame);
+            }
             self.depth[number] = deepest;
             self.writer.hanging[number].after = left;
         }
