@@ -247,6 +247,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         policy: &policy,
         addresses,
         hosts: &BTreeMap::new(),
+        way_up_ns: &|_| 0,
         fastopen,
         version: Version::HTTP_11,
         timeout_ns: 60_000 * MS,

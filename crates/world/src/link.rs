@@ -1,5 +1,6 @@
 //! The link of a world: what it is asked to be, what it reports, and the two ways of making it.
 
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastopen_link::{DirectionConfig, Nanos, Stats};
@@ -7,6 +8,7 @@ use fastopen_link::{DirectionConfig, Nanos, Stats};
 use crate::contract::Fault;
 use crate::failure::Failure;
 use crate::routers::Routers;
+use crate::topology::origin_number;
 use crate::wire::Wire;
 
 /// What the link is to be, until told otherwise.
@@ -18,6 +20,15 @@ pub struct LinkConfig {
     pub up: DirectionConfig,
     /// One-way delay on top, by number of origin; origins beyond its end have none.
     pub extra_delay: Vec<Nanos>,
+}
+
+impl LinkConfig {
+    /// How long a packet takes at least from the client to an address.
+    pub fn way_up_ns(&self, address: IpAddr) -> Nanos {
+        let IpAddr::V4(address) = address else { return self.up.delay };
+        let number = origin_number(address.octets());
+        self.up.delay + number.and_then(|number| self.extra_delay.get(number)).copied().unwrap_or(0)
+    }
 }
 
 /// What happened in one direction since it was configured.

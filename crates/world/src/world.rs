@@ -67,7 +67,7 @@ pub fn run(
 /// Where the world could not be built.
 pub fn visit<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
     let world = World::build(job, Engine::Host)?;
-    world.topology.set_fastopen(job.loads.iter().any(|load| load.transport == Transport::Tfo))?;
+    world.topology.set_fastopen(job.loads.iter().any(|load| load.transport.is_fast_open()))?;
     world.topology.set_client_address(client_address(1))?;
     world.link.configure(&world.asked)?;
     Ok(world.topology.client.run(|| Ok(inside()))?)
@@ -216,7 +216,9 @@ impl<'a> World<'a> {
             self.origins.log().begin();
             self.topology.client.run(|| self.fetch_cookies())?;
             // One that is accepted late would count as the load's.
-            self.origins.log().wait_until_accepted(self.addresses.len(), SETTLING);
+            if !self.origins.log().wait_until_accepted(self.addresses.len(), SETTLING) {
+                return Err(Failure::new(Fault::World, "connections that fetched cookies were not accepted"));
+            }
         }
         self.settle()?;
         self.origins.begin_load(plan.transport.is_encrypted());
@@ -230,6 +232,7 @@ impl<'a> World<'a> {
             policy: &self.policy,
             addresses: &self.addresses,
             hosts: &self.hosts,
+            way_up_ns: &|address| self.asked.way_up_ns(address),
             fastopen,
             version: match self.job.origins.http {
                 Http::Http10 => Version::HTTP_10,

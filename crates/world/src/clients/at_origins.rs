@@ -91,6 +91,10 @@ impl Connections {
             .or(opened.and_then(|one| one.local).map(|local| local.port()));
         let info = opened.and_then(|one| one.info);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
+        // An origin accepts what carries no data when the last segment of the handshake has come to it; the client had the
+        // connection when it sent that.
+        let way_ns = if waited { (loading.way_up_ns)(peer.ip()) } else { 0 };
+        let connected_ns = accepted.map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns));
         if let Some(one) = accepted {
             self.numbers.insert(one.ends, id);
         }
@@ -101,8 +105,8 @@ impl Connections {
             port: peer.port(),
             client_port,
             opened_ns: self.since_start(opened_ns),
-            connected_ns: accepted.map(|one| self.since_start(one.at_ns)),
-            handshake_us: accepted.filter(|_| waited).map(|one| one.at_ns.saturating_sub(opened_ns) / 1000),
+            connected_ns: connected_ns.map(|at| self.since_start(at)),
+            handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
             tls: None,
             requests: 0,
             client: info.map(Into::into),

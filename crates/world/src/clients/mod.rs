@@ -4,7 +4,7 @@
 //! what it says counts is not its business (see `evidence`).
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use fastopen_page::{Page, Policy, Structure};
@@ -32,6 +32,8 @@ pub struct Loading<'a> {
     pub addresses: &'a [SocketAddrV4],
     /// Hosts of the page, and the address of each.
     pub hosts: &'a BTreeMap<String, Ipv4Addr>,
+    /// How long a segment takes at least to an address, in nanoseconds: as long as nothing is before it.
+    pub way_up_ns: &'a dyn Fn(IpAddr) -> u64,
     /// Whether to ask the kernel for Fast Open. The namespace's setting says the same.
     pub fastopen: bool,
     /// Which HTTP to speak.

@@ -61,7 +61,10 @@ fn any_command_saves_a_round_trip_for_each_of_its_connections() {
         assert_eq!(counts, [0, 1, 3], "{run}");
         assert_eq!([tcp, cold, warm].map(|load| with_syn_data(load, "origin")), counts, "{run}");
         assert!(plt_ms(tcp) >= 600.0 && plt_ms(warm) >= 300.0, "{run}");
-        assert!(plt_ms(tcp) - plt_ms(cold) > 50.0 && plt_ms(cold) - plt_ms(warm) > 100.0, "{run}");
+        // On a busy machine a command's own time differs by more.
+        if run.is_of("virtual") {
+            assert!(plt_ms(tcp) - plt_ms(cold) > 90.0 && plt_ms(cold) - plt_ms(warm) > 180.0, "{run}");
+        }
     }
 }
 
@@ -90,7 +93,10 @@ fn what_a_command_did_is_told_by_the_origins() {
         let connections = list(&load["connections"]);
         assert_eq!(connections.len(), 3);
         for connection in connections {
-            assert!(number(&connection["handshake_us"]) >= 100_000, "{connection}");
+            // As the client had it: not when the origin had heard of it, half a round trip later.
+            let handshake = number(&connection["handshake_us"]);
+            assert!(handshake >= 100_000, "{connection}");
+            assert!(run.is_of("host") || handshake < 101_000, "{connection}");
             assert_eq!(
                 connection["client"]["bytes_sent"], connection["origin"]["bytes_received"],
                 "{connection}"

@@ -75,6 +75,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Whether it was done by this engine.
+    pub(crate) fn is_of(&self, engine: &str) -> bool {
+        self.of_type("world").iter().all(|world| world["engine"] == engine)
+    }
+
     /// Its records of a type.
     pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
         self.records.iter().filter(|record| record["type"] == kind).collect()
