@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
     {"errors", "resources", "units", "whole"},
-    {"validation"},
+    {"validation", "browsers"},
     {"pages", "kernels", "execute", "probe", "record"},
     {"contract"},
     {"experiments"},

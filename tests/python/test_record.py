@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fastopen import browsers
 from fastopen.pages import load_pages
 from fastopen.record.events import Log
 from fastopen.record.har import Loaded, har_of, round_trips_ms
@@ -25,9 +26,8 @@ HOSTS = 30
 PICTURE = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 needs_chromium = pytest.mark.skipif(
-    not any(map(shutil.which, BROWSERS)), reason="no Chromium here: apt-get install chromium"
+    not any(map(shutil.which, browsers.NAMES)), reason="no Chromium here: apt-get install chromium"
 )
 
 

@@ -51,4 +51,17 @@ def test_a_request_without_an_answer_was_not_asked_for(page: Page) -> None:
 
 def test_a_load_that_never_came_is_no_agreement(page: Page) -> None:
     one = _compared(page, "off", (record([0], 1000), 0), None)
-    assert (one.same_requests, one.invalid, one.as_json()["chromium_ms"]) == (False, ("no load",), None)
+    assert (one.same_requests, one.invalid, one.as_json()["chromium_ms"]) == (
+        False,
+        ("chromium: no load",),
+        None,
+    )
+
+
+def test_loads_that_do_not_count_are_not_compared_whoever_made_them(page: Page) -> None:
+    broken = record([0], 1000, valid=False, invalid=[{"kind": "link_late", "detail": "9 us"}])
+    for loader, chromium in ((broken, record([0], 900)), (record([0], 900), broken)):
+        one = _compared(page, "off", (loader, 0), (chromium, 0))
+        whose = "loader" if loader is broken else "chromium"
+        assert (one.same_requests, one.invalid) == (True, (f"{whose}: link_late: 9 us",))
+        assert one.difference_ms is None

@@ -1,6 +1,6 @@
 """Does a browser load a page as the loader does: the same requests, and how far load times are apart."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ class Beside:
     extra: int
     """Requests of the browser for what the page does not have, or that the loader did not make."""
     invalid: tuple[str, ...]
-    """Why the browser's load does not count."""
+    """Why a load does not count, with whose it is."""
     unlike: int
     """Resources that do not come out as the page has them: left out, moved, or hurried."""
 
@@ -48,8 +48,8 @@ class Beside:
 
     @property
     def difference_ms(self) -> float | None:
-        """The browser's page load time less the loader's."""
-        if self.loader_ms is None or self.chromium_ms is None:
+        """The browser's page load time less the loader's; None unless both loads count."""
+        if self.invalid or self.loader_ms is None or self.chromium_ms is None:
             return None
         return self.chromium_ms - self.loader_ms
 
@@ -142,7 +142,6 @@ def _compared(
     wanted = set() if loader is None else _asked(loader[0])
     asked = set() if chromium is None else _asked(chromium[0])
     strange = 0 if chromium is None else chromium[0].strange_requests
-    reasons = () if chromium is None else tuple(f"{one.kind}: {one.detail}" for one in chromium[0].invalid)
     return Beside(
         page=page.name,
         arm=arm,
@@ -151,9 +150,16 @@ def _compared(
         chromium_ms=_plt_ms(chromium),
         missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
         extra=len(asked - wanted) + strange,
-        invalid=reasons if chromium is not None else ("no load",),
+        invalid=(*_reasons("loader", loader), *_reasons("chromium", chromium)),
         unlike=0 if chromium is None else chromium[1],
     )
+
+
+def _reasons(client: str, found: tuple[LoadRecord, int] | None) -> Iterator[str]:
+    if found is None:
+        yield f"{client}: no load"
+    else:
+        yield from (f"{client}: {one.kind}: {one.detail}" for one in found[0].invalid)
 
 
 def _asked(record: LoadRecord) -> set[int]:

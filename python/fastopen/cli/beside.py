@@ -14,7 +14,7 @@ from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
-from fastopen.cli.progress import RunWatcher
+from fastopen.cli.progress import page_watchers
 from fastopen.errors import InputError
 from fastopen.pages import load_pages
 
@@ -34,7 +34,10 @@ def clients(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Load each page in Chromium and by the loader, and say how far apart they are."""
+    """Load each page in Chromium and by the loader, and say how far apart they are.
+
+    Ends with status 1 where their requests differ or a load does not count.
+    """
     if engine not in ("virtual", "host"):
         raise InputError(f"{engine} is no engine", "--engine", "virtual or host")
     networks = NetworkOptions(rtt, down, up, None, "0%", [], None, None).networks()
@@ -43,13 +46,6 @@ def clients(
     imported = [one.page for one in load_pages(pages, lenient=lenient)]
     found: list[Beside] = []
     with ExitStack() as bars:
-
-        def watch(page: str) -> RunWatcher:
-            bars.close()  # of the page before
-            if not quiet and not errors_console().is_terminal:
-                errors_console().print(f"loading {page}", markup=False)
-            return bars.enter_context(RunWatcher(0, errors_console(), quiet))
-
         try:
             found += beside(
                 imported,
@@ -58,7 +54,7 @@ def clients(
                 seed=seed,
                 kernel=kernel,
                 jobs=jobs,
-                watch=watch,
+                watch=page_watchers(bars, quiet=quiet),
             )
         except KeyboardInterrupt:
             errors_console().print("interrupted: nothing to compare yet")
@@ -75,7 +71,7 @@ def clients(
         )
     else:
         _print(found)
-    if not all(one.same_requests for one in found):
+    if not all(one.same_requests and not one.invalid for one in found):
         raise typer.Exit(EXIT_FAULTS)
 
 
@@ -114,7 +110,8 @@ def _print(found: list[Beside]) -> None:
             screen.print(Text(f"{one.page}, {one.arm}: invalid: {reason}"))
     apart = _median(found)
     if apart is not None:
-        screen.print(Text(f"Page load times are {apart:.1f} % apart in the median of {len(found)} loads."))
+        counted = sum(one.difference_percent is not None for one in found)
+        screen.print(Text(f"Page load times are {apart:.1f} % apart in the median of {counted} loads."))
     legend = (
         "missing: asked for by the loader alone; extra: by Chromium alone; unlike: not as the page has it,"
         " since the bodies have no room (docs/clients.md). apart: Chromium less loader."

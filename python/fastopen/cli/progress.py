@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from fastopen.cli.output import errors_console
 from fastopen.runs import RunProgress
 
 SHOWN_JOBS: Final = 2
@@ -83,6 +85,18 @@ class RunWatcher:
             return invalid.lstrip(", ")
         left_s = (self._clock() - self._started) * (self._total - self._done) / self._done
         return f"{shown_duration(left_s)} left{invalid}"
+
+
+def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher]:
+    """What gives each of several pages, loaded one after the other, a watcher; `bars` ends the last."""
+
+    def watch(page: str) -> RunWatcher:
+        bars.close()  # of the page before
+        if not quiet and not errors_console().is_terminal:
+            errors_console().print(f"loading {page}", markup=False)
+        return bars.enter_context(RunWatcher(0, errors_console(), quiet))
+
+    return watch
 
 
 def _shown(running: tuple[str, ...]) -> str:

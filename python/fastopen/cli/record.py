@@ -13,6 +13,7 @@ from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
 from fastopen.errors import InputError
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
+from fastopen.whole import write_whole
 
 PAGES_MAX: Final = 1000
 
@@ -106,11 +107,8 @@ def _url(text: str, place: str) -> str:
 
 
 def _write(output: Path, document: object) -> None:
-    """Whole or not at all."""
-    half = output.with_name(f".{output.name}.{os.getpid()}")
+    """Whole or not at all. Halves of surrogate pairs, which pages may send, become question marks."""
     try:
-        half.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8", errors="replace")
-        half.replace(output)
+        write_whole(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
-        half.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {error.strerror}", str(output)) from None

@@ -115,7 +115,9 @@ def run(
     ] = "auto",
     client: Annotated[
         str,
-        typer.Option(help="What loads the pages: loader,curl,wget2,command.", rich_help_panel=CLIENT),
+        typer.Option(
+            help="What loads the pages: loader,chromium,curl,wget2,command.", rich_help_panel=CLIENT
+        ),
     ] = "loader",
     command: Annotated[
         str | None,

@@ -17,7 +17,7 @@ from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
-from fastopen.cli.progress import RunWatcher
+from fastopen.cli.progress import page_watchers
 from fastopen.cli.recordings import RECORDINGS, RecordingsByDefault, recordings
 from fastopen.contract import Network
 from fastopen.errors import InputError
@@ -61,13 +61,6 @@ def engines(
     if not imported:
         raise InputError("no page in what was given", "--pages")
     with ExitStack() as bars:
-
-        def watch(page: str) -> RunWatcher:
-            bars.close()  # of the page before
-            if not quiet and not errors_console().is_terminal:
-                errors_console().print(f"loading {page}", markup=False)
-            return bars.enter_context(RunWatcher(0, errors_console(), quiet))
-
         try:
             found = agreements(
                 [(page, PROFILES.get(page.name, "browser")) for page in imported],
@@ -77,7 +70,7 @@ def engines(
                 kernel=kernel,
                 # More at once would be in each other's way, and what is looked for is milliseconds.
                 jobs=jobs or len(os.sched_getaffinity(0)),
-                watch=watch,
+                watch=page_watchers(bars, quiet=quiet),
             )
         except KeyboardInterrupt:
             errors_console().print("interrupted: nothing to compare yet")

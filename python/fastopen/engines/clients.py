@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from fastopen.browsers import find_browser
 from fastopen.contract import Client, Job
 from fastopen.errors import MachineError
 
 # What a client that has a name is in, on Debian and its like.
 PACKAGES: Final = {"curl": "curl", "wget2": "wget2"}
-# What a browser is called, the first that is there: as in crates/world/src/clients/chromium/browser.rs.
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_S: Final = 10.0
 
 
@@ -26,14 +25,6 @@ def program_of(client: Client) -> Path:
         package = PACKAGES.get(client.label)
         remedy = f"apt install {package}" if package else "give its path, or put it into a folder of PATH"
         raise MachineError(f"client {client.label}: there is no program {word}", remedy)
-    return Path(found).absolute()
-
-
-def browser() -> Path:
-    """Where the browser is. Raises MachineError that names the package."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        raise MachineError("client chromium: there is no chromium on this machine", "apt install chromium")
     return Path(found).absolute()
 
 
@@ -54,7 +45,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
     described: dict[str, str] = {}
     for client in clients:
         if client.kind == "chromium":
-            described.setdefault(client.label, _version(browser()))
+            described.setdefault(client.label, _version(find_browser()))
         elif client.command is not None and client.label not in described:
             program = program_of(client)
             # What a stranger does when it is asked for its version, nobody knows.

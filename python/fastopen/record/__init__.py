@@ -1,6 +1,6 @@
 """Record: live pages in Chromium as HARs, with bodies, initiators, timings and addresses."""
 
-from fastopen.record.browser import Recorder, find_chromium
+from fastopen.record.browser import Recorder
 from fastopen.record.har import Loaded, har_of
 
-__all__ = ["Loaded", "Recorder", "find_chromium", "har_of"]
+__all__ = ["Loaded", "Recorder", "har_of"]

@@ -1,12 +1,12 @@
 """Chromium over the DevTools protocol: each page in a fresh profile, listened to while it loads."""
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from fastopen.browsers import find_browser
 from fastopen.errors import MachineError
 from fastopen.record.events import EVENTS, Exchange, Log
 from fastopen.record.handshakes import missing_handshakes_ms
@@ -15,7 +15,6 @@ from fastopen.record.har import Loaded
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession
 
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Frames of other sites stay in the page's own process: their requests are then told by the same session.
 ARGUMENTS: Final = (
     "--disable-features=IsolateOrigins,site-per-process",
@@ -32,14 +31,6 @@ class LoadError(Exception):
     """A page that could not be recorded, in words."""
 
 
-def find_chromium() -> str:
-    """The browser of this machine. Raises MachineError."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        raise MachineError("there is no Chromium here", "apt-get install chromium")
-    return found
-
-
 class Recorder:
     """A browser that records pages, one at a time. A context manager that ends it."""
 
@@ -51,7 +42,7 @@ class Recorder:
             said = "recording drives Chromium with playwright, which is not installed"
             raise MachineError(said, "pip install 'fastopen[record]'") from None
         self._insecure = insecure
-        chromium = find_chromium()
+        chromium = find_browser()
         # A browser that root starts has no sandbox to put itself into.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         self._playwright = sync_playwright().start()
