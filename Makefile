@@ -16,6 +16,7 @@ WORLD := target/release/fastopen-world
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 CARGO_QUIET ?= --quiet
 SECONDS ?= 600
+CASES ?= 20000
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
@@ -43,10 +44,12 @@ picture: setup ## load one page over real networks and write the README's pictur
 	  $(BIN)/fastopen run wikipedia-tcp --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
 
-fuzz: setup ## break inputs at random for long: importers, experiments, jobs (SECONDS=600)
+fuzz: setup ## break inputs at random for long: importers, experiments, jobs, models (SECONDS=600, CASES=20000)
 	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/test_experiments.py \
 	  tests/python/test_units.py tests/python/test_job_reader.py
+	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
+	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
 
 lint: rust-lint python-lint ## formatters (checking only), linters and type checks
 
@@ -84,9 +87,10 @@ rust-lint: $(STAMPS)/prerequisites
 	@cargo fmt --all --check
 	@cargo clippy $(CARGO_QUIET) --locked --workspace --all-targets -- -D warnings
 
+# The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
 rust-test: $(STAMPS)/prerequisites
 	$(call say,cargo test)
-	@cargo test $(CARGO_QUIET) --locked --workspace
+	@PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --workspace
 
 python-lint: $(STAMPS)/python
 	$(call say,ruff; mypy)
