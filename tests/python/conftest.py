@@ -14,8 +14,9 @@ from fastopen.errors import MachineError
 from fastopen.experiments import Experiment, Plan, make_plan
 from fastopen.pages import Page
 
-# The tests of every day try the same examples each time: what fails was broken by a change. `make fuzz` looks for more.
-settings.register_profile("same", derandomize=True)
+# The tests of every day try the same examples each time, so that what fails was broken by a change;
+# `make fuzz` looks for more.
+settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=20_000, deadline=None)
 settings.load_profile("same")
 
