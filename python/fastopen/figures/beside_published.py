@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.sources import Source, interval
 from fastopen.figures.style import ARM_COLOURS, THEIRS
 
@@ -35,7 +35,7 @@ def beside_published(source: Source) -> Figure | None:
         caption=f"Published: {'; '.join(sources)}, computed from"
         " its two times, so that a slowdown is below zero. Lines: 95 % interval of ours.",
         alt_text="Improvement by TFO as measured and as published, for each page and network.",
-        chart=_chart(rows),
+        drawing=Drawing(_chart(rows)),
         rows=rows,
     )
 

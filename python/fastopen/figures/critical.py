@@ -6,7 +6,7 @@ import altair as alt
 
 from fastopen.attribution import Kind
 from fastopen.figures.encodings import kind_colour, panels
-from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.sources import Source
 from fastopen.figures.style import ARM_NAMES, ARM_WORDS
 
@@ -48,7 +48,7 @@ def critical_path_bars(source: Source) -> Figure | None:
         caption="Mean over the valid loads; the pieces add up to the page load time. TFO takes away"
         f" handshakes; what else changes follows from that.{left}",
         alt_text="Stacked bars of the critical path by what it waits for: " + ", ".join(Kind),
-        chart=_chart(rows),
+        drawing=Drawing(_chart(rows)),
         rows=rows,
     )
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
-from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.sources import Source, distribution
 from fastopen.figures.style import ARM_NAMES
 
@@ -47,7 +47,7 @@ def cumulative_distribution(source: Source) -> Figure | None:
         caption=f"Share of the valid loads that were done by then, outliers included. A page whose loads took"
         f" the same time again and again is left out.{left}",
         alt_text="Cumulative distributions of page load time, one line for each transport.",
-        chart=_chart(rows, min(count, PANELS_MAX)),
+        drawing=Drawing(_chart(rows, min(count, PANELS_MAX))),
         rows=rows,
     )
 

@@ -6,7 +6,7 @@ import altair as alt
 
 from fastopen.attribution import Kind, Place
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, panels
-from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.sources import Source, interval
 from fastopen.figures.style import ARM_NAMES
 
@@ -27,7 +27,7 @@ def improvement_bars(source: Source) -> Figure | None:
         " Thin lines: 95 % interval (bootstrap, BCa). Long marks: the share of the page load time that the"
         " handshakes on the critical path take without TFO, the most that it could save there.",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
-        chart=_chart(rows),
+        drawing=Drawing(_chart(rows)),
         rows=rows,
     )
 

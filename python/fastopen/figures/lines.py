@@ -6,7 +6,7 @@ import altair as alt
 
 from fastopen.attribution import Along, Curve, curves_of, position
 from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, zoom
-from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.sources import Source, median_span, middle
 from fastopen.figures.style import ARM_NAMES
 
@@ -38,7 +38,7 @@ def plt_along(source: Source, along: Along) -> Figure | None:
         f" are 6 loads or more.{left}",
         alt_text=f"Line charts of page load time against {WORDS[along]}, one line for each transport: "
         + ", ".join(shown),
-        chart=_chart(rows, along),
+        drawing=Drawing(_chart(rows, along)),
         rows=rows,
     )
 

@@ -10,7 +10,7 @@ from fastopen.attribution import Kind, Shown
 from fastopen.attribution.phrases import time
 from fastopen.contract import Request
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
-from fastopen.figures.figure import ROWS, Figure
+from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.style import ARM_NAMES
 from fastopen.pages import Page
 
@@ -133,18 +133,18 @@ def timing_breakdown(page: Page, place: str, arms: dict[str, Shown], slug: str) 
         caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
         " The upright lines are the load events.",
         alt_text=f"Request index against start and end time of {page.name} at {place}, {_of_arms(arms)}.",
-        chart=timing_chart(rows, len(page.resources)),
+        drawing=timing_drawing(rows, len(page.resources)),
         rows=rows,
     )
 
 
-def timing_chart(rows: list[dict[str, Any]], requests: int) -> alt.TopLevelMixin:
+def timing_drawing(rows: list[dict[str, Any]], requests: int) -> Drawing:
     """The chart of `timing_rows` with names and `event_row`s."""
-    return _timing_chart(_values("arm", rows), _names(rows, requests), requests)
+    return _timing_drawing(_values("arm", rows), _names(rows, requests), requests)
 
 
 @lru_cache(CHARTS_KEPT)
-def _timing_chart(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> alt.TopLevelMixin:
+def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
@@ -166,9 +166,8 @@ def _timing_chart(arms: tuple[str, ...], names: tuple[str, ...], requests: int) 
         .encode(x="end:Q", color=arm_colour(rows), tooltip=arm_tooltip(_load_event()))
         .transform_filter("datum.what == 'load event'")
     )
-    return alt.layer(bars.add_params(zoom("x")), events, data=ROWS).properties(
-        width=600, height=step * requests
-    )
+    layered = alt.layer(bars.add_params(zoom("x")), events, data=ROWS)
+    return Drawing(layered.properties(width=600, height=step * requests))
 
 
 def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figure:
@@ -189,18 +188,18 @@ def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figu
         caption="Median load of each transport. The thin line runs along the critical path, to the load event"
         " at the upright line.",
         alt_text=f"Waterfalls of {page.name} at {place} beside each other, {_of_arms(arms)}.",
-        chart=waterfall_chart(rows, len(page.resources)),
+        drawing=waterfall_drawing(rows, len(page.resources)),
         rows=rows,
     )
 
 
-def waterfall_chart(rows: list[dict[str, Any]], requests: int) -> alt.FacetChart:
+def waterfall_drawing(rows: list[dict[str, Any]], requests: int) -> Drawing:
     """The chart of `waterfall_rows`, `path_rows` and `event_row`s, with names, panels and their places."""
-    return _waterfall_chart(_values("kind", rows), _names(rows, requests), requests)
+    return _waterfall_drawing(_values("kind", rows), _names(rows, requests), requests)
 
 
 @lru_cache(CHARTS_KEPT)
-def _waterfall_chart(kinds: tuple[str, ...], names: tuple[str, ...], requests: int) -> alt.FacetChart:
+def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
@@ -222,12 +221,11 @@ def _waterfall_chart(kinds: tuple[str, ...], names: tuple[str, ...], requests: i
         path.transform_filter("datum.what == 'path'"),
         events.transform_filter("datum.what == 'load event'"),
     )
-    chart: alt.FacetChart = (
+    return Drawing(
         alt.layer(*layers)
         .properties(width=290, height=row_height(requests) * requests)
         .facet(alt.Facet("panel:N", sort=alt.EncodingSortField("place", op="min")), columns=2, data=ROWS)
     )
-    return chart
 
 
 def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
