@@ -6,7 +6,7 @@ FASTOPEN_SCREENSHOTS=DIR keeps the pictures of it to look at.
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,15 @@ def test_pointing_at_a_mark_shows_its_figures(browser: Browser, report: Path) ->
         expect(tooltip).to_contain_text("saved %")
 
 
+def until(page: Page, happened: Callable[[], bool]) -> None:
+    """Waits: the page's policy forbids what Playwright's own waiting would do."""
+    for _ in range(PATIENCE_MS // 20):
+        if happened():
+            return
+        page.wait_for_timeout(20)
+    pytest.fail("it did not happen")
+
+
 def test_the_wheel_zooms_only_with_the_shift_key_held(browser: Browser, report: Path) -> None:
     with opened(browser, report) as page:
         chart = page.locator('[data-figure="plt-by-rtt"] svg')
@@ -178,15 +187,12 @@ def test_the_wheel_zooms_only_with_the_shift_key_held(browser: Browser, report: 
         page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 100)
         top = page.evaluate("scrollY")
         page.mouse.wheel(0, 50)
-        # The page's policy forbids what Playwright's own waiting would do.
-        while page.evaluate("scrollY") == top:
-            page.wait_for_timeout(20)
+        until(page, lambda: page.evaluate("scrollY") != top)
         assert chart.text_content() == before
         page.keyboard.down("Shift")
         page.mouse.wheel(0, -200)
         page.keyboard.up("Shift")
-        while chart.text_content() == before:
-            page.wait_for_timeout(20)
+        until(page, lambda: chart.text_content() != before)
 
 
 def test_on_paper_nothing_is_folded_away(browser: Browser, report: Path, tmp_path: Path) -> None:
