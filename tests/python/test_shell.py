@@ -53,6 +53,16 @@ def test_exit_codes_signals_and_missing_commands_are_the_commands_own() -> None:
     assert (missing.returncode, missing.stderr) == (127, "error: no-such-command: no such command\n")
 
 
+def test_packets_leave_at_the_times_of_a_trace(tmp_path: Path) -> None:
+    # 43 packets of 64 kB, one every 10 ms.
+    (tmp_path / "slow").write_text("10\n")
+    timed = f"import time; begun = time.monotonic(); {FETCH}; print(time.monotonic() - begun)"
+    done = shell(["-q", "--down-trace", str(tmp_path / "slow")], [sys.executable, "-c", timed])
+    received, seconds = done.stdout.split()
+    assert int(received) == 64000
+    assert float(seconds) > 0.43
+
+
 def test_standard_input_and_the_working_directory_are_those_of_outside(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("")
     done = shell(["-q"], ["sh", "-c", "ls; cat; echo new > made"], input="said", cwd=tmp_path)
@@ -85,7 +95,12 @@ def test_ctrl_c_reaches_the_command_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "place"), [(["--rtt", "1ms,2ms"], "--rtt"), (["--page", "none-such"], "none-such")]
+    ("options", "place"),
+    [
+        (["--rtt", "1ms,2ms"], "--rtt"),
+        (["--page", "none-such"], "none-such"),
+        (["--down-trace", "none-such"], "none-such"),
+    ],
 )
 def test_a_world_that_cannot_be_is_refused_with_its_place(options: list[str], place: str) -> None:
     done = shell(options, ["true"])

@@ -34,6 +34,12 @@ def shell(
     rtt: Annotated[str, typer.Option(help="Of the access link.")] = "100ms",
     down: Annotated[str, typer.Option(help="Rate to the command, or none.")] = "4mbit",
     up: Annotated[str, typer.Option(help="Rate from the command, or none.")] = "256kbit",
+    down_trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Mahimahi trace instead of --down.")
+    ] = None,
+    up_trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Mahimahi trace instead of --up.")
+    ] = None,
     queue: Annotated[str | None, typer.Option(help="Of each direction, as of fastopen run.")] = None,
     loss: Annotated[str, typer.Option(help="Random loss, each direction.")] = "0%",
     extra_rtt: Annotated[
@@ -59,7 +65,7 @@ def shell(
     the kernel did.
     """
     program = find_program()
-    options = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], None, None)
+    options = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace)
     networks = options.networks()
     if len(networks) != 1:
         raise InputError("a shell has one network", "--rtt, --down, --up, --queue, --loss", "no lists here")
@@ -108,7 +114,7 @@ def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
         f" and {len(hosts) - NAMED_MAX} more" if len(hosts) > NAMED_MAX else ""
     )
     rates = ", ".join(
-        f"{units.format_rate(limit.rate_bit_per_s)} {way}"
+        f"{units.format_rate(limit.rate_bit_per_s) if limit.trace_ms is None else 'a trace'} {way}"
         for way, limit in (("down", network.down), ("up", network.up))
     )
     said = f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {'on' if tfo else 'off'}"
