@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,70 @@ def test_a_world_that_cannot_be_is_refused_with_its_place(options: list[str], pl
     done = shell(options, ["true"])
     assert done.returncode == 2
     assert place in done.stderr
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Parent and command line of each process that runs, by its id; those that have ended are not there."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            line = (folder / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if state != "Z":
+            found[int(folder.name)] = (int(parent), line)
+    return found
+
+
+def namespaces(pids: Iterable[int]) -> set[str]:
+    """The network and mount namespaces that threads of these are in."""
+    found = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/task").glob("*/ns/*"):
+            if link.name in ("net", "mnt", "pid", "user"):
+                try:
+                    found.add(str(link.readlink()))
+                except OSError:
+                    continue
+    return found
+
+
+def family(pid: int) -> set[int]:
+    """A process and all that it started."""
+    running = processes()
+    found = {pid}
+    while grown := {child for child, (parent, _) in running.items() if parent in found} - found:
+        found |= grown
+    return found
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2])
+def test_nothing_of_a_shell_is_left_when_any_of_its_processes_is_killed(
+    generation: int, tmp_path: Path
+) -> None:
+    """The front, the program that builds the world, and the first process in there."""
+    inside = "setsid sleep 3000 & echo $$ ready; sleep 3000"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    asked = [*FASTOPEN, "shell", "--quiet", "--tfo", "--", "sh", "-c", inside]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, env=environment) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline().endswith("ready\n")
+        all_of_it = family(shell.pid)
+        chain = [shell.pid]
+        while len(chain) <= generation:
+            chain.append(min(pid for pid, (parent, _) in processes().items() if parent == chain[-1]))
+        own = namespaces(all_of_it) - namespaces([os.getpid()])
+        assert len(own) >= 4
+        os.kill(chain[generation], signal.SIGKILL)
+        wait_until(lambda: not all_of_it & processes().keys())
+    wait_until(lambda: not own & namespaces(processes()))
+    assert not list(tmp_path.iterdir())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """For what happens at once or never."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
