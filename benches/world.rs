@@ -231,7 +231,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,
-        tls: BTreeMap::new(),
+        tls: None,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
     (Origins::start(namespace, site).expect("the origins start"), addresses)
@@ -243,6 +243,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     let loading = Loading {
         first_port: None,
         tls: None,
+        authority: None,
         page,
         policy: &policy,
         addresses,

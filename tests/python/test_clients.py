@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.contract import Client, Origins, Tcp
+from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.engines.clients import describe_clients
 from fastopen.errors import MachineError
 from fastopen.experiments import clients_of, setups_of
@@ -181,3 +181,18 @@ def test_a_missing_browser_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     with pytest.raises(MachineError) as raised:
         describe_clients([client_of({"kind": "chromium"})])
     assert "apt install chromium" in str(raised.value.remedy)
+
+
+def test_a_key_share_is_a_setting_of_the_loader_alone() -> None:
+    clients = clients_of({"kind": ["loader", "wget2"]})
+    tls = [Tls(key_share="x25519mlkem768"), Tls(key_share="x25519")]
+    setups = setups_of(clients, [Origins()], [Tcp()], tls)
+    told = [(setup.client.label, setup.tls and setup.tls.key_share) for setup in setups]
+    assert told == [("loader", "x25519mlkem768"), ("loader", "x25519"), ("wget2", "x25519mlkem768")]
+
+
+def test_only_a_browser_is_asked_for_a_picture() -> None:
+    clients = clients_of({"kind": ["loader", "curl", "chromium"], "screenshot": True})
+    assert [client.screenshot for client in clients] == [False, False, True]
+    with pytest.raises(ValueError, match="screenshot goes with the kind chromium"):
+        Client.model_validate({"screenshot": True})

@@ -215,3 +215,27 @@ def test_a_disk_that_fails_is_a_fault_of_the_machine(kept: Path) -> None:
 
     with pytest.raises(MachineError, match="No space left on device; nothing was"):
         exported(kept, "csv", watch=full)
+
+
+def test_the_screenshots_of_loads_become_pictures_named_after_them(tmp_path: Path) -> None:
+    client = {"kind": "chromium", "screenshot": True}
+    plan = made_up_plan([made_up_page("p")], rtts_ms=(20,), repeats=1, setups=[{"client": client}])
+    planned = plan.jobs[0]
+    with RunStore.create(tmp_path / "kept", plan, {}) as store:
+        for load, shown in ((planned.job.loads[0].id, "UE5H"), (planned.job.loads[1].id, None)):
+            data = load_data(planned, None, 0) | {"id": load}
+            times = dict.fromkeys(("load_event_ns", "dom_content_loaded_ns"), 1)
+            paints = dict.fromkeys(("first_contentful_paint_ns", "largest_contentful_paint_ns"))
+            data["browser"] = {"product": "Chrome/1", **times, **paints, "screenshot_png": shown}
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+    place = exported(tmp_path / "kept", "png")
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == {
+        f"000001-p@20ms#0-{planned.job.loads[0].id}.png": b"PNG"
+    }
+
+
+def test_a_run_without_screenshots_says_how_to_ask_for_them(kept: Path) -> None:
+    with pytest.raises(InputError, match="has no screenshots"):
+        exported(kept, "png")
+    assert not (kept.parent / "png").exists()

@@ -20,8 +20,8 @@ pub use resource::{Phase, Resource, ResourceType};
 pub use scheduler::{
     Action, ConnectionId, Event, OriginId, Outcome, Policy, PolicyError, Profile, Scheduler,
 };
-pub use structure::{Body, Piece, Shortcomings, Spelling, Structural, Structure};
-pub use url::{PageUrl, UrlError, stage_name};
+pub use structure::{Body, Piece, Shortcomings, Structural, Structure};
+pub use url::{PageUrl, Spelling, UrlError, stage_name};
 pub use validate::PageError;
 
 /// A moment or a span in whole nanoseconds, of whichever clock the driver uses.

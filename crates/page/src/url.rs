@@ -92,20 +92,22 @@ impl PageUrl {
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
 
-    /// The URL as a browser would write it, for a server that speaks no TLS: `http`, with the port that it is served on.
-    pub fn plain(&self) -> String {
-        self.spelled(self.host())
+    /// The URL as a browser would write it, of a server that speaks TLS on its port or does not, whatever the URL says.
+    pub fn spelled(&self, spelling: Spelling) -> String {
+        let (scheme, usual_port) = if spelling.encrypted { ("https", 443) } else { ("http", 80) };
+        let host = if spelling.staged { &stage_name(self.host()) } else { self.host() };
+        let port = if self.port == usual_port { String::new() } else { format!(":{}", self.port) };
+        format!("{scheme}://{host}{port}{}", self.normal_target())
     }
+}
 
-    /// The same on the host's [stage name](stage_name).
-    pub fn staged(&self) -> String {
-        self.spelled(&stage_name(self.host()))
-    }
-
-    fn spelled(&self, host: &str) -> String {
-        let port = if self.port == 80 { String::new() } else { format!(":{}", self.port) };
-        format!("http://{host}{port}{}", self.normal_target())
-    }
+/// How a world's URLs are written for clients that read its bodies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spelling {
+    /// Hosts on their [stage names](stage_name).
+    pub staged: bool,
+    /// `https`, for servers that speak TLS; else `http`.
+    pub encrypted: bool,
 }
 
 /// A name of the same length for a host, in a top-level domain that is none: `en.wikipedia.orh`.
@@ -189,8 +191,12 @@ mod tests {
             assert_eq!(stage_name(host), staged);
         }
         let url = PageUrl::parse("https://a.test/x/../y?q={'}").unwrap();
-        assert_eq!(url.plain(), "http://a.test:443/y?q={%27}");
-        assert_eq!(url.staged(), "http://a.tesu:443/y?q={%27}");
+        let spelled = |staged, encrypted| url.spelled(Spelling { staged, encrypted });
+        assert_eq!(spelled(false, false), "http://a.test:443/y?q={%27}");
+        assert_eq!(spelled(true, false), "http://a.tesu:443/y?q={%27}");
+        assert_eq!(spelled(true, true), "https://a.tesu/y?q={%27}");
+        let plain = PageUrl::parse("http://a.test/").unwrap();
+        assert_eq!(plain.spelled(Spelling { encrypted: true, ..Spelling::default() }), "https://a.test:80/");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The bodies that make a browser load a page: of the page's sizes, and each reference once.
 
-use fastopen_page::{Body, Page, PageUrl, Phase, Piece, Policy, Structure};
+use fastopen_page::{Body, Page, Phase, Piece, Policy, Spelling, Structure};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,12 +44,7 @@ fn bodies(structure: &Structure) -> Vec<String> {
 /// How often each resource's URL stands in all bodies.
 fn named(page: &Page, bodies: &[String]) -> Vec<usize> {
     let all = bodies.concat();
-    page.resources
-        .iter()
-        .map(|resource| {
-            all.matches(&resource.url.plain()[resource.url.plain().find("/r").unwrap()..]).count()
-        })
-        .collect()
+    page.resources.iter().map(|resource| all.matches(&resource.url.normal_target()).count()).collect()
 }
 
 #[test]
@@ -66,7 +61,7 @@ fn each_kind_of_reference_stands_where_the_page_says() {
         resource(8, "document", Some(0), 100, &json!({})),
         resource(9, "image", Some(8), 43, &json!({})),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), PageUrl::plain);
+    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
     let bodies = bodies(&structure);
     assert_eq!(structure.shortcomings, fastopen_page::Shortcomings::default());
     assert!(bodies[0].starts_with("<!DOCTYPE html><link rel=icon href=data:,>"), "{}", &bodies[0][..100]);
@@ -93,7 +88,7 @@ fn what_redirects_lead_to_is_not_referred_to() {
         resource(3, "image", Some(2), 60, &json!({})),
         resource(4, "image", Some(1), 0, &json!({"status": 302, "redirect_to": "/nowhere"})),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), PageUrl::plain);
+    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
     let bodies = bodies(&structure);
     assert_eq!(named(&page, &bodies), [0, 0, 1, 0, 1]);
     assert!(bodies[1].contains("<img src=\"http://h2.test/r2_\">"), "asked for as what comes in the end");
@@ -117,7 +112,7 @@ fn a_question_for_leave_is_asked_by_the_browser_itself() {
             &json!({"url": "http://h1.test/r2_", "method": "PUT", "request_body_bytes": 3}),
         ),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), PageUrl::plain);
+    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
     let document = written(&structure.resources[0].body);
     assert!(document.contains(r#"<x-r a='[0,4,0,[],0,["PUT",3,1]]'>"#), "{}", &document[8000..]);
     assert_eq!(document.matches("r2_").count(), 1);
@@ -131,7 +126,7 @@ fn what_has_no_room_moves_up_and_at_the_root_is_left_out() {
         resource(1, "script", Some(0), 9, &json!({})),
         resource(2, "image", Some(1), 43, &json!({})),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), PageUrl::plain);
+    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
     let document = written(&structure.resources[0].body);
     let moved = "<template><img src=\"http://h1.test/r1_\"><img src=\"http://h2.test/r2_\"></template>\
         <x-r a='[0,1,0,[[0,0]]]'></x-r>";
@@ -142,7 +137,7 @@ fn what_has_no_room_moves_up_and_at_the_root_is_left_out() {
         resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
         resource(2, "image", Some(0), 43, &json!({})),
     ]);
-    let structure = Structure::of(&tiny, &Policy::browser(), PageUrl::plain);
+    let structure = Structure::of(&tiny, &Policy::browser(), Spelling::default());
     assert_eq!(structure.shortcomings.left_out, [2]);
     assert_eq!(structure.shortcomings.hurried, [1], "no room for the scripts that could wait");
 }
@@ -155,7 +150,7 @@ fn a_url_that_stands_twice_is_asked_for_twice() {
         resource(1, "image", Some(0), 43, &same),
         resource(2, "image", Some(0), 43, &same),
     ]);
-    let document = written(&Structure::of(&page, &Policy::browser(), PageUrl::plain).resources[0].body);
+    let document = written(&Structure::of(&page, &Policy::browser(), Spelling::default()).resources[0].body);
     assert!(document.contains("<img src=\"http://h1.test/r1_\">"));
     assert!(
         document.contains("<img src=\"http://h1.test/r1_\"></template><x-r a='[0,4]'>"),
@@ -169,7 +164,7 @@ fn a_template_and_what_acts_on_it_stand_side_by_side_in_small_documents_too() {
         resource(0, "document", None, 3000, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
     ]);
-    let document = written(&Structure::of(&page, &Policy::browser(), PageUrl::plain).resources[0].body);
+    let document = written(&Structure::of(&page, &Policy::browser(), Spelling::default()).resources[0].body);
     assert!(
         document.find("<body>").unwrap() < document.find("<template>").unwrap(),
         "else it is in the head"
@@ -182,7 +177,8 @@ fn only_the_phases_that_are_loaded_are_referred_to() {
         resource(0, "document", None, 9000, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"phase": "after"})),
     ]);
-    let document = |policy: &Policy| written(&Structure::of(&page, policy, PageUrl::plain).resources[0].body);
+    let document =
+        |policy: &Policy| written(&Structure::of(&page, policy, Spelling::default()).resources[0].body);
     assert!(!document(&Policy::browser()).contains("r1_"));
     let all = Policy { phases: vec![Phase::Load, Phase::Async, Phase::After], ..Policy::browser() };
     assert!(document(&all).contains("<x-r a='[0,0,0,[],2]'>"));
@@ -193,7 +189,7 @@ fn what_no_browser_would_take_for_it_is_sent_as_what_it_is() {
     let mime = |kind: &str, mime: &str| {
         let document = resource(0, "document", None, 900, &json!({}));
         let page = page(&[document, resource(1, kind, Some(0), 9, &json!({"mime": mime}))]);
-        Structure::of(&page, &Policy::browser(), PageUrl::plain).resources[1].mime.clone()
+        Structure::of(&page, &Policy::browser(), Spelling::default()).resources[1].mime.clone()
     };
     assert_eq!(mime("document", "application/octet-stream"), "text/html");
     assert_eq!(mime("document", "text/html; charset=UTF-16"), "text/html");
@@ -212,7 +208,7 @@ fn what_a_frame_with_scripts_has_no_room_for_hangs_in_the_document_around_it() {
         resource(2, "document", Some(1), 0, &json!({})),
     ];
     all.extend((3..30).map(|number| resource(number, "xhr", Some(2), 0, &json!({}))));
-    let structure = Structure::of(&page(&all), &Policy::browser(), PageUrl::plain);
+    let structure = Structure::of(&page(&all), &Policy::browser(), Spelling::default());
     assert_eq!(structure.shortcomings.left_out, Vec::<usize>::new());
     assert!(written(&structure.resources[0].body).contains("r29_"));
 }
@@ -279,7 +275,7 @@ fn is_well_formed_html(text: &str) -> bool {
 proptest! {
     #[test]
     fn every_body_has_its_size_and_every_reference_stands_once(page in any_page()) {
-        let structure = Structure::of(&page, &Policy::browser(), PageUrl::plain);
+        let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
         let bodies = bodies(&structure);
         let left_out = &structure.shortcomings.left_out;
         for (number, (body, resource)) in bodies.iter().zip(&page.resources).enumerate() {
@@ -305,7 +301,7 @@ proptest! {
     fn a_page_with_room_leaves_nothing_out(page in any_page()) {
         let mut page = page;
         page.resources[0].body_bytes = 100_000;
-        let structure = Structure::of(&page, &Policy::browser(), PageUrl::plain);
+        let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
         prop_assert_eq!(structure.shortcomings.left_out, Vec::<usize>::new());
     }
 }

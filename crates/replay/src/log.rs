@@ -5,14 +5,28 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::stream::{Ends, Traffic, Watch};
+use crate::tls::Session;
 
 /// A connection that an origin accepted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Accepted {
     /// Its addresses.
     pub ends: Ends,
     /// When, in nanoseconds of the monotonic clock: without data in the SYN, once the handshake's last packet was there.
     pub at_ns: u64,
+    /// Its handshake of TLS, if it came to one.
+    pub secured: Option<Secured>,
+}
+
+/// A handshake of TLS as its origin saw it.
+#[derive(Debug, Clone)]
+pub struct Secured {
+    /// When the client's last message of it was there, in nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// What it came to.
+    pub session: Session,
+    /// What crossed the connection until then.
+    pub traffic: Traffic,
 }
 
 /// A request that reached an origin.
@@ -92,8 +106,16 @@ impl Log {
 
     /// Takes note of a connection.
     pub fn accepted(&self, ends: Ends, at_ns: u64) {
-        self.lock().accepted.push(Accepted { ends, at_ns });
+        self.lock().accepted.push(Accepted { ends, at_ns, secured: None });
         self.one_more.notify_all();
+    }
+
+    /// Takes note that a connection is secure.
+    pub fn secured(&self, ends: Ends, secured: Secured) {
+        let mut inner = self.lock();
+        if let Some(accepted) = inner.accepted.iter_mut().rfind(|accepted| accepted.ends == ends) {
+            accepted.secured = Some(secured);
+        }
     }
 
     /// Waits until so many connections were accepted, or `patience` is over. Says whether they were.

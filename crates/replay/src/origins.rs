@@ -27,8 +27,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::body::SizedBody;
 use crate::cors;
 use crate::head::{head_bytes, pad};
-use crate::log::{AnswerSize, Log};
+use crate::log::{AnswerSize, Log, Secured};
 use crate::stream::{Connections, Duplex, Ends, ObservedStream, Watch, WatchedStream};
+use crate::tls::Session;
 
 /// The request header by which a client names the resource (by index) where several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -39,7 +40,7 @@ const BACKLOG: u32 = 8192;
 /// What is served, and how.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Every resource, by its index in the page.
+    /// Every resource, by its index in the page, as it is served in the clear.
     pub resources: Vec<Served>,
     /// Ports to listen on, each for every host.
     pub ports: BTreeSet<u16>,
@@ -47,8 +48,17 @@ pub struct Site {
     pub keep_alive: bool,
     /// Length of the listeners' Fast Open queue (connections whose handshake is not over).
     pub fastopen_queue: i32,
-    /// How each host speaks TLS, in the loads that ask for it.
-    pub tls: BTreeMap<Ipv4Addr, Arc<ServerConfig>>,
+    /// What the loads need that ask for TLS.
+    pub tls: Option<OverTls>,
+}
+
+/// How a site is served over TLS.
+#[derive(Debug, Clone)]
+pub struct OverTls {
+    /// How each host speaks it.
+    pub servers: BTreeMap<Ipv4Addr, Arc<ServerConfig>>,
+    /// The same resources: other in what they say of each other, whose URLs are `https` then.
+    pub resources: Vec<Served>,
 }
 
 /// One resource as an origin serves it.
@@ -224,8 +234,13 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     if !shared.encrypted.load(Ordering::Relaxed) {
         return serve_http(stream, ends, shared).await;
     }
-    let Some(tls) = shared.site.tls.get(origin.ip()).cloned() else { return };
+    let servers = shared.site.tls.as_ref().map(|tls| &tls.servers);
+    let Some(tls) = servers.and_then(|servers| servers.get(origin.ip()).cloned()) else { return };
+    let stream = WatchedStream::new(stream);
+    let watch = stream.watch();
     if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
+        let session = Session::of(stream.get_ref().1);
+        shared.log.secured(ends, Secured { at_ns: monotonic_ns(), session, traffic: watch.traffic() });
         serve_http(stream, ends, shared).await;
     }
 }
@@ -256,13 +271,21 @@ impl Shared {
         );
         let _ = body.collect().await;
         let arrived = monotonic_ns();
-        let served = found.and_then(|number| self.site.resources.get(number));
+        let served = found.and_then(|number| self.resources().get(number));
         let response = served.map_or_else(|| not_part_of_page(&head), |served| self.response(served, &head));
         self.log.arrived(ends, found, arrived, size(&response), watch);
         if let Some(served) = served {
             let _ = sleep_until(arrived + served.think_ns).await;
         }
         response
+    }
+
+    /// What is served in this load.
+    fn resources(&self) -> &[Served] {
+        match &self.site.tls {
+            Some(tls) if self.encrypted.load(Ordering::Relaxed) => &tls.resources,
+            _ => &self.site.resources,
+        }
     }
 
     fn find(

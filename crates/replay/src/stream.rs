@@ -31,6 +31,8 @@ pub struct Traffic {
     pub bytes_written: u64,
     /// Of these, what was written before anything was read.
     pub bytes_written_first: u64,
+    /// What was read before anything was written.
+    pub bytes_read_first: u64,
 }
 
 /// The addresses of a connection. The client's alone does not tell: the kernel gives the same port for several destinations.
@@ -259,6 +261,9 @@ impl AsyncRead for WatchedStream {
             traffic.first_read_ns.get_or_insert(now);
             traffic.last_read_ns = Some(now);
             traffic.bytes_read += count as u64;
+            if traffic.bytes_written == 0 {
+                traffic.bytes_read_first += count as u64;
+            }
         }
         Poll::Ready(Ok(()))
     }

@@ -1,6 +1,6 @@
 //! What the hosts of a page are called inside a world, and whom programs trust there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, ToSocketAddrs};
 
@@ -67,8 +67,22 @@ impl Drop for Names {
 /// The hosts under all names that they have in this world.
 pub fn on_stage(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
     let mut named = hosts.clone();
-    if job.origins.bodies == Bodies::Structural && job.client.kind == ClientKind::Chromium {
+    if is_staged(job) {
         named.extend(hosts.iter().map(|(host, address)| (stage_name(host), *address)));
     }
     named
+}
+
+/// The names of a host.
+pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::from([host.to_owned()]);
+    if is_staged(job) {
+        names.insert(stage_name(host));
+    }
+    names
+}
+
+/// Whether bodies call hosts by their stage names: a browser would ask some of the real ones by https alone.
+pub fn is_staged(job: &Job) -> bool {
+    job.origins.bodies == Bodies::Structural && job.client.kind == ClientKind::Chromium
 }

@@ -1,19 +1,20 @@
 //! What the origins of a world serve: a page's resources with their bodies, in the clear or over TLS.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fastopen_page::{Body, PageUrl, Piece, Resource, Spelling, Structure};
+use fastopen_page::{Body, Piece, Resource, Shortcomings, Spelling, Structure};
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::origins::{Served, Site};
+use fastopen_replay::origins::{OverTls, Served, Site};
 use fastopen_replay::tls::{self, Authority};
 use rustls::ServerConfig;
 
-use crate::contract::{ClientKind, Fault, Http, Job};
+use crate::contract::{Bodies, Fault, Http, Job};
 use crate::failure::Failure;
+use crate::names::{is_staged, names};
 
 /// The application protocols that both ends speak, the best first (RFC 7301).
 pub fn alpn(http: Http) -> Vec<&'static [u8]> {
@@ -23,30 +24,60 @@ pub fn alpn(http: Http) -> Vec<&'static [u8]> {
 }
 
 /// How each host speaks TLS.
-///
-/// # Errors
-/// Where no certificate can be made.
-pub fn servers(
+fn servers(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
     authority: &Authority,
 ) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
     let settings = job.tls.settings();
     let server = |(host, address): (&String, &Ipv4Addr)| {
-        let identity = authority.identity(host, settings.chain_bytes)?;
+        let identity = authority.identity(&names(job, host), settings.chain_bytes)?;
         Ok((*address, Arc::new(tls::server(&settings, identity, &alpn(job.origins.http))?)))
     };
     hosts.iter().map(server).collect()
 }
 
-/// What is served, in the clear.
+/// The page as clients read it that follow references: once for loads in the clear, once for those over TLS, since it
+/// names URLs.
+pub struct Structures {
+    clear: Structure,
+    encrypted: Structure,
+}
+
+impl Structures {
+    /// Those of a job whose bodies are structural.
+    pub fn of(job: &Job) -> Option<Self> {
+        let policy = job.client.policy();
+        let structure =
+            |encrypted| Structure::of(&job.page, &policy, Spelling { staged: is_staged(job), encrypted });
+        (job.origins.bodies == Bodies::Structural)
+            .then(|| Self { clear: structure(false), encrypted: structure(true) })
+    }
+
+    /// The one that a load meets.
+    pub fn met(&self, encrypted: bool) -> &Structure {
+        if encrypted { &self.encrypted } else { &self.clear }
+    }
+
+    /// What does not come out as the page has it in some load of the job.
+    pub fn shortcomings(&self, job: &Job) -> Shortcomings {
+        let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
+        kinds
+            .into_iter()
+            .map(|encrypted| self.met(encrypted).shortcomings.clone())
+            .fold(Shortcomings::default(), Shortcomings::or)
+    }
+}
+
+/// What is served: in the clear, and where there is an authority over TLS as well.
 ///
 /// # Errors
-/// Where the file of recorded bodies cannot be read or is too short.
+/// Where the file of recorded bodies cannot be read or is too short, or no certificate can be made.
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
-    structure: Option<&Structure>,
+    structures: Option<&Structures>,
+    authority: Option<&Authority>,
 ) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
         None => Bytes::new(),
@@ -54,6 +85,28 @@ pub fn site(
             Failure::new(Fault::Input, format!("origins.bodies_file: {}: {error}", path.display()))
         })?),
     };
+    let resources = |encrypted| {
+        let structure = structures.map(|structures| structures.met(encrypted));
+        resources(job, hosts, structure, &bodies)
+    };
+    let over_tls = |authority| {
+        Ok::<_, Failure>(OverTls { servers: servers(job, hosts, authority)?, resources: resources(true)? })
+    };
+    Ok(Site {
+        resources: resources(false)?,
+        ports: job.page.origins().iter().map(|origin| origin.port).collect(),
+        keep_alive: job.origins.keep_alive,
+        fastopen_queue: job.origins.tfo_queue.into(),
+        tls: authority.map(over_tls).transpose()?,
+    })
+}
+
+fn resources(
+    job: &Job,
+    hosts: &BTreeMap<String, Ipv4Addr>,
+    structure: Option<&Structure>,
+    bodies: &Bytes,
+) -> Result<Vec<Served>, Failure> {
     let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
         let structural = structure.map(|structure| &structure.resources[number]);
         let body = match (structural, resource.body_offset) {
@@ -61,7 +114,7 @@ pub fn site(
             (None, None) => SizedBody::filler(resource.body_bytes),
             (None, Some(offset)) => {
                 let end = offset.saturating_add(resource.body_bytes);
-                if end > bytes_len(&bodies) {
+                if end > bytes_len(bodies) {
                     let message = format!(
                         "page.resources[{number}].body_offset: the bodies file ends before byte {end}"
                     );
@@ -85,18 +138,7 @@ pub fn site(
             refuses: structural.is_some_and(|structural| structural.refuses),
         })
     };
-    Ok(Site {
-        resources: job.page.resources.iter().enumerate().map(serve).collect::<Result<_, _>>()?,
-        ports: job.page.origins().iter().map(|origin| origin.port).collect(),
-        keep_alive: job.origins.keep_alive,
-        fastopen_queue: job.origins.tfo_queue.into(),
-        tls: BTreeMap::new(),
-    })
-}
-
-/// A browser would ask some of the real names by https alone.
-pub fn spelling(job: &Job) -> Spelling {
-    if job.client.kind == ClientKind::Chromium { PageUrl::staged } else { PageUrl::plain }
+    job.page.resources.iter().enumerate().map(serve).collect()
 }
 
 fn sized(body: &Body) -> SizedBody {

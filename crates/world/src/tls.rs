@@ -1,13 +1,13 @@
-//! The loader's end of TLS: a handshake over a connection, and what it came to.
+//! TLS over a client's connections: the loader's end of a handshake, and what a handshake came to.
 
 use std::io;
 use std::sync::Arc;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::stream::{ObservedStream, WatchedStream};
-use fastopen_replay::tls::address;
+use fastopen_replay::tls::{Session, address};
+use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
-use rustls::{ClientConfig, HandshakeKind, ProtocolVersion};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -28,21 +28,31 @@ pub async fn secure(
     let stream = TlsConnector::from(config).connect(name, stream).await?;
     let secured_ns = monotonic_ns();
     let (session, traffic) = (stream.get_ref().1, watch.traffic());
-    let record = TlsRecord {
-        secured_ns,
-        version: match session.protocol_version() {
-            Some(ProtocolVersion::TLSv1_2) => "1.2",
-            _ => "1.3",
-        },
-        cipher: session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
-        group: session.negotiated_key_exchange_group().and_then(|group| group.name().as_str()),
-        alpn: session.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()),
-        resumed: session.handshake_kind() == Some(HandshakeKind::Resumed),
+    let sizes = Sizes {
         hello_bytes: traffic.bytes_written_first,
         sent_bytes: traffic.bytes_written,
         received_bytes: traffic.bytes_read,
     };
+    let record = record(Session::of(session), secured_ns, sizes);
     Ok((stream, record))
+}
+
+/// What crossed a connection until it was secure, in bytes on the wire, as the client counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Its first message.
+    pub hello_bytes: u64,
+    /// All of its messages.
+    pub sent_bytes: u64,
+    /// All of the origin's.
+    pub received_bytes: u64,
+}
+
+/// The record of a handshake.
+pub fn record(session: Session, secured_ns: u64, sizes: Sizes) -> TlsRecord {
+    let Session { version, cipher, group, alpn, resumed } = session;
+    let Sizes { hello_bytes, sent_bytes, received_bytes } = sizes;
+    TlsRecord { secured_ns, version, cipher, group, alpn, resumed, hello_bytes, sent_bytes, received_bytes }
 }
 
 fn server_name(host: &str) -> Option<ServerName<'static>> {

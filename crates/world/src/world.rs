@@ -1,6 +1,6 @@
 //! One job: a world is built, measured, loaded in, and taken down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::{exact_timers, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{process, sysctl, tcp, tcp_metrics};
-use fastopen_page::{Origin, Policy, Structure};
+use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::{self, Authority};
 use hyper::Version;
@@ -17,8 +17,8 @@ use rustls::ClientConfig;
 
 use crate::clients::{Client, Loading};
 use crate::contract::{
-    Bodies, BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured,
-    Record, Transport, VERSION, WorldRecord,
+    BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
+    Transport, VERSION, WorldRecord,
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
@@ -27,7 +27,7 @@ use crate::link::{Link, LinkConfig};
 use crate::measure;
 use crate::names::{Names, on_stage};
 use crate::routers::Routers;
-use crate::site::{alpn, servers, site, spelling};
+use crate::site::{Structures, alpn, site};
 use crate::topology::{Shape, TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
 use crate::wire::Wire;
 
@@ -83,7 +83,7 @@ struct World<'a> {
     /// Address of each of the page's origins, in its own order.
     addresses: Vec<SocketAddrV4>,
     /// How the page is served, where its bodies are structural.
-    structure: Option<Structure>,
+    structures: Option<Structures>,
     // In the order in which they must go: servers, then the link, then the namespaces.
     origins: Origins,
     /// Who vouches for the origins, in a job that has TLS.
@@ -117,14 +117,10 @@ impl<'a> World<'a> {
             .iter()
             .map(|origin| SocketAddrV4::new(hosts[&origin.host], origin.port))
             .collect();
-        let structure = (job.origins.bodies == Bodies::Structural)
-            .then(|| Structure::of(&job.page, &job.client.policy(), spelling(job)));
+        let structures = Structures::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
-        let mut site = site(job, &hosts, structure.as_ref())?;
-        if let Some(authority) = &authority {
-            site.tls = servers(job, &hosts, authority)?;
-        }
+        let site = site(job, &hosts, structures.as_ref(), authority.as_ref())?;
         let origins = Origins::start(&topology.origins, site)
             .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
         let names = Names::put_up(&on_stage(job, &hosts), authority.as_ref())?;
@@ -136,7 +132,7 @@ impl<'a> World<'a> {
             asked,
             hosts,
             addresses,
-            structure,
+            structures,
             origins,
             authority,
             link,
@@ -171,7 +167,7 @@ impl<'a> World<'a> {
             routes,
             nice: process::nice(),
             measured,
-            structure: self.structure.as_ref().map(|structure| (&structure.shortcomings).into()),
+            structure: self.structures.as_ref().map(|structures| (&structures.shortcomings(self.job)).into()),
             setup_us,
         })
     }
@@ -207,6 +203,7 @@ impl<'a> World<'a> {
     fn load(&self, number: usize, plan: &LoadPlan, client: &mut Client) -> Result<LoadRecord, Failure> {
         let address = client_address(number as u16 + 1);
         let fastopen = plan.transport.is_fast_open();
+        let encrypted = plan.transport.is_encrypted();
         // Before the link is made anew: that drops packets, and the resets of the last load must arrive.
         self.settle()?;
         self.link.configure(&open_link())?;
@@ -216,12 +213,12 @@ impl<'a> World<'a> {
             self.origins.log().begin();
             self.topology.client.run(|| self.fetch_cookies())?;
             // One that is accepted late would count as the load's.
-            if !self.origins.log().wait_until_accepted(self.addresses.len(), SETTLING) {
+            if !self.origins.log().wait_until_accepted(self.hosts.len(), SETTLING) {
                 return Err(Failure::new(Fault::World, "connections that fetched cookies were not accepted"));
             }
         }
         self.settle()?;
-        self.origins.begin_load(plan.transport.is_encrypted());
+        self.origins.begin_load(encrypted);
         self.link.configure(&self.asked)?;
         let cookies = self.topology.client.run(|| self.cookies(address))?;
         let before = self.counters()?;
@@ -242,7 +239,8 @@ impl<'a> World<'a> {
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.origins.log(),
-            structure: self.structure.as_ref(),
+            structure: self.structures.as_ref().map(|structures| structures.met(encrypted)),
+            authority: self.authority.as_ref(),
             engine: self.engine,
         };
         let mut said = None;
@@ -322,7 +320,9 @@ impl<'a> World<'a> {
     /// Gets a cookie from each host by a connection that asks for one and is then reset. Over an open link: what the cookie
     /// costs is what a cold load measures.
     fn fetch_cookies(&self) -> fastopen_netns::Result<()> {
-        for address in &self.addresses {
+        // A cookie is of a host: at its second port it would be used already, and nothing sent.
+        let mut known = BTreeSet::new();
+        for address in self.addresses.iter().filter(|address| known.insert(*address.ip())) {
             let doing =
                 |source| fastopen_netns::Error { doing: format!("fetching a cookie from {address}"), source };
             let socket =

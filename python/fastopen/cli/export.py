@@ -17,7 +17,9 @@ def export(
     form: Annotated[
         Format,
         typer.Option(
-            "--format", "-f", help="Tables as parquet or csv; har: a file for each load, for browsers."
+            "--format",
+            "-f",
+            help="Tables as parquet or csv; har: a file for each load, for browsers; png: its screenshot.",
         ),
     ] = "parquet",
     output: Annotated[

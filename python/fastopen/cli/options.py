@@ -96,6 +96,7 @@ class SetupOptions:
     http: str = "1.1"
     tls: str | None = None
     key_share: str = "x25519mlkem768"
+    screenshots: bool = False
 
     def asked_tls(self, *, encrypted: bool) -> list[Tls | None]:
         """Each version with each key share; None: in the clear. Raises InputError naming the option.
@@ -125,6 +126,10 @@ class SetupOptions:
             asked["connections_per_host"] = _list(
                 self.connections_per_host, "--connections-per-host", _number(int)
             )
+        if self.screenshots:
+            asked["screenshot"] = True
+            if "chromium" not in asked["kind"]:
+                raise InputError("a browser alone has a picture", "--screenshots", "--client chromium")
         tcp = {
             "initial_window_segments": _list(self.initial_window, "--initial-window", _number(int)),
             "congestion_control": _list(self.congestion_control, "--congestion-control", str.strip),

@@ -161,6 +161,14 @@ def run(
             rich_help_panel=CLIENT,
         ),
     ] = "x25519mlkem768",
+    screenshots: Annotated[
+        bool,
+        typer.Option(
+            "--screenshots",
+            help="Keep what Chromium shows at each load's end (fastopen export --format png).",
+            rich_help_panel=CLIENT,
+        ),
+    ] = False,
     http: Annotated[str, typer.Option(help="Of the origins: 1.0,1.1.", rich_help_panel=CLIENT)] = "1.1",
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
@@ -178,7 +186,7 @@ def run(
     network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine, link)
     setup = SetupOptions(
         *(client, command, profile, keep_alive, connections_per_host, processing_scale),
-        *(initial_window, congestion_control, http, tls, key_share),
+        *(initial_window, congestion_control, http, tls, key_share, screenshots),
     )
     asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
     experiment = experiment_of("run", inputs, network.networks(), setup, asked)

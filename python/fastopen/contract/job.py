@@ -97,6 +97,7 @@ class Client(_Part):
     keep_alive: bool
     processing_scale: Scale = 1.0
     phases: Annotated[list[Phase], Field(min_length=1)] = ["load", "async"]
+    screenshot: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -120,6 +121,12 @@ class Client(_Part):
             raise ValueError("command goes with the kind command, and only with it")
         if self.command and not self.command[0]:
             raise ValueError("the first word of command is empty")
+        return self
+
+    @model_validator(mode="after")
+    def _a_picture_needs_a_browser(self) -> Self:
+        if self.screenshot and self.kind != "chromium":
+            raise ValueError("screenshot goes with the kind chromium")
         return self
 
     @model_validator(mode="after")

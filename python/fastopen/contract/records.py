@@ -203,6 +203,8 @@ class Browser(_Part):
     dom_content_loaded_ns: int
     first_contentful_paint_ns: int | None
     largest_contentful_paint_ns: int | None
+    screenshot_png: str | None = None
+    """What it showed when the load was over, in base64."""
 
 
 class LoadRecord(_Part):

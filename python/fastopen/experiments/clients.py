@@ -17,6 +17,7 @@ KINDS: Final = ("loader", "chromium", "curl", "wget2", "command")
 URL: Final = "{url}"
 URLS: Final = "{urls}"
 HTTP: Final = "{http}"
+BROWSER_ONLY: Final = ("screenshot",)
 PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -35,6 +36,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
             raise ValueError("a command goes with the client command")
         if kind == "chromium":
             return Client.model_validate({**_without(given, ("profile",)), "kind": kind})
+        given = _without(given, BROWSER_ONLY)
         return Client.model_validate(given) if kind == "loader" else _named(kind, given)
     words = _words(line)
     name = PurePath(words[0]).name
@@ -55,7 +57,7 @@ def _words(line: object) -> list[str]:
 
 def _command(settings: Mapping[str, Any], name: str, words: list[str]) -> Client:
     # Profiles and processing times are the loader's.
-    own = _without(settings, ("profile", "processing_scale", "phases"))
+    own = _without(settings, ("profile", "processing_scale", "phases", *BROWSER_ONLY))
     return Client.model_validate({**own, "kind": "command", "name": name, "command": words})
 
 

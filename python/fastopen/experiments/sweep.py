@@ -131,8 +131,22 @@ def setups_of(
     tcps: Sequence[Tcp],
     tls: Sequence[Tls | None] = (None,),
 ) -> list[Setup]:
-    """Each client with each way of answering, each TCP and each TLS."""
-    return [
-        Setup(client=client, origins=with_bodies_for(client, answering), tcp=tcp, tls=encrypted)
-        for client, answering, tcp, encrypted in product(clients, origins, tcps, tls)
-    ]
+    """Each client with each way of answering, each TCP and each TLS, each combination once."""
+    setups: list[Setup] = []
+    for client, answering, tcp, encrypted in product(clients, origins, tcps, tls):
+        setup = Setup(
+            client=client,
+            origins=with_bodies_for(client, answering),
+            tcp=tcp,
+            tls=_of_client(client, encrypted),
+        )
+        if setup not in setups:
+            setups.append(setup)
+    return setups
+
+
+def _of_client(client: Client, tls: Tls | None) -> Tls | None:
+    """What a ClientHello bets on can be told to the loader alone: other clients send what they send."""
+    if tls is None or client.kind == "loader":
+        return tls
+    return tls.model_copy(update={"key_share": Tls().key_share})

@@ -10,16 +10,15 @@ mod image;
 mod placing;
 mod reference;
 
+use std::collections::BTreeSet;
+
 pub use body::{Body, Piece};
 
 use asking::Asked;
 use body::{C, HTML};
 use placing::Placed;
 
-use crate::{Page, PageUrl, Policy, ResourceType};
-
-/// How a URL is written: [`PageUrl::plain`] or [`PageUrl::staged`].
-pub type Spelling = fn(&PageUrl) -> String;
+use crate::{Page, Policy, ResourceType, Spelling};
 
 /// How a page's resources are served so that a browser loads the page.
 #[derive(Debug, Clone)]
@@ -56,6 +55,21 @@ pub struct Shortcomings {
     pub hurried: Vec<usize>,
 }
 
+impl Shortcomings {
+    /// What is in either.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let either = |one: Vec<usize>, other: Vec<usize>| -> Vec<usize> {
+            one.into_iter().chain(other).collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        Self {
+            left_out: either(self.left_out, other.left_out),
+            moved: either(self.moved, other.moved),
+            hurried: either(self.hurried, other.hurried),
+        }
+    }
+}
+
 /// The scripts that references need, as documents carry them.
 pub(crate) fn runtime() -> String {
     include_str!("runtime.js").lines().filter(|line| !line.starts_with("//")).collect()
@@ -81,7 +95,7 @@ impl Structure {
         for Asked { chain, .. } in &asked {
             for pair in chain.windows(2) {
                 if page.resources[pair[0]].redirect_to.is_some() {
-                    resources[pair[0]].location = Some(spelling(&page.resources[pair[1]].url));
+                    resources[pair[0]].location = Some(page.resources[pair[1]].url.spelled(spelling));
                 }
                 resources[pair[0]].refuses = false;
             }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::asking::{Asked, Holder, Via};
 use super::body::{Body, C, Comment, HTML};
 use super::reference::{Hanging, Writer};
-use super::{Shortcomings, Spelling, runtime};
-use crate::Page;
+use super::{Shortcomings, runtime};
+use crate::{Page, Spelling};
 
 /// References within references within references: more than any page has.
 const DEPTH: usize = 100;

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Spelling;
 use super::asking::{Asked, Via};
-use crate::{Page, Phase};
+use crate::{Page, Phase, Spelling};
 
 /// What hangs on a reference beside its own resource, by numbers among the asked.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +26,7 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     pub(super) fn url(&self, number: usize) -> String {
-        (self.spelling)(&self.page.resources[self.asked[number].first].url)
+        self.page.resources[self.asked[number].first].url.spelled(self.spelling)
     }
 
     fn delay_ms(&self, number: usize) -> u64 {

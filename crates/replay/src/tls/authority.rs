@@ -1,13 +1,17 @@
 //! The world's own certificate authority: a root that its clients trust, and one below that signs what the origins show.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CustomExtension, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData,
     SanType, SerialNumber,
 };
+use ring::digest::{SHA256, digest};
 use rustls::crypto::ring::sign::any_ecdsa_type;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -68,20 +72,20 @@ impl Authority {
         self.root.pem()
     }
 
-    /// The public key (`SubjectPublicKeyInfo`, DER) of the authority below the root, by which a client may trust all that it
-    /// signed.
-    pub fn public_key(&self) -> &[u8] {
-        &self.public_key
+    /// The public key of the authority below the root, by which a browser may know all that it signed: SHA-256 of its
+    /// `SubjectPublicKeyInfo`, in base64.
+    pub fn pin(&self) -> String {
+        STANDARD.encode(digest(&SHA256, &self.public_key))
     }
 
-    /// What the origin `host` shows: certificates for that name, of `chain_bytes` in all as far as they can be made so long, and the key.
+    /// What an origin shows: certificates for its names, of `chain_bytes` in all as far as they can be made so long, and the key.
     ///
     /// # Errors
-    /// Where the host is no name that a certificate can hold.
-    pub fn identity(&self, host: &str, chain_bytes: usize) -> Result<CertifiedKey, Error> {
+    /// Where one of the names is none that a certificate can hold.
+    pub fn identity(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<CertifiedKey, Error> {
         let wanted = chain_bytes.saturating_sub(self.intermediate.der().len());
         let mut filler = 0_usize;
-        let mut leaf = self.leaf(host, filler)?;
+        let mut leaf = self.leaf(names, filler)?;
         for _ in 0..CORRECTIONS {
             let missing = wanted.cast_signed() - leaf.der().len().cast_signed();
             let corrected = filler.saturating_add_signed(missing);
@@ -89,18 +93,19 @@ impl Authority {
                 break;
             }
             filler = corrected;
-            leaf = self.leaf(host, filler)?;
+            leaf = self.leaf(names, filler)?;
         }
         let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
         Ok(CertifiedKey::new(chain, self.signing_key.clone()))
     }
 
-    fn leaf(&self, host: &str, filler_bytes: usize) -> Result<Certificate, Error> {
-        let mut params = certificate(self.now, "fastopen origin", serial_of(host));
-        params.subject_alt_names = vec![match address(host) {
-            Some(address) => SanType::IpAddress(address),
-            None => SanType::DnsName(host.try_into()?),
-        }];
+    fn leaf(&self, names: &BTreeSet<String>, filler_bytes: usize) -> Result<Certificate, Error> {
+        let mut params = certificate(
+            self.now,
+            "fastopen origin",
+            serial_of(&names.iter().map(String::as_str).collect::<String>()),
+        );
+        params.subject_alt_names = names.iter().map(|name| alternative(name)).collect::<Result<_, _>>()?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
@@ -110,6 +115,13 @@ impl Authority {
         }
         Ok(params.signed_by(&self.origins_key, &self.issuer)?)
     }
+}
+
+fn alternative(name: &str) -> Result<SanType, Error> {
+    Ok(match address(name) {
+        Some(address) => SanType::IpAddress(address),
+        None => SanType::DnsName(name.try_into()?),
+    })
 }
 
 /// The address that a host is, if it is none that needs a name.
@@ -132,7 +144,7 @@ fn authority(now: OffsetDateTime, name: &str, below: u8) -> CertificateParams {
 /// No two certificates of an authority have one serial number; all are equally long.
 fn serial_of(name: &str) -> SerialNumber {
     let mut bytes = [0x40; 16];
-    bytes[1..].copy_from_slice(&ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref()[..15]);
+    bytes[1..].copy_from_slice(&digest(&SHA256, name.as_bytes()).as_ref()[..15]);
     SerialNumber::from_slice(&bytes)
 }
 
@@ -153,7 +165,13 @@ mod tests {
     const NOW_NS: u64 = 1_000_000_000_000_000_000;
 
     fn chain_bytes(authority: &Authority, host: &str, wanted: usize) -> usize {
-        authority.identity(host, wanted).unwrap().cert.iter().map(|certificate| certificate.len()).sum()
+        authority
+            .identity(&[host.to_owned()].into(), wanted)
+            .unwrap()
+            .cert
+            .iter()
+            .map(|certificate| certificate.len())
+            .sum()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod authority;
 mod hybrid;
+mod session;
 mod steady;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 pub use authority::{Authority, address};
+pub use session::Session;
 
 /// Why TLS could not be set up: a bug, or a host that no certificate can name.
 #[derive(Debug, thiserror::Error)]

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
 
 use fastopen_intercept::Opened;
-use fastopen_replay::log::{Accepted, Seen};
-use fastopen_replay::stream::Ends;
+use fastopen_replay::log::{Accepted, Secured, Seen};
+use fastopen_replay::stream::{Ends, Traffic};
 
 use crate::clients::{Loaded, Loading};
-use crate::contract::{ConnectionRecord, RequestRecord, SeenAt};
+use crate::contract::{ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::tls::{self, Sizes};
 
 /// What the origins answer to what the page does not have.
 const NOT_FOUND: u16 = 404;
@@ -30,7 +31,10 @@ pub fn loaded(
     for request in &seen {
         let first = connections.carry(request.ends);
         if let Some(resource) = request.resource {
-            requests.push(connections.request(resource, request, first));
+            let mut record = connections.request(resource, request, first);
+            // What was under way when the client failed is no reason of its own.
+            record.error = record.error.filter(|_| unfinished.is_none());
+            requests.push(record);
         }
     }
     Loaded {
@@ -107,11 +111,21 @@ impl Connections {
             opened_ns: self.since_start(opened_ns),
             connected_ns: connected_ns.map(|at| self.since_start(at)),
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
-            tls: None,
+            tls: accepted
+                .and_then(|one| one.secured.as_ref())
+                .map(|one| self.session(one, (loading.way_up_ns)(peer.ip()))),
             requests: 0,
             client: info.map(Into::into),
             origin: None,
         });
+    }
+
+    /// What the origin knows of a handshake; the client was through with it when it sent the message that ended it there.
+    fn session(&self, secured: &Secured, way_ns: u64) -> TlsRecord {
+        let Traffic { bytes_read_first, bytes_read, bytes_written, .. } = secured.traffic;
+        let sizes =
+            Sizes { hello_bytes: bytes_read_first, sent_bytes: bytes_read, received_bytes: bytes_written };
+        tls::record(secured.session.clone(), self.since_start(secured.at_ns.saturating_sub(way_ns)), sizes)
     }
 
     fn since_start(&self, at_ns: u64) -> u64 {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use fastopen_page::{Page, Policy, Structure};
 use fastopen_replay::log::Log;
 use fastopen_replay::stream::Ends;
+use fastopen_replay::tls::Authority;
 use hyper::Version;
 use rustls::ClientConfig;
 
@@ -40,6 +41,8 @@ pub struct Loading<'a> {
     pub version: Version,
     /// How to speak TLS with every origin, from first to last as one client; none: in the clear.
     pub tls: Option<Arc<ClientConfig>>,
+    /// Whom to trust, in a job that has TLS, in this load or another.
+    pub authority: Option<&'a Authority>,
     /// The port of the first connection, from which the others count on; none: the kernel chooses.
     pub first_port: Option<u16>,
     /// Give up after this long, in nanoseconds.
@@ -88,7 +91,7 @@ impl Client {
     pub fn of(job: &Job) -> Self {
         match (job.client.kind, &job.client.command) {
             (ClientKind::Command, Some(words)) => Self::Command(command::Command::new(words.clone())),
-            (ClientKind::Chromium, _) => Self::Chromium(chromium::Chromium::default()),
+            (ClientKind::Chromium, _) => Self::Chromium(chromium::Chromium::new(job.client.screenshot)),
             _ => Self::Loader,
         }
     }

@@ -149,6 +149,7 @@ pub struct Client {
     pub keep_alive: Option<bool>,
     pub processing_scale: Option<f64>,
     pub phases: Option<Vec<Phase>>,
+    pub screenshot: bool,
 }
 
 impl Default for Client {
@@ -163,12 +164,16 @@ impl Default for Client {
             keep_alive: None,
             processing_scale: None,
             phases: None,
+            screenshot: false,
         }
     }
 }
 
 impl Client {
     pub(super) fn validate(&self) -> Result<(), String> {
+        if self.screenshot && self.kind != ClientKind::Chromium {
+            return Err("client.screenshot: goes with kind chromium".into());
+        }
         let words = self.command.as_deref().unwrap_or_default();
         if (self.kind == ClientKind::Command) == words.is_empty() {
             return Err("client.command: needed with kind command, and only with it".into());

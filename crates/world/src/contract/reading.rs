@@ -4,7 +4,7 @@ use fastopen_page::Scheduler;
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::job::{ClientKind, Job, LinkMaker, Tls};
+use super::job::{Job, LinkMaker, Tls};
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
@@ -79,10 +79,6 @@ impl Job {
             let problem =
                 format!("loads[{number}].cookies: needed with transports of tfo, and only with them");
             demand(fits, &problem)?;
-            demand(
-                !(load.transport.is_encrypted() && self.client.kind == ClientKind::Chromium),
-                &format!("loads[{number}].transport: chromium's pages are served in the clear"),
-            )?;
         }
         demand(
             (0.0..=1.0).contains(&self.tolerance.rate_fraction),

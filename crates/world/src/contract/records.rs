@@ -152,6 +152,7 @@ pub struct BrowserRecord {
     pub dom_content_loaded_ns: u64,
     pub first_contentful_paint_ns: Option<u64>,
     pub largest_contentful_paint_ns: Option<u64>,
+    pub screenshot_png: Option<String>,
 }
 
 /// Where the times of requests and connections were seen.

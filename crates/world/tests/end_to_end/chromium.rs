@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// Whether there is a browser to test with; says so where there is none.
-fn browser() -> bool {
+pub(crate) fn browser() -> bool {
     let there =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser"].iter().any(|path| Path::new(path).exists());
     if !there {
@@ -58,7 +58,7 @@ fn site() -> Value {
     ])
 }
 
-fn in_chromium(job: Value) -> Value {
+pub(crate) fn in_chromium(job: Value) -> Value {
     with(job, json!({"client": {"kind": "chromium"}, "origins": {"bodies": "structural"}}))
 }
 
@@ -89,6 +89,27 @@ fn a_browser_asks_for_exactly_the_pages_resources_every_time() {
     let counts = ["tcp", "cold", "warm"].map(|id| with_syn_data(run.valid(id), "client"));
     assert_eq!(counts[0], 0, "{run}");
     assert!(counts[2] > 3, "{run}");
+}
+
+#[test]
+fn a_browser_loads_the_same_page_over_tls_and_trusts_the_worlds_authority() {
+    if !browser() {
+        return;
+    }
+    let site = site();
+    let run = run(&in_chromium(job(&site, &network(20_000), &["tls", "tls-warm", "tcp"])));
+    let all: Vec<u64> = (0..list(&site["resources"]).len() as u64).collect();
+    for id in ["tls", "tls-warm", "tcp"] {
+        let load = run.valid(id);
+        assert_eq!((answered(load), &load["strange_requests"]), (all.clone(), &json!(0)), "{id}: {run}");
+        let sessions = list(&load["connections"]).iter().map(|connection| &connection["tls"]);
+        let secured: Vec<_> = sessions.filter(|session| !session.is_null()).collect();
+        assert_eq!(secured.is_empty(), id == "tcp", "{run}");
+        for session in secured {
+            assert_eq!((&session["version"], &session["alpn"]), (&json!("1.3"), &json!("http/1.1")));
+            assert!(number(&session["hello_bytes"]) > 200, "{session}");
+        }
+    }
 }
 
 #[test]

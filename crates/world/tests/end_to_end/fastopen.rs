@@ -123,3 +123,15 @@ fn a_fast_open_queue_that_is_too_short_makes_the_load_invalid() {
     assert!(kinds.contains(&&json!("listen_overflow")), "{kinds:?}");
     assert!(grown(load, "origins", "TCPFastOpenListenOverflow") > 0);
 }
+
+#[test]
+fn a_host_on_two_ports_has_one_cookie() {
+    let page = page(&[root(500), image("http://a.test:8080/1", 500), image("https://a.test/2", 500)]);
+    let run = run(&job(&page, &network(1000), &["warm", "tls-warm"]));
+    for id in ["warm", "tls-warm"] {
+        assert_eq!(
+            (run.valid(id)["cookies_before"].as_u64(), with_syn_data(run.valid(id), "client")),
+            (Some(1), 3)
+        );
+    }
+}

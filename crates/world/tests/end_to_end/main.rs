@@ -4,6 +4,7 @@ mod support;
 
 mod bodies;
 mod chromium;
+mod chromium_faults;
 mod clients;
 mod fastopen;
 mod faults;
@@ -14,6 +15,7 @@ mod links;
 mod loads;
 mod nothing_left;
 mod ordinary_user;
+mod processes;
 mod profiles;
 mod tcp;
 mod timing;

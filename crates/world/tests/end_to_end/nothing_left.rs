@@ -5,31 +5,16 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::processes::{children, family, is_alive, signal, wait_until};
 use crate::support::{PROGRAM, job, network, page, root, start, with};
-
-/// Less than the load would take, so that what merely comes to its end does not count as ended.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A load that would take a minute.
 fn endless() -> Value {
     let root = with(root(10), json!({"server_think_us": 60_000_000}));
     job(&page(&[root]), &network(1000), &["tcp"])
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// A process and all that it started.
-fn family(pid: u32) -> Vec<u32> {
-    let mut found = vec![pid];
-    found.extend(children(pid).into_iter().flat_map(family));
-    found
 }
 
 /// The network namespaces that threads of these processes are in.
@@ -46,12 +31,6 @@ fn everybody() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn is_alive(pid: u32) -> bool {
-    // A zombie has ended; it waits for its new parent.
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
-}
-
 /// Mounts that a world makes for itself, as this process sees them, and the files that it puts there.
 fn traces_in_files() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc is mounted");
@@ -59,19 +38,6 @@ fn traces_in_files() -> Vec<String> {
     let mounted = mounts.lines().filter(|line| line.split(' ').nth(1).is_some_and(|at| ours.contains(&at)));
     let staged = ["/tmp/0", "/tmp/1"].into_iter().filter(|path| fs::exists(path).unwrap_or(true));
     mounted.chain(staged).map(str::to_owned).collect()
-}
-
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::yield_now();
-    }
-}
-
-fn signal(name: &str, pid: u32) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-    assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
 }
 
 /// A program at work, with what it has that must not stay.

@@ -1,5 +1,8 @@
 //! Loads over TLS: what a handshake costs in round trips, with Fast Open and without, and that all else is as in the clear.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -122,4 +125,30 @@ fn the_same_job_over_tls_gives_the_same_bytes() {
     let both = written(first, &format!("{}{job}", small_job(&json!({}))));
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
     assert!(both.ends_with(&alone), "what TLS draws at random shows in the records");
+}
+
+#[test]
+fn a_downloader_that_follows_references_does_so_over_tls() {
+    if !Path::new("/usr/bin/wget2").exists() {
+        eprintln!("not tested: there is no wget2 on this machine (apt install wget2)");
+        return;
+    }
+    let options = "--page-requisites --span-hosts --tries=1 --robots=off --no-hsts --no-ocsp --http2=off --no-tcp-fastopen \
+        --output-document=/dev/null https://a.test:80/";
+    let words: Vec<_> = ["wget2"].into_iter().chain(options.split_whitespace()).collect();
+    let page = page(&[root(5000), image("http://b.test/1", 20_000), image("https://a.test/2", 3000)]);
+    let changes =
+        json!({"client": {"kind": "command", "command": words}, "origins": {"bodies": "structural"}});
+    let Some(run) = exactly(&with(job(&page, &network(100_000), &["tls", "tls-warm"]), changes)) else {
+        return;
+    };
+    let [without, fast] = ["tls", "tls-warm"].map(|arm| run.valid(arm));
+    for load in [without, fast] {
+        let asked: BTreeSet<u64> =
+            list(&load["requests"]).iter().map(|one| number(&one["resource"])).collect();
+        assert_eq!((asked, &load["strange_requests"]), ((0..3).collect(), &json!(0)), "{run}");
+        // What wget2 says first is short: a SYN has room for it.
+        assert!(sessions(load).iter().all(|session| number(&session["hello_bytes"]) < 1420), "{run}");
+    }
+    assert!(plt_ms(without) - plt_ms(fast) > 190.0, "a round trip for each handshake after another: {run}");
 }

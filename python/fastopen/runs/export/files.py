@@ -1,8 +1,9 @@
-"""The files of an export: tables as Parquet or CSV, loads as HAR; a load at a time, however large the run."""
+"""The files of an export: tables as Parquet or CSV, loads as HAR or PNG; a load at a time, of any size."""
 
 import csv
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow
 from fastopen.runs.tables import TABLES, Flattener, Kind, Row
 
-Format = Literal["parquet", "csv", "har"]
+Format = Literal["parquet", "csv", "har", "png"]
 # Rows of a table in memory: a row group of a Parquet file, which readers take whole.
 BATCH: Final = 50_000
 NAME_MAX: Final = 120
@@ -64,6 +65,11 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
     if form == "har":
         yield _hars(run, place)
         return
+    if form == "png":
+        if not any(setup.client.screenshot for setup in run.experiment().setups):
+            raise InputError("has no screenshots", run.place, "fastopen run --client chromium --screenshots")
+        yield _screenshots(place)
+        return
     with ExitStack() as files:
         tables: dict[str, TableFile] = {
             name: files.enter_context(_OPENED[form](place / f"{name}.{form}", columns))
@@ -94,16 +100,27 @@ def _hars(run: RunReader, place: Path) -> Write:
             addresses[row.job] = run.hosts(row.job)
         hosts = addresses[row.job]
         document = har_document(experiment, cell, pages[cell.page], row, record, hosts)
-        with (place / har_name(row)).open("x", encoding="utf-8") as file:
+        with (place / file_name(row, "har")).open("x", encoding="utf-8") as file:
             json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
 
     return write
 
 
-def har_name(row: LoadRow) -> str:
+def _screenshots(place: Path) -> Write:
+    """A file for each load that has one, named after it."""
+
+    def write(row: LoadRow, record: dict[str, Any]) -> None:
+        shown = (record.get("browser") or {}).get("screenshot_png")
+        if shown is not None:
+            (place / file_name(row, "png")).write_bytes(b64decode(shown))
+
+    return write
+
+
+def file_name(row: LoadRow, ending: str) -> str:
     """Load, then job: safe on every file system, and unique since it begins with the load's number."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{row.job} {row.load}").strip("-")[:NAME_MAX]
-    return f"{row.number:06}-{plain}.har"
+    return f"{row.number:06}-{plain}.{ending}"
 
 
 class _CsvTable:

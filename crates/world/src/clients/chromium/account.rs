@@ -30,6 +30,7 @@ struct Asked {
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,
     connected_ns: Option<u64>,
+    secured_ns: Option<u64>,
     sent_ns: Option<u64>,
     first_byte_ns: Option<u64>,
     end_ns: Option<u64>,
@@ -155,18 +156,21 @@ impl<'a> Account<'a> {
                 request.connect_start_ns = since(asked.connect_start_ns);
                 request.connected_ns = since(asked.connected_ns);
             }
+            let connection = request.connection.and_then(|id| loaded.connections.get_mut(id));
+            let session = connection.and_then(|connection| connection.tls.as_mut());
+            if let Some((session, secured_ns)) = session.zip(since(asked.secured_ns)) {
+                session.secured_ns = secured_ns;
+            }
             request.sent_ns = since(asked.sent_ns).or(request.sent_ns);
             request.first_byte_ns = since(asked.first_byte_ns).or(request.first_byte_ns);
             request.end_ns = since(asked.end_ns).or(request.end_ns);
-            if request.end_ns.is_none() && request.error.is_none() {
-                request.error = Some("no answer in the time given".into());
-            }
             // A browser gives up what it has no use for, and may have had it whole by then.
             if let Some(error) = asked.error.filter(|_| request.status.is_none()) {
                 request.error = Some(error);
             }
         }
-        for (resource, _) in missing {
+        // Where the browser failed, that is the reason: not what it did not come to.
+        for (resource, _) in missing.into_iter().filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {
                 let error = Some("the browser did not ask for it".to_owned());
                 loaded.requests.push(RequestRecord { resource, error, ..RequestRecord::default() });
@@ -186,7 +190,10 @@ impl Asked {
             timing[key].as_f64().filter(|ms| *ms >= 0.0).map(|ms| nanoseconds(base + ms / 1000.0))
         };
         if response["connectionReused"] == false {
-            (self.connect_start_ns, self.connected_ns) = (at("connectStart"), at("connectEnd"));
+            // To the browser, TLS is a part of connecting.
+            let connected = at("sslStart").or(at("connectEnd"));
+            (self.connect_start_ns, self.connected_ns) = (at("connectStart"), connected);
+            self.secured_ns = at("sslEnd");
         }
         self.sent_ns = at("sendStart");
         self.first_byte_ns = at("receiveHeadersStart").or(at("receiveHeadersEnd"));

@@ -8,6 +8,7 @@ use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::namespace::{protect_files, scratch};
 use fastopen_netns::process::end_all_others;
+use fastopen_replay::tls::Authority;
 use serde_json::{Value, json};
 
 use super::pipe::{Pipe, Silence};
@@ -62,6 +63,9 @@ const FLAGS: [&str; 33] = [
      OptimizationHints,SpareRendererForSitePerProcess,Translate,site-per-process",
 ];
 
+/// Has a browser trust what shows a certificate with the public key of this digest.
+const TRUST: &str = "--ignore-certificate-errors-spki-list";
+
 /// A browser that runs. Dropped, it and all its processes are gone, and its folder.
 pub(super) struct Browser {
     child: Child,
@@ -82,11 +86,11 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts one.
+    /// Starts one that trusts `authority`.
     ///
     /// # Errors
     /// Where there is none, or it does not start.
-    pub(super) fn start() -> Result<Self, Failure> {
+    pub(super) fn start(authority: Option<&Authority>) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
             message: "client.kind: there is no chromium on this machine".into(),
@@ -97,7 +101,7 @@ impl Browser {
         };
         let folder = scratch().join("chromium");
         fs::create_dir(&folder).map_err(machine)?;
-        let command = command(&program, &folder).map_err(machine)?;
+        let command = command(&program, &folder, authority).map_err(machine)?;
         let started = Watch::start(command, None, protect_files);
         let Started { mut child, watch, .. } = started.map_err(|failure| {
             let _ = fs::remove_dir_all(&folder);
@@ -149,6 +153,18 @@ impl Browser {
         Ok(tab)
     }
 
+    /// What a tab shows: a PNG in base64.
+    ///
+    /// # Errors
+    /// [`Silence`].
+    pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, Silence> {
+        let until = monotonic_ns() + ANSWERING_NS;
+        let params = json!({"format": "png"});
+        let answer = self.pipe.call(Some(&tab.session), "Page.captureScreenshot", &params, until)?;
+        let data = answer["data"].as_str().filter(|data| !data.is_empty());
+        data.map(str::to_owned).ok_or_else(|| Silence::Refused("there is no picture".into()))
+    }
+
     /// Closes a tab, and with it its profile and connections.
     ///
     /// # Errors
@@ -179,12 +195,13 @@ fn find() -> Option<PathBuf> {
 }
 
 /// The command line. The browser reads what it is told from descriptor 3 and answers on 4: a shell puts the pipes there.
-fn command(program: &Path, folder: &Path) -> std::io::Result<Command> {
+fn command(program: &Path, folder: &Path, authority: Option<&Authority>) -> std::io::Result<Command> {
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
         .arg(program)
         .args(FLAGS)
+        .args(authority.map(|authority| format!("{TRUST}={}", authority.pin())))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")
         .env_clear()

@@ -8,6 +8,7 @@ mod browser;
 mod pipe;
 
 use fastopen_netns::clock::monotonic_ns;
+use fastopen_page::Spelling;
 use serde_json::{Value, json};
 
 use self::account::Account;
@@ -21,23 +22,28 @@ use crate::failure::Failure;
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// The browser of a world.
-#[derive(Default)]
 pub struct Chromium {
     browser: Option<Browser>,
+    screenshot: bool,
 }
 
 impl Chromium {
+    /// One that is started when it is first needed; `screenshot`: it is to show what it sees at the end of each load.
+    pub fn new(screenshot: bool) -> Self {
+        Self { browser: None, screenshot }
+    }
+
     /// Loads the page once, in a browser that is still fine or a new one.
     ///
     /// # Errors
     /// Where no browser can be started.
     pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let mut browser = self.browser.take().map_or_else(Browser::start, Ok)?;
+        let mut browser = self.browser.take().map_or_else(|| Browser::start(loading.authority), Ok)?;
         let mut tab = browser.open_tab();
         if tab.is_err() {
             // It did not survive the load before; there is no fault in that.
             drop(browser);
-            browser = Browser::start()?;
+            browser = Browser::start(loading.authority)?;
             tab = browser.open_tab();
         }
         let tab = tab.map_err(|silence| Failure::new(Fault::Machine, format!("opening a tab: {silence}")))?;
@@ -61,6 +67,10 @@ impl Chromium {
         account.tell(&mut loaded, start_ns);
         loaded.browser = figures.map(|figures| figures.record(browser.product.clone()));
         after();
+        // It takes time, and frames that no load has.
+        if let Some(record) = loaded.browser.as_mut().filter(|_| self.screenshot) {
+            record.screenshot_png = browser.screenshot(&tab).ok();
+        }
         // Whoever does not part with a tab is not trusted with another.
         if loaded.unfinished.is_none() && browser.close(&tab).is_ok() {
             self.browser = Some(browser);
@@ -97,8 +107,8 @@ fn follow(
 
 /// A resource's URL as the browser knows it.
 fn spell(loading: &Loading, number: usize) -> String {
-    let url = &loading.page.resources[number].url;
-    if loading.structure.is_some() { url.staged() } else { url.plain() }
+    let spelling = Spelling { staged: loading.structure.is_some(), encrypted: loading.tls.is_some() };
+    loading.page.resources[number].url.spelled(spelling)
 }
 
 /// What the browser measured itself.
@@ -158,6 +168,7 @@ impl Figures {
             dom_content_loaded_ns: self.dom_content_loaded_ns,
             first_contentful_paint_ns: self.first_contentful_paint_ns,
             largest_contentful_paint_ns: self.largest_contentful_paint_ns,
+            screenshot_png: None,
         }
     }
 }

@@ -1,0 +1,80 @@
+//! A browser that is lost in the middle of a load: that load says so, and the next has a new one.
+
+use std::fs;
+use std::io::Write;
+use std::process::Command;
+use std::thread;
+
+use serde_json::json;
+
+use crate::chromium::{browser, in_chromium};
+use crate::processes::{family, signal, wait_until};
+use crate::support::{PROGRAM, Run, finish, image, job, network, page, root, start, with};
+
+/// An image that takes its time, on a port that is seen from outside.
+const LATE: &str = "http://b.test:4660/late";
+/// That port in the kernel's list of sockets, and the state of a connection that stands.
+const ESTABLISHED: &str = ":1234 01 ";
+
+/// Loads a page twice, and sends `name` to those of the browser's processes that `whom` picks by their command lines as soon as the
+/// first load waits for its image.
+fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
+    let late = with(image(LATE, 43), json!({"server_think_us": 8_000_000, "mime": "image/gif"}));
+    let job = in_chromium(job(&page(&[root(5000), late]), &network(1000), &["tcp", "warm"]));
+    let job = with(job, json!({"load_timeout_us": 20_000_000})).to_string();
+    let mut child = start(&mut Command::new(PROGRAM));
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let writer = thread::spawn(move || drop(stdin.write_all(job.as_bytes())));
+    let program = child.id();
+    let of_browser = || -> Vec<(u32, String)> {
+        let line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let all = family(program).into_iter().map(|pid| (pid, line(pid)));
+        all.filter(|(_, line)| line.contains("chromium") && !line.contains("chrome_crashpad")).collect()
+    };
+    let waits = |pid: u32| {
+        let sockets = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
+        sockets.lines().any(|line| line.contains(ESTABLISHED))
+    };
+    wait_until("the browser waits for the image", || of_browser().iter().any(|(pid, _)| waits(*pid)));
+    let lost: Vec<_> = of_browser().into_iter().filter(|(_, line)| whom(line)).collect();
+    assert!(!lost.is_empty(), "none is meant of {:?}", of_browser());
+    for (pid, _) in lost {
+        signal(name, pid);
+    }
+    let (code, output) = finish(child);
+    writer.join().expect("writing does not panic");
+    let records = output.lines().map(|line| serde_json::from_str(line).expect("it writes JSON")).collect();
+    Run { code, records }
+}
+
+/// The first load is invalid for this reason, the second fine.
+fn expect(run: &Run, reason: &str) {
+    let invalid = &run.load("tcp")["invalid"];
+    assert_eq!(invalid[0]["kind"], "incomplete", "{run}");
+    let detail = invalid[0]["detail"].as_str().unwrap_or_default();
+    assert!(detail.starts_with(reason), "{detail} instead of {reason}: {run}");
+    run.valid("warm");
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn a_page_that_crashes_makes_its_load_invalid_and_the_next_has_a_new_browser() {
+    if browser() {
+        expect(&lose("SEGV", |line| line.contains("--type=renderer")), "the page crashed in the browser");
+    }
+}
+
+#[test]
+fn a_browser_that_crashes_makes_its_load_invalid_and_the_next_has_a_new_one() {
+    if browser() {
+        expect(&lose("KILL", |line| !line.contains("--type=")), "the browser crashed");
+    }
+}
+
+#[test]
+fn a_browser_that_stands_still_is_given_up_and_the_next_load_has_a_new_one() {
+    if browser() {
+        let run = lose("STOP", |line| !line.contains("--type="));
+        expect(&run, "no load event in the time given");
+    }
+}
