@@ -132,6 +132,11 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert done.stdout == ""
 
 
+def test_what_input_says_is_printed_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "list.pages").write_text("a:x:b [red]c\n")
+    assert "'a:x:b [red]c'" in fastopen("validate", tmp_path / "list.pages").stderr
+
+
 def test_nothing_is_written_where_the_input_is_bad(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     assert fastopen("run", "example", "--rtt", "20", "-o", tmp_path / "kept").returncode == 2

@@ -139,7 +139,9 @@ class Run:
 
 def _console(**options: Any) -> Console:
     """One that writes into memory, also in a notebook."""
-    return Console(width=WIDTH, file=io.StringIO(), highlight=False, force_jupyter=False, **options)
+    return Console(
+        width=WIDTH, file=io.StringIO(), highlight=False, emoji=False, force_jupyter=False, **options
+    )
 
 
 def _print(results: Results, target: Console) -> None:

@@ -16,12 +16,12 @@ PLAIN_WIDTH: Final = 100
 
 def console() -> Console:
     """For what was asked for: standard output. Colours only on a terminal and without NO_COLOR."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False, emoji=False)
 
 
 def errors_console() -> Console:
     """For progress and complaints: standard error."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def print_json(document: Any) -> None:

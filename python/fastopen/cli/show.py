@@ -44,7 +44,7 @@ def print_results(results: Results, target: Console) -> None:
 def write_svg(results: Results, path: Path) -> None:
     """The same as a picture of a terminal. Raises InputError where the file cannot be written."""
     recorder = Console(
-        record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False
+        record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
     print_results(results, recorder)
     try:

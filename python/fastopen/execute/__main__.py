@@ -22,7 +22,7 @@ def main(settings: str, program: str, *command: str) -> None:
     For a command inside a world it has `job` as well, a descriptor.
     """
     asked = json.loads(settings)
-    target = Console(stderr=True, highlight=False)
+    target = Console(stderr=True, highlight=False, emoji=False)
     try:
         ended = run_supervised(Path(program), command, asked.get("job"))
     except CommandError as failed:
