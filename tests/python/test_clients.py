@@ -13,7 +13,7 @@ import pytest
 from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.engines.clients import describe_clients
 from fastopen.errors import MachineError
-from fastopen.experiments import clients_of, setups_of
+from fastopen.experiments import clients_of, load_experiment, setups_of, with_clients
 from fastopen.experiments.clients import asked_for, client_of, filled_in, served_as
 from fastopen.pages import Page, load_pages
 
@@ -196,3 +196,16 @@ def test_only_a_browser_is_asked_for_a_picture() -> None:
     assert [client.screenshot for client in clients] == [False, False, True]
     with pytest.raises(ValueError, match="screenshot goes with the kind chromium"):
         Client.model_validate({"screenshot": True})
+
+
+def test_an_experiment_is_done_by_other_clients_with_the_settings_that_they_have() -> None:
+    experiment = load_experiment("cs244-2015")
+    setups = with_clients(experiment.setups, ["chromium", "curl", "loader"])
+    chromium, curl, loader = (setup.client for setup in setups)
+    assert loader == experiment.setups[0].client
+    assert (chromium.kind, chromium.keep_alive, chromium.command) == ("chromium", loader.keep_alive, None)
+    assert curl.command is not None
+    assert "Connection: close" in curl.command
+    assert [setup.origins.bodies for setup in setups] == ["structural", "structural", "filler"]
+    with pytest.raises(ValueError, match="needs its command line"):
+        with_clients(experiment.setups, ["command"])

@@ -15,7 +15,7 @@ from fastopen import kernels
 from fastopen.api.beside_kernels import Change, changes, verdict
 from fastopen.api.engines import Worker, auto_engine
 from fastopen.engines import LoadDone, VirtualEngine
-from fastopen.experiments import EngineName, Experiment, Plan, make_plan
+from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Results, collect
@@ -37,7 +37,9 @@ loss = ["0%", "2%"]
 """
 
 
-def planned(page: Page, engine: EngineName = "virtual", loss: float = 0.0, repeats: int = 4) -> Plan:
+def planned(
+    page: Page, engine: EngineName = "virtual", loss: float = 0.0, repeats: int = 4, clients: str = "loader"
+) -> Plan:
     limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000, "loss": loss}
     data = {
         "name": "small",
@@ -47,7 +49,9 @@ def planned(page: Page, engine: EngineName = "virtual", loss: float = 0.0, repea
         "repeats": repeats,
         "seed": 7,
     }
-    return make_plan(Experiment.model_validate_json(json.dumps(data)), [page])
+    experiment = Experiment.model_validate_json(json.dumps(data))
+    setups = with_clients(experiment.setups, clients.split(","))
+    return make_plan(experiment.model_copy(update={"setups": setups}), [page])
 
 
 def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -63,6 +67,12 @@ def test_without_loss_the_virtual_engine_loads_each_arm_once_in_the_experiments_
 
 def test_with_loss_each_repeat_is_done_with_a_seed_of_its_own(page: Page) -> None:
     assert len({one.job.seed for one in planned(page, loss=0.01).jobs}) == 4
+
+
+def test_a_browser_has_chance_of_its_own(page: Page) -> None:
+    plan = planned(page, clients="chromium,curl")
+    assert [one.job.client.label for one in plan.jobs].count("chromium") == 4
+    assert [one.job.client.label for one in plan.jobs].count("curl") == 1
 
 
 def test_the_host_engine_does_every_repeat(page: Page) -> None:

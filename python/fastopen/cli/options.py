@@ -202,6 +202,11 @@ def engines_asked(text: str) -> list[AskedEngine]:
     return _list(text, "--engine", _one_of(*accepted))
 
 
+def clients_asked(text: str) -> list[str]:
+    """Clients that need no command line, as a list. Raises InputError."""
+    return _list(text, "--client", _one_of(*(kind for kind in KINDS if kind != "command")))
+
+
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
     """The experiment with other values, validated again. Raises InputError naming the option."""
     try:

@@ -1,7 +1,7 @@
 """`fastopen run` and `fastopen reproduce`: carry out an experiment and print what it came to."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,13 +29,14 @@ from fastopen.cli.options import (
     NetworkOptions,
     SetupOptions,
     changed,
+    clients_asked,
     engines_asked,
     experiment_of,
 )
 from fastopen.cli.reading import read_pages
 from fastopen.cli.report import ReportOption
 from fastopen.errors import InputError
-from fastopen.experiments import Combine, Link, load_experiment
+from fastopen.experiments import Combine, Link, load_experiment, with_clients
 from fastopen.pages import load_pages
 
 NETWORK = "Network"
@@ -216,6 +217,10 @@ def reproduce(
     until_ci: UntilOption = None,
     max_repeats: MaxRepeatsOption = MAX_REPEATS,
     seed: Annotated[int | None, typer.Option(min=0, help="Instead of the experiment's.")] = None,
+    client: Annotated[
+        str | None,
+        typer.Option(help="Instead of the experiment's: of loader, chromium, curl and wget2, with commas."),
+    ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Instead of the experiment's: auto, or of host and virtual.")
     ] = None,
@@ -234,7 +239,9 @@ def reproduce(
     if name is None:
         raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
     experiment = load_experiment(name)
-    asked = {"repeats": repeats, "seed": seed, "engines": None if engine is None else engines_asked(engine)}
+    asked: dict[str, Any] = {"repeats": repeats, "seed": seed}
+    asked["engines"] = None if engine is None else engines_asked(engine)
+    asked["setups"] = None if client is None else with_clients(experiment.setups, clients_asked(client))
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
     carrying = Carrying(
         jobs=jobs,

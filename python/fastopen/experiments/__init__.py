@@ -35,6 +35,7 @@ from fastopen.experiments.sweep import (
     networks_of,
     setups_of,
     tls_settings,
+    with_clients,
 )
 from fastopen.experiments.trace import read_trace
 from fastopen.experiments.transports import TRANSPORT_WORDS, arms_and_tls
@@ -80,5 +81,6 @@ __all__ = [
     "repeats_of",
     "setups_of",
     "tls_settings",
+    "with_clients",
     "without_chance",
 ]

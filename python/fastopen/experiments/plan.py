@@ -92,14 +92,19 @@ class Plan:
         return sum(len(planned.job.loads) for planned in self.jobs)
 
 
-def without_chance(network: Network, engine: EngineName) -> bool:
-    """Whether a load comes out the same however often it is done: virtual time, and no random loss."""
-    return engine == "virtual" and network.down.loss == network.up.loss == 0
+def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
+    """Whether a load comes out the same however often it is done: virtual time, no random loss, no browser.
+
+    A browser draws random numbers of its own, and has threads that wait for each other's clocks.
+    """
+    network = experiment.networks[comparison.network]
+    browser = experiment.setups[comparison.setup].client.kind == "chromium"
+    return comparison.engine == "virtual" and network.down.loss == network.up.loss == 0 and not browser
 
 
-def repeats_of(experiment: Experiment, network: int, engine: EngineName) -> int:
-    """How often the cells of a network are loaded on an engine: as asked, but once where that is enough."""
-    return 1 if without_chance(experiment.networks[network], engine) else experiment.repeats
+def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
+    """How often the loads that are compared are done: as asked, but once where that is enough."""
+    return 1 if without_chance(experiment, comparison) else experiment.repeats
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
@@ -129,7 +134,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
         )
         of_load = {arm.load().id: first + offset for offset, arm in enumerate(arms)}
         timeout_us = load_timeout_us(page, experiment.networks[network])
-        for repeat in range(repeats_of(experiment, network, engine)):
+        for repeat in range(repeats_of(experiment, comparison)):
             world, identity = labels.world(comparison, repeat), labels.job(comparison, repeat)
             try:
                 job = _job(experiment, page, comparison, identity, world, timeout_us)
@@ -188,7 +193,7 @@ def _job(
     hosts = set(page.hosts())
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
-    if not without_chance(network, comparison.engine):
+    if not without_chance(experiment, comparison):
         loads.sort(key=lambda load: derive_seed(seed, "arms", world, load.id))
     return Job(
         contract=CONTRACT,
@@ -215,8 +220,10 @@ def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName
         "transport": len(experiment.arms),
         "engine": len(engines),
         "repeat": max(
-            repeats_of(experiment, network, engine)
-            for network, engine in product(range(len(experiment.networks)), engines)
+            repeats_of(experiment, Comparison("", network, setup, engine))
+            for network, setup, engine in product(
+                range(len(experiment.networks)), range(len(experiment.setups)), engines
+            )
         ),
     }
     loads = prod(counts.values())

@@ -114,6 +114,19 @@ def _each_once(models: Iterable[T]) -> list[T]:
     return list({one.model_dump_json(): one for one in models}.values())
 
 
+def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
+    """Each setup with these clients in place of its own, as far as they have its settings.
+
+    Raises ValueError where one of `kinds` is none, or needs a command line.
+    """
+    own = {"kind", "name", "command"}
+    return _each_once(
+        setup.model_copy(update={"client": client, "origins": with_bodies_for(client, setup.origins)})
+        for setup in setups
+        for client in clients_of({**setup.client.model_dump(exclude=own), "kind": list(kinds)})
+    )
+
+
 def tls_settings(settings: Mapping[str, Any]) -> list[Tls | None]:
     """Each TLS that is asked for; its `version` may also be `none`: in the clear. Raises ValidationError."""
     given = settings.get("version", "1.3")

@@ -64,7 +64,7 @@ class CellResult:
     repeated: tuple[Reason, ...]
     """Why loads were done again. Those attempts are in no figure."""
     deterministic: bool
-    """Whether a load comes out the same however often it is done: virtual time, and no random loss."""
+    """Whether a load comes out the same however often it is done, and did."""
     requests: float | None
     """Requests a valid load that the page has an answer to, median."""
     asked: int
@@ -82,13 +82,13 @@ def summarise(
     cells: Sequence[Cell],
     loads: Iterable[LoadRow],
     seed: int,
-    lossless: Collection[int] = (),
+    unchanging: Collection[Comparison] = (),
     asked: Mapping[Comparison, int] | None = None,
 ) -> list[CellResult]:
     """A result for each cell, in their order.
 
-    `seed` is the experiment's, `lossless` are the networks (by number) that lose nothing at random, and
-    `asked` is how many repeats were to be done (as many as were, if not given).
+    `seed` is the experiment's, `unchanging` is what comes out the same each time (see
+    `without_chance`), and `asked` is how many repeats were to be done (as many as were, if not given).
     """
     of_cell: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
@@ -99,7 +99,7 @@ def summarise(
             cell,
             of_cell[cell.index],
             of_cell.get(baselines.get(cell.comparison, -1), []),
-            without_chance=cell.engine == "virtual" and cell.network in lossless,
+            without_chance=cell.comparison in unchanging,
         )
         for cell in cells
     ]

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from fastopen.experiments import Axes, Comparison, Experiment, PublishedCell, axes_of, published_cells
+from fastopen.experiments import (
+    Axes,
+    Comparison,
+    Experiment,
+    PublishedCell,
+    axes_of,
+    published_cells,
+    without_chance,
+)
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 from fastopen.statistics.cells import CellResult, summarise
@@ -49,11 +57,8 @@ class Results:
 def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     """Reads a run and computes its figures; `loads` are its own, where somebody has read them already."""
     experiment = store.experiment()
-    lossless = {
-        number
-        for number, network in enumerate(experiment.networks)
-        if network.down.loss == network.up.loss == 0
-    }
+    cells = store.cells()
+    unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for world in store.worlds():
@@ -63,7 +68,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        cells=summarise(store.cells(), found, experiment.seed, lossless, store.asked()),
+        cells=summarise(cells, found, experiment.seed, unchanging, store.asked()),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
     )
