@@ -33,6 +33,8 @@ const BROWSER_BYTES: u64 = 3 << 30;
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// How long a kernel may be silent. Virtual time does not count: a load takes this long only when something spins.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The same where a browser starts, which takes it most of a minute of an idle machine.
+const PATIENCE_WITH_BROWSERS: Duration = Duration::from_secs(600);
 /// Another patience, in seconds.
 const PATIENCE_VARIABLE: &str = "FASTOPEN_PATIENCE_S";
 /// How often to look for records.
@@ -58,7 +60,7 @@ pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> R
     let mut running = Running::start(kernel, &arguments(kernel, jobs), folder, memory_bytes(text, jobs))
         .map_err(|error| starting(not_started(kernel, &error)))?;
     let mut progress = Progress { jobs, done: 0, worst: 0 };
-    let patience = patience();
+    let patience = patience(jobs);
     let mut heard = Instant::now();
     loop {
         // Looked at before the records, so that none that it wrote last is missed.
@@ -99,9 +101,10 @@ pub struct Unfinished {
     pub failure: Failure,
 }
 
-fn patience() -> Duration {
+fn patience(jobs: &[Job]) -> Duration {
     let asked = std::env::var(PATIENCE_VARIABLE).ok().and_then(|value| value.parse().ok());
-    asked.map_or(PATIENCE, Duration::from_secs)
+    let usual = if browsers(jobs) { PATIENCE_WITH_BROWSERS } else { PATIENCE };
+    asked.map_or(usual, Duration::from_secs)
 }
 
 fn browsers(jobs: &[Job]) -> bool {
