@@ -120,11 +120,11 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     Raises ValueError where one of `kinds` is none, or needs a command line.
     """
     own = {"kind", "name", "command"}
-    return _each_once(
-        setup.model_copy(update={"client": client, "origins": with_bodies_for(client, setup.origins)})
-        for setup in setups
-        for client in clients_of({**setup.client.model_dump(exclude=own), "kind": list(kinds)})
-    )
+    told: list[Setup] = []
+    for setup in setups:
+        clients = clients_of({**setup.client.model_dump(exclude=own), "kind": list(kinds)})
+        told += setups_of(clients, [setup.origins], [setup.tcp], [setup.tls])
+    return _each_once(told)
 
 
 def tls_settings(settings: Mapping[str, Any]) -> list[Tls | None]:
