@@ -231,6 +231,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,
+        http2: false,
         tls: None,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();

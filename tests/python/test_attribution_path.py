@@ -128,6 +128,53 @@ def test_a_request_that_waited_for_its_connection_stands_behind_the_one_before_i
     assert path.ready_ns == 31 * MS
 
 
+def multiplexed(record: LoadRecord) -> LoadRecord:
+    """The same load, on connections that carry several requests at once."""
+    shared = [
+        one.model_copy(
+            update={
+                "multiplexed": True,
+                "connected_ns": one.opened_ns + (one.handshake_us or 0) * 1000,
+            }
+        )
+        for one in record.connections
+    ]
+    return record.model_copy(update={"connections": shared})
+
+
+def test_requests_that_share_a_connection_wait_for_its_handshake_and_not_for_each_other() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 0}])
+    root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))
+    first = request(1, 1, (30, 50, 60, 100), **opened(30, 50))
+    second = request(2, 1, (32, 50, 65, 120))
+    record = multiplexed(record_of(120, [root, first, second], [10_000, 20_000]))
+    assert pieces(page, record)[-4:] == [
+        (Kind.PROCESSING, 2, 2),
+        (Kind.HANDSHAKE, 18, 2),
+        (Kind.WAIT, 15, 2),
+        (Kind.TRANSFER, 55, 2),
+    ]
+    assert handshakes_in_a_row_ns(page, record) == 30 * MS
+
+
+def test_what_is_asked_for_on_a_shared_connection_that_stands_waits_for_nothing_but_its_initiator() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0, "initiator_at_bytes": 10}, {"initiator": 1}])
+    root = request(0, 0, (0, 10, 20, 90), **opened(0, 10))
+    script = request(1, 0, (21, 21, 40, 50))
+    image = request(2, 0, (50, 50, 70, 100))
+    record = multiplexed(record_of(100, [root, script, image], [10_000]))
+    assert pieces(page, record) == [
+        (Kind.HANDSHAKE, 10, 0),
+        (Kind.WAIT, 10, 0),
+        (Kind.TRANSFER, 1, 0),
+        (Kind.WAIT, 19, 1),
+        (Kind.TRANSFER, 10, 1),
+        (Kind.WAIT, 20, 2),
+        (Kind.TRANSFER, 30, 2),
+    ]
+    assert handshakes_in_a_row_ns(page, record) == 10 * MS
+
+
 def test_without_keep_alive_the_path_stands_behind_the_request_that_made_room() -> None:
     page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 0}])
     root = request(0, 0, (0, 10, 20, 30), **opened(0, 10))

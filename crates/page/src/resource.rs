@@ -77,6 +77,19 @@ pub enum ResourceType {
     Other,
 }
 
+impl ResourceType {
+    /// What a browser asks for first: what blocks rendering, then what runs or is read, then what is only shown. From 0, the most
+    /// urgent, to 3, as in RFC 9218 section 4.1.
+    pub fn urgency(self) -> u8 {
+        match self {
+            Self::Document | Self::Stylesheet => 0,
+            Self::Script | Self::Font | Self::Xhr => 1,
+            Self::Media | Self::Other => 2,
+            Self::Image => 3,
+        }
+    }
+}
+
 /// Where a resource stands to the load event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

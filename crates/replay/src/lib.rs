@@ -3,6 +3,7 @@
 pub mod body;
 pub mod cors;
 pub mod head;
+pub mod http2;
 pub mod log;
 pub mod origins;
 mod spread;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::http2::frames::{Frames, Stream};
 use crate::stream::{Ends, Traffic, Watch};
 use crate::tls::Session;
 
@@ -92,6 +93,8 @@ enum Account {
     Open(Watch),
     /// As it was when the next request came.
     Closed(Traffic),
+    /// One stream of a connection with several.
+    Stream(Watch<Frames>, u32),
 }
 
 impl Log {
@@ -145,6 +148,19 @@ impl Log {
         inner.entries.push(Entry { ends, resource, arrived_ns, answer, traffic });
     }
 
+    /// Takes note of a request that has arrived on the stream of that number; what is written on it, `watch` tells.
+    pub fn arrived_on_stream(
+        &self,
+        ends: Ends,
+        resource: Option<usize>,
+        arrived_ns: u64,
+        answer: AnswerSize,
+        (watch, stream): (&Watch<Frames>, u32),
+    ) {
+        let traffic = Account::Stream(watch.clone(), stream);
+        self.lock().entries.push(Entry { ends, resource, arrived_ns, answer, traffic });
+    }
+
     /// The connections so far, in the order in which they were accepted.
     pub fn connections(&self) -> Vec<Accepted> {
         self.lock().accepted.clone()
@@ -158,10 +174,28 @@ impl Log {
 
 impl Entry {
     fn seen(&self) -> Seen {
-        let traffic = match &self.traffic {
-            Account::Open(watch) => watch.traffic(),
-            Account::Closed(traffic) => *traffic,
-        };
+        match &self.traffic {
+            Account::Open(watch) => self.seen_alone(&watch.traffic()),
+            Account::Closed(traffic) => self.seen_alone(traffic),
+            Account::Stream(watch, stream) => self.seen_on_stream(watch.ask(|frames| frames.stream(*stream))),
+        }
+    }
+
+    fn seen_on_stream(&self, Stream { written, .. }: Stream) -> Seen {
+        Seen {
+            ends: self.ends,
+            resource: self.resource,
+            arrived_ns: self.arrived_ns,
+            first_byte_ns: written.first_ns,
+            last_byte_ns: written.last_ns.filter(|_| written.ended),
+            status: self.answer.status,
+            header_bytes: written.head_bytes,
+            body_bytes: written.body_bytes,
+        }
+    }
+
+    /// With HTTP/1, all that is written until the next request is its answer.
+    fn seen_alone(&self, traffic: &Traffic) -> Seen {
         let AnswerSize { status, header_bytes, body_bytes } = self.answer;
         let whole = traffic.bytes_written >= header_bytes + body_bytes;
         Seen {

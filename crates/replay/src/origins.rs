@@ -1,5 +1,7 @@
 //! The origins themselves: one listener a port for all hosts, each host known by the address that was connected to.
 
+mod http2;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
@@ -17,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER};
 use hyper::http::request::Parts;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -26,7 +28,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::body::SizedBody;
 use crate::cors;
-use crate::head::{head_bytes, pad};
+use crate::head::{fill, head_bytes, pad};
 use crate::log::{AnswerSize, Log, Secured};
 use crate::stream::{Connections, Duplex, Ends, ObservedStream, Watch, WatchedStream};
 use crate::tls::Session;
@@ -48,6 +50,8 @@ pub struct Site {
     pub keep_alive: bool,
     /// Length of the listeners' Fast Open queue (connections whose handshake is not over).
     pub fastopen_queue: i32,
+    /// Whether they speak HTTP/2 and nothing else: over TLS as ALPN says, in the clear without asking (RFC 9113 section 3.3).
+    pub http2: bool,
     /// What the loads need that ask for TLS.
     pub tls: Option<OverTls>,
 }
@@ -246,6 +250,9 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
 }
 
 async fn serve_http(stream: impl Duplex + 'static, ends: Ends, shared: Arc<Shared>) {
+    if shared.site.http2 {
+        return http2::serve(stream, ends, shared).await;
+    }
     let stream = WatchedStream::new(stream);
     let watch = stream.watch();
     let answer = service_fn(|request| {
@@ -263,20 +270,12 @@ async fn serve_http(stream: impl Duplex + 'static, ends: Ends, shared: Arc<Share
 impl Shared {
     async fn answer(&self, ends: Ends, watch: &Watch, request: Request<Incoming>) -> Response<SizedBody> {
         let (head, body) = request.into_parts();
-        let found = self.find(
-            ends.origin,
-            &head.method,
-            head.uri.path_and_query().map_or("/", |target| target.as_str()),
-            &head.headers,
-        );
+        let found = self.find(ends.origin, &head);
         let _ = body.collect().await;
         let arrived = monotonic_ns();
-        let served = found.and_then(|number| self.resources().get(number));
-        let response = served.map_or_else(|| not_part_of_page(&head), |served| self.response(served, &head));
+        let response = self.response(found, &head);
         self.log.arrived(ends, found, arrived, size(&response), watch);
-        if let Some(served) = served {
-            let _ = sleep_until(arrived + served.think_ns).await;
-        }
+        self.think(found, arrived).await;
         response
     }
 
@@ -288,13 +287,17 @@ impl Shared {
         }
     }
 
-    fn find(
-        &self,
-        origin: SocketAddrV4,
-        method: &Method,
-        target: &str,
-        headers: &HeaderMap,
-    ) -> Option<usize> {
+    /// Until the answer may begin to what had arrived at `arrived_ns`.
+    async fn think(&self, found: Option<usize>, arrived_ns: u64) {
+        if let Some(served) = found.and_then(|number| self.resources().get(number)) {
+            let _ = sleep_until(arrived_ns + served.think_ns).await;
+        }
+    }
+
+    /// Which resource is asked for.
+    fn find(&self, origin: SocketAddrV4, request: &Parts) -> Option<usize> {
+        let Parts { method, uri, headers, .. } = request;
+        let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let named = headers.get(RESOURCE_HEADER).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         let key = (origin, method.as_str().to_owned(), target.to_owned());
         let candidates = self.index.get(&key)?;
@@ -306,7 +309,14 @@ impl Shared {
         })
     }
 
-    fn response(&self, served: &Served, request: &Parts) -> Response<SizedBody> {
+    fn response(&self, found: Option<usize>, request: &Parts) -> Response<SizedBody> {
+        match found.and_then(|number| self.resources().get(number)) {
+            Some(served) => self.response_of(served, request),
+            None => not_part_of_page(request),
+        }
+    }
+
+    fn response_of(&self, served: &Served, request: &Parts) -> Response<SizedBody> {
         let status = StatusCode::from_u16(served.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = Response::new(SizedBody::default());
         *response.status_mut() = status;
@@ -331,14 +341,17 @@ impl Shared {
         if !bodiless {
             set(CONTENT_LENGTH, &served.body.len().to_string());
         }
-        if !self.site.keep_alive {
+        if request.version == Version::HTTP_2 {
+            // It has no such header (RFC 9113 section 8.2.2).
+        } else if !self.site.keep_alive {
             set(CONNECTION, "close");
         } else if asks_to_keep_alive(&request.headers) {
             // HTTP/1.0 closes unless both ends say otherwise (RFC 9112 appendix C.2.2); some clients of HTTP/1.1 want to hear it too.
             set(CONNECTION, "keep-alive");
         }
         set(SERVER, "fastopen");
-        pad(headers, "server", first_line(status), served.header_bytes as usize);
+        let lengthen = if request.version == Version::HTTP_2 { fill } else { pad };
+        lengthen(headers, "server", first_line(status), served.header_bytes as usize);
         if !bodiless {
             *response.body_mut() = served.body.clone();
         }

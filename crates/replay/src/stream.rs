@@ -189,64 +189,109 @@ impl Drop for ObservedStream {
     }
 }
 
+/// An account of what crosses a stream.
+pub trait Account: Default + Send + 'static {
+    /// These bytes were written.
+    fn wrote(&mut self, at_ns: u64, bytes: &[u8]);
+    /// These bytes were read.
+    fn read(&mut self, at_ns: u64, bytes: &[u8]);
+}
+
+impl Account for Traffic {
+    fn wrote(&mut self, at_ns: u64, bytes: &[u8]) {
+        self.first_write_ns.get_or_insert(at_ns);
+        self.last_write_ns = Some(at_ns);
+        self.bytes_written += bytes.len() as u64;
+        if self.bytes_read == 0 {
+            self.bytes_written_first += bytes.len() as u64;
+        }
+    }
+
+    fn read(&mut self, at_ns: u64, bytes: &[u8]) {
+        self.first_read_ns.get_or_insert(at_ns);
+        self.last_read_ns = Some(at_ns);
+        self.bytes_read += bytes.len() as u64;
+        if self.bytes_written == 0 {
+            self.bytes_read_first += bytes.len() as u64;
+        }
+    }
+}
+
 /// What a [`WatchedStream`] may lie over: TCP itself, or TLS.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A stream whose [`Watch`] tells what crossed it while hyper owns it.
-pub struct WatchedStream {
+/// A stream whose [`Watch`] tells what crossed it while somebody else owns it.
+pub struct WatchedStream<A = Traffic> {
     stream: Box<dyn Duplex>,
-    traffic: Arc<Mutex<Traffic>>,
+    account: Arc<Mutex<A>>,
 }
 
-/// A look at a stream's traffic from outside.
-#[derive(Debug, Clone)]
-pub struct Watch(Arc<Mutex<Traffic>>);
+/// A look at a stream's account from outside.
+#[derive(Debug)]
+pub struct Watch<A = Traffic>(Arc<Mutex<A>>);
 
-impl Watch {
+impl<A> Clone for Watch<A> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<A: Account> Watch<A> {
     /// Starts a new account: for the next request on the stream.
     pub fn restart(&self) {
-        *lock(&self.0) = Traffic::default();
+        *lock(&self.0) = A::default();
     }
 
+    /// Asks the account so far.
+    pub fn ask<T>(&self, question: impl FnOnce(&A) -> T) -> T {
+        question(&lock(&self.0))
+    }
+}
+
+impl Watch {
     /// The account so far.
     pub fn traffic(&self) -> Traffic {
-        *lock(&self.0)
+        self.ask(|traffic| *traffic)
     }
 }
 
-fn lock(traffic: &Mutex<Traffic>) -> MutexGuard<'_, Traffic> {
-    traffic.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock<A>(account: &Mutex<A>) -> MutexGuard<'_, A> {
+    account.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-impl WatchedStream {
+impl<A: Account> WatchedStream<A> {
     /// Watches `stream`, from now on.
     pub fn new(stream: impl Duplex + 'static) -> Self {
-        Self { stream: Box::new(stream), traffic: Arc::default() }
+        Self { stream: Box::new(stream), account: Arc::default() }
     }
 
-    /// A look at its traffic that stays valid when hyper owns the stream.
-    pub fn watch(&self) -> Watch {
-        Watch(self.traffic.clone())
+    /// A look at its account that stays valid when somebody else owns the stream.
+    pub fn watch(&self) -> Watch<A> {
+        Watch(self.account.clone())
     }
 
-    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    /// Takes note of a write of the beginning of `slices`.
+    fn wrote<'a>(
+        &self,
+        written: Poll<io::Result<usize>>,
+        slices: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(count)) = written {
-            let now = monotonic_ns();
-            let mut traffic = lock(&self.traffic);
-            traffic.first_write_ns.get_or_insert(now);
-            traffic.last_write_ns = Some(now);
-            traffic.bytes_written += count as u64;
-            if traffic.bytes_read == 0 {
-                traffic.bytes_written_first += count as u64;
+            let (now, mut left) = (monotonic_ns(), count);
+            let mut account = lock(&self.account);
+            for slice in slices {
+                let part = &slice[..left.min(slice.len())];
+                left -= part.len();
+                account.wrote(now, part);
             }
         }
         written
     }
 }
 
-impl AsyncRead for WatchedStream {
+impl<A: Account> AsyncRead for WatchedStream<A> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -254,29 +299,22 @@ impl AsyncRead for WatchedStream {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let count = buffer.filled().len() - before;
-        if count > 0 {
-            let now = monotonic_ns();
-            let mut traffic = lock(&self.traffic);
-            traffic.first_read_ns.get_or_insert(now);
-            traffic.last_read_ns = Some(now);
-            traffic.bytes_read += count as u64;
-            if traffic.bytes_written == 0 {
-                traffic.bytes_read_first += count as u64;
-            }
+        let read = &buffer.filled()[before..];
+        if !read.is_empty() {
+            lock(&self.account).read(monotonic_ns(), read);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for WatchedStream {
+impl<A: Account> AsyncWrite for WatchedStream<A> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.wrote(written)
+        self.wrote(written, [bytes])
     }
 
     fn poll_write_vectored(
@@ -285,7 +323,7 @@ impl AsyncWrite for WatchedStream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.wrote(written)
+        self.wrote(written, slices.iter().map(|slice| &**slice))
     }
 
     fn is_write_vectored(&self) -> bool {

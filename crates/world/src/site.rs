@@ -20,6 +20,8 @@ use crate::names::{is_staged, names};
 pub fn alpn(http: Http) -> Vec<&'static [u8]> {
     match http {
         Http::Http10 | Http::Http11 => vec![b"http/1.1"],
+        // Nothing else, so that an answer proves it.
+        Http::Http2 => vec![b"h2"],
     }
 }
 
@@ -47,7 +49,7 @@ pub struct Structures {
 impl Structures {
     /// Those of a job whose bodies are structural.
     pub fn of(job: &Job) -> Option<Self> {
-        let policy = job.client.policy();
+        let policy = job.policy();
         let structure =
             |encrypted| Structure::of(&job.page, &policy, Spelling { staged: is_staged(job), encrypted });
         (job.origins.bodies == Bodies::Structural)
@@ -96,6 +98,7 @@ pub fn site(
         resources: resources(false)?,
         ports: job.page.origins().iter().map(|origin| origin.port).collect(),
         keep_alive: job.origins.keep_alive,
+        http2: job.origins.http == Http::Http2,
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.map(over_tls).transpose()?,
     })

@@ -124,7 +124,7 @@ impl<'a> World<'a> {
         let origins = Origins::start(&topology.origins, site)
             .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
         let names = Names::put_up(&on_stage(job, &hosts), authority.as_ref())?;
-        let policy = job.client.policy();
+        let policy = job.policy();
         Ok(Self {
             job,
             engine,
@@ -234,6 +234,7 @@ impl<'a> World<'a> {
             version: match self.job.origins.http {
                 Http::Http10 => Version::HTTP_10,
                 Http::Http11 => Version::HTTP_11,
+                Http::Http2 => Version::HTTP_2,
             },
             tls: self.tls(plan.transport)?,
             first_port: self.engine.first_port(),

@@ -2,13 +2,12 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fastopen.contract import Client, LoadRecord
-from fastopen.contract.records import Request
 from fastopen.pages import Page
-from fastopen.runs.chain import Handshakes, Span
+from fastopen.runs.chain import Carriers, Handshakes, Span
 
 
 @dataclass(frozen=True)
@@ -22,10 +21,10 @@ class Sent:
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None
-    """When its connection was opened, where it was the first on it."""
+    """When its connection was opened, where it was the first on it, or one of several at once."""
     connected_ns: int | None
     secured_ns: int | None
-    """When TLS stood, where it was the first on a connection that has TLS."""
+    """When TLS stood, on a connection that has TLS."""
     waited_for_handshake: bool
 
 
@@ -37,8 +36,8 @@ class Waits:
         self._client = client
         self._handshakes = Handshakes(record)
         waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
-        secured = {one.id: one.tls.secured_ns for one in record.connections if one.tls is not None}
-        self._of_resource = {sent.resource: sent for sent in _answered(record.requests, waited, secured)}
+        answered = _answered(record, Carriers(record), waited)
+        self._of_resource = {sent.resource: sent for sent in answered}
         self._before: dict[int, Sent] = {}
         ordered = sorted(self._of_resource.values(), key=lambda sent: (sent.sent_ns, sent.resource))
         last_on: dict[int, Sent] = {}
@@ -106,14 +105,17 @@ class Waits:
         return last
 
 
-def _answered(requests: Iterable[Request], waited: set[int], secured: Mapping[int, int]) -> Iterable[Sent]:
+def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Iterable[Sent]:
     """The requests that got everything; of several for one resource the last to be sent."""
+    connections = {connection.id: connection for connection in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
-    for request in requests:
+    for request in record.requests:
         times = (request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns)
         if request.connection is None or request.error is not None or None in times:
             continue
         queued_ns, sent_ns, first_byte_ns, end_ns = (time or 0 for time in times)
+        opened_ns = carriers.opened_ns(request)
+        carrier = connections.get(request.connection) if opened_ns is not None else None
         found[request.resource].append(
             Sent(
                 resource=request.resource,
@@ -122,9 +124,9 @@ def _answered(requests: Iterable[Request], waited: set[int], secured: Mapping[in
                 sent_ns=sent_ns,
                 first_byte_ns=first_byte_ns,
                 end_ns=end_ns,
-                opened_ns=request.connect_start_ns,
-                connected_ns=request.connected_ns,
-                secured_ns=secured.get(request.connection) if request.connect_start_ns is not None else None,
+                opened_ns=opened_ns,
+                connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
+                secured_ns=carrier.tls.secured_ns if carrier is not None and carrier.tls is not None else None,
                 waited_for_handshake=request.connection in waited,
             )
         )

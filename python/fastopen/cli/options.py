@@ -145,7 +145,10 @@ class SetupOptions:
             ) from None
         for client in clients:
             _check_connections(client)
-        return setups_of(clients, origins, tcps, tls)
+        try:
+            return setups_of(clients, origins, tcps, tls)
+        except ValidationError as error:
+            raise InputError(input_error(error, "").message, "--http") from None
 
 
 # Where an option's name is not the setting's.

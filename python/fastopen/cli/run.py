@@ -170,7 +170,7 @@ def run(
             rich_help_panel=CLIENT,
         ),
     ] = False,
-    http: Annotated[str, typer.Option(help="Of the origins: 1.0,1.1.", rich_help_panel=CLIENT)] = "1.1",
+    http: Annotated[str, typer.Option(help="Of the origins: 1.0,1.1,2.", rich_help_panel=CLIENT)] = "1.1",
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,

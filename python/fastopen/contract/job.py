@@ -139,12 +139,18 @@ class Client(_Part):
 class Origins(_Part):
     """How the origin servers answer."""
 
-    http: Literal["1.0", "1.1"] = "1.1"
+    http: Literal["1.0", "1.1", "2"] = "1.1"
     keep_alive: bool = True
     think_scale: Scale = 1.0
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     bodies_file: str | None = None
     bodies: Literal["filler", "structural"] = "filler"
+
+    @model_validator(mode="after")
+    def _http2_keeps_connections(self) -> Self:
+        if self.http == "2" and not self.keep_alive:
+            raise ValueError("with http 2 origins keep connections; the client's keep_alive can be false")
+        return self
 
 
 class Tls(_Part):

@@ -157,6 +157,8 @@ class Connection(_Part):
     handshake_us: int | None
     tls: TlsSession | None = None
     """None also in runs of before there was TLS."""
+    multiplexed: bool = False
+    """Whether it carried several requests at once (HTTP/2)."""
     requests: int
     client: Evidence | None
     origin: Evidence | None

@@ -1,8 +1,8 @@
 """An experiment in base units: what the command line and TOML files become, and what a run keeps."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fastopen.contract import Client, LoadSpec, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.job import Cookies, Transport
@@ -76,6 +76,16 @@ class Setup(BaseModel):
     tcp: Tcp = Field(default_factory=Tcp)
     tls: Tls | None = None
     """None: every origin speaks in the clear, whatever its URL says; else each speaks TLS on its port."""
+
+    @model_validator(mode="after")
+    def _the_client_speaks_http2(self) -> Self:
+        name = self.client.label
+        if self.origins.http == "2" and name == "wget2":
+            raise ValueError(f"{name} is run with HTTP/1.1: ask for another client, or for http 1.1")
+        # Browsers never do in the clear, and curl 7.88 breaks off where it has several transfers.
+        if self.origins.http == "2" and name in ("chromium", "curl") and self.tls is None:
+            raise ValueError(f"{name} speaks HTTP/2 over TLS alone: ask for transports tls and tls+tfo")
+        return self
 
 
 class Experiment(BaseModel):

@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 from fastopen.contract import LoadRecord
+from fastopen.contract.records import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
@@ -11,10 +12,11 @@ Span = tuple[int, int]
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
     """The longest sum of handshake times along what requests waited for, in nanoseconds.
 
-    A request waits for its initiator, for the request before it on its connection and, where it was queued
+    A request waits for its initiator, for the request before it on its connection (not where a connection
+    carries several at once) and, where it was queued
     before its connection was opened, for those that ended meanwhile and so made room for it, or for
     handshakes whose connections then went to others. Its own handshake counts, as far as it waited for it,
-    where it was the first on its connection. Queueing on the link is in the handshakes' times, so on a busy
+    where it was the first on its connection or one of several at once. Queueing on the link is in the handshakes' times, so on a busy
     link this is more than a multiple of the RTT. Data in the SYN saves a handshake and nothing else: what is
     saved beyond this has other causes.
     """
@@ -27,7 +29,7 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
                 if one.handshake_us is not None
             ]
         )
-    handshakes = Handshakes(record)
+    handshakes, carriers = Handshakes(record), Carriers(record)
     sent = [request for request in record.requests if request.sent_ns is not None]
     longest: dict[int, int] = {}
     last_on: dict[int, int] = {}
@@ -37,10 +39,12 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
         before = [0 if initiator is None else longest.get(initiator, 0)]
         own = 0
         if request.connection is not None:
-            before.append(longest.get(last_on.get(request.connection, -1), 0))
+            begun = carriers.opened_ns(request)
+            if begun is None:
+                before.append(longest.get(last_on.get(request.connection, -1), 0))
             last_on[request.connection] = request.resource
-            if request.connect_start_ns is not None:
-                queued, begun = request.queued_ns or 0, request.connect_start_ns
+            if begun is not None:
+                queued = request.queued_ns or 0
                 own = handshakes.waited_ns(request.connection, max(queued, begun))
                 before[0] += covered_ns(handshakes.given_away(request.connection, queued, begun))
                 before += [chain for at, chain in ended if queued < at <= begun]
@@ -48,6 +52,23 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
         if request.end_ns is not None:
             ended.append((request.end_ns, longest[request.resource]))
     return max(longest.values(), default=0)
+
+
+class Carriers:
+    """The connections of a load as their requests see them."""
+
+    def __init__(self, record: LoadRecord) -> None:
+        self._of = {connection.id: connection for connection in record.connections}
+
+    def opened_ns(self, request: Request) -> int | None:
+        """When the connection of a request was opened, which did not wait there for others to be done.
+
+        None where it was sent after others on a connection that carries one request at a time.
+        """
+        carrier = None if request.connection is None else self._of.get(request.connection)
+        if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
+            return carrier.opened_ns
+        return request.connect_start_ns
 
 
 class Handshakes:

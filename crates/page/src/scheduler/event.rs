@@ -45,7 +45,7 @@ pub enum Event {
         resource: usize,
         /// The connection that it came on.
         connection: ConnectionId,
-        /// Whether the connection can take another request.
+        /// Whether the connection can take another request in its place.
         reusable: bool,
     },
     /// A request or its response broke off.

@@ -135,8 +135,8 @@ impl Scheduler {
         }
     }
 
-    fn fail(&mut self, resource: Option<usize>) {
-        if let Some(resource) = resource {
+    fn fail(&mut self, resources: impl IntoIterator<Item = usize>) {
+        for resource in resources {
             self.discovery.failed(self.now, resource);
         }
     }

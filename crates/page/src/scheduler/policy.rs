@@ -13,6 +13,8 @@ pub struct Policy {
     pub connections_per_host: usize,
     /// How many connections may be open at once.
     pub connections_total: usize,
+    /// How many requests a connection may carry at once: one with HTTP/1, with HTTP/2 as many as servers allow.
+    pub streams_per_connection: usize,
     /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
     /// What processing times are multiplied by: 0 for a client that needs no time, 1 for one as in the page.
@@ -63,6 +65,7 @@ impl Policy {
             profile: Profile::Browser,
             connections_per_host: 6,
             connections_total: 256,
+            streams_per_connection: 1,
             keep_alive: true,
             processing_scale: 1.0,
             phases: vec![Phase::Load, Phase::Async],
@@ -85,6 +88,7 @@ impl Policy {
             ("connections_per_host", self.connections_per_host),
             ("connections_total", self.connections_total),
         ];
+        debug_assert!(self.streams_per_connection > 0, "no job says this number");
         if let Some(&(key, _)) = limits.iter().find(|limit| limit.1 == 0) {
             return Err(PolicyError::NoConnections { key });
         }

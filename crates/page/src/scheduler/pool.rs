@@ -1,19 +1,23 @@
 //! Which connection carries which request: Chromium's late binding.
 //!
-//! A queued request takes an idle connection to its server, else a connection is opened as long as the limits
-//! allow; but it is not bound to that one. Whichever connection becomes ready or free first takes the most urgent
+//! A queued request takes a connection to its server that has room for it, else a connection is opened as long as the
+//! limits allow; but it is not bound to that one. Whichever connection becomes ready or free first takes the most urgent
 //! request that waits for its server (<https://insouciant.org/tech/connection-management-in-chromium/>). At the
 //! limit of all connections one that is idle is closed for one that is needed.
+//!
+//! With HTTP/1 a connection has room for one request, with HTTP/2 for as many as the server allows streams.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Action, ConnectionId, OriginId, Policy, Profile};
-use crate::{Page, ResourceType};
+use crate::Page;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
     connections_per_host: usize,
     connections_total: usize,
+    /// How many requests a connection carries at once.
+    streams: usize,
     keep_alive: bool,
     /// By resource.
     requests: Vec<Request>,
@@ -24,8 +28,8 @@ pub(crate) struct Pool {
     awaited: BTreeSet<OriginId>,
     connections: Vec<Connection>,
     open: usize,
-    /// Idle connections, the one that is idle longest first.
-    idle: Vec<ConnectionId>,
+    /// Connections with room for another request, the one that is not used longest first.
+    roomy: Vec<ConnectionId>,
     actions: VecDeque<Action>,
 }
 
@@ -55,6 +59,8 @@ struct Waiting {
 struct Connection {
     origin: OriginId,
     state: State,
+    /// What it carries.
+    carried: BTreeSet<usize>,
     /// How many requests it was given.
     requests: usize,
 }
@@ -62,8 +68,9 @@ struct Connection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Connecting,
-    Idle,
-    Busy { resource: usize },
+    Open,
+    /// It takes no more requests, and is closed when those that it carries have ended.
+    Ending,
     Closed,
 }
 
@@ -71,7 +78,7 @@ impl Pool {
     pub(crate) fn new(policy: &Policy, page: &Page, origin_of: Vec<OriginId>, origins: usize) -> Self {
         let requests = page.resources.iter().zip(origin_of).map(|(resource, origin)| {
             let urgency = match policy.profile {
-                Profile::Browser => urgency(resource.kind),
+                Profile::Browser => resource.kind.urgency(),
                 Profile::Mget => 0,
             };
             Request { origin, urgency, retried: false }
@@ -79,6 +86,8 @@ impl Pool {
         Self {
             connections_per_host: policy.connections_per_host,
             connections_total: policy.connections_total,
+            // What carries one request in all carries one at a time.
+            streams: if policy.keep_alive { policy.streams_per_connection } else { 1 },
             keep_alive: policy.keep_alive,
             requests: requests.collect(),
             queued: 0,
@@ -86,7 +95,7 @@ impl Pool {
             awaited: BTreeSet::new(),
             connections: Vec::new(),
             open: 0,
-            idle: Vec::new(),
+            roomy: Vec::new(),
             actions: VecDeque::new(),
         }
     }
@@ -98,44 +107,39 @@ impl Pool {
     pub(crate) fn queue(&mut self, resource: usize) {
         let number = self.queued;
         self.queued += 1;
-        if let Some(connection) = self.idle_for(resource) {
-            self.idle.retain(|idle| *idle != connection);
-            self.send(connection, resource);
-        } else {
-            let Request { origin, urgency, .. } = self.requests[resource];
-            self.servers[origin.0].waiting.insert(Waiting { urgency, number, resource });
-            self.awaited.insert(origin);
+        let Request { origin, urgency, .. } = self.requests[resource];
+        self.servers[origin.0].waiting.insert(Waiting { urgency, number, resource });
+        self.awaited.insert(origin);
+        if let Some(connection) = self.roomy_for(resource) {
+            self.give_work(connection);
         }
     }
 
     pub(crate) fn connection_ready(&mut self, connection: ConnectionId) {
         if self.state(connection) == State::Connecting {
-            let origin = self.connections[connection.0].origin;
+            let Connection { origin, state, .. } = &mut self.connections[connection.0];
+            *state = State::Open;
             self.servers[origin.0].connecting -= 1;
             self.give_work(connection);
         }
     }
 
-    /// A connection is gone, whatever it was doing. The request that fails with it, if any: the one that it
-    /// carried, or the most urgent one that may have waited for it.
-    pub(crate) fn connection_lost(&mut self, connection: ConnectionId) -> Option<usize> {
+    /// A connection is gone, whatever it was doing. The requests that fail with it: of those that it carried, or the most
+    /// urgent one that may have waited for it.
+    pub(crate) fn connection_lost(&mut self, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
-            State::Closed => None,
-            State::Idle => {
-                self.idle.retain(|idle| *idle != connection);
-                self.forget(connection);
-                None
-            }
+            State::Closed => Vec::new(),
             State::Connecting => {
                 let origin = self.connections[connection.0].origin;
                 self.servers[origin.0].connecting -= 1;
                 self.forget(connection);
-                self.next_waiting(origin, false)
+                self.next_waiting(origin, false).into_iter().collect()
             }
-            State::Busy { resource } => {
+            State::Open | State::Ending => {
                 let retry = self.was_kept(connection);
+                let carried = std::mem::take(&mut self.connections[connection.0].carried);
                 self.forget(connection);
-                self.retry_or_fail(retry, resource)
+                carried.into_iter().filter_map(|resource| self.retry_or_fail(retry, resource)).collect()
             }
         }
     }
@@ -147,13 +151,13 @@ impl Pool {
         resource: usize,
         reusable: bool,
     ) -> bool {
-        if self.state(connection) != (State::Busy { resource }) {
+        if !self.put_down(connection, resource) {
             return false;
         }
-        if reusable && self.keep_alive {
+        if reusable && self.keep_alive && self.state(connection) == State::Open {
             self.give_work(connection);
         } else {
-            self.close(connection);
+            self.end(connection);
         }
         true
     }
@@ -165,11 +169,11 @@ impl Pool {
         resource: usize,
         answered: bool,
     ) -> Option<usize> {
-        if self.state(connection) != (State::Busy { resource }) {
+        if !self.put_down(connection, resource) {
             return None;
         }
         let retry = !answered && self.was_kept(connection);
-        self.close(connection);
+        self.end(connection);
         self.retry_or_fail(retry, resource)
     }
 
@@ -179,7 +183,8 @@ impl Pool {
         while let Some(origin) = self.next_origin_to_open() {
             self.make_room(origin);
             let connection = ConnectionId(self.connections.len());
-            self.connections.push(Connection { origin, state: State::Connecting, requests: 0 });
+            let state = State::Connecting;
+            self.connections.push(Connection { origin, state, carried: BTreeSet::new(), requests: 0 });
             let server = &mut self.servers[origin.0];
             server.connecting += 1;
             server.open += 1;
@@ -191,7 +196,7 @@ impl Pool {
     fn next_origin_to_open(&self) -> Option<OriginId> {
         let without_connection = |origin: &OriginId| {
             let server = &self.servers[origin.0];
-            server.waiting.iter().nth(server.connecting)
+            server.waiting.iter().nth(server.connecting * self.streams)
         };
         self.awaited
             .iter()
@@ -204,7 +209,7 @@ impl Pool {
     /// Whether a connection to the server may be opened, if need be in place of an idle one.
     fn has_room(&self, origin: OriginId) -> bool {
         if self.servers[origin.0].open < self.connections_per_host {
-            self.open < self.connections_total || !self.idle.is_empty()
+            self.open < self.connections_total || self.idle().next().is_some()
         } else {
             self.longest_idle_of(origin).is_some()
         }
@@ -214,46 +219,54 @@ impl Pool {
         let in_the_way = if self.servers[origin.0].open >= self.connections_per_host {
             self.longest_idle_of(origin)
         } else if self.open >= self.connections_total {
-            self.idle.first().copied()
+            self.idle().next()
         } else {
             None
         };
         if let Some(connection) = in_the_way {
-            self.idle.retain(|idle| *idle != connection);
             self.close(connection);
         }
     }
 
+    /// Connections that carry nothing, the one that is idle longest first.
+    fn idle(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.roomy.iter().copied().filter(|one| self.connections[one.0].carried.is_empty())
+    }
+
     fn longest_idle_of(&self, origin: OriginId) -> Option<ConnectionId> {
-        self.idle.iter().copied().find(|idle| self.connections[idle.0].origin == origin)
+        self.idle().find(|idle| self.connections[idle.0].origin == origin)
     }
 
-    /// The idle connection for a request: as in Chromium the one that was used last, else the one that has waited
-    /// longest for its first use. A retry takes none that was used.
-    fn idle_for(&self, resource: usize) -> Option<ConnectionId> {
-        let Request { origin, retried, .. } = self.requests[resource];
-        let of_origin = |idle: &&ConnectionId| self.connections[idle.0].origin == origin;
-        let was_used = |idle: &&ConnectionId| self.connections[idle.0].requests > 0;
-        let used = self.idle.iter().rev().filter(of_origin).find(was_used).filter(|_| !retried);
-        used.or_else(|| self.idle.iter().filter(of_origin).find(|idle| !was_used(idle))).copied()
+    /// The connection that has room for a request: as in Chromium the one that was used last, else the one that has
+    /// waited longest for its first use.
+    fn roomy_for(&self, resource: usize) -> Option<ConnectionId> {
+        let origin = self.requests[resource].origin;
+        let of_origin = |one: &&ConnectionId| self.connections[one.0].origin == origin;
+        let was_used = |one: &&ConnectionId| self.connections[one.0].requests > 0;
+        let used =
+            self.roomy.iter().rev().filter(of_origin).find(was_used).filter(|_| !self.wants_unused(resource));
+        used.or_else(|| self.roomy.iter().filter(of_origin).find(|one| !was_used(one))).copied()
     }
 
-    /// Gives a connection that can take a request the most urgent one, else lets it idle.
+    /// Gives an open connection the most urgent requests that wait for its server, as many as it has room for.
     fn give_work(&mut self, connection: ConnectionId) {
-        let Connection { origin, requests, .. } = self.connections[connection.0];
-        if let Some(resource) = self.next_waiting(origin, requests > 0) {
+        self.roomy.retain(|roomy| *roomy != connection);
+        loop {
+            let Connection { origin, requests, ref carried, .. } = self.connections[connection.0];
+            if carried.len() >= self.streams {
+                return;
+            }
+            let Some(resource) = self.next_waiting(origin, requests > 0) else { break };
             self.send(connection, resource);
-        } else {
-            self.connections[connection.0].state = State::Idle;
-            self.idle.push(connection);
         }
+        self.roomy.push(connection);
     }
 
-    /// Takes the most urgent request that waits for the server; for a used connection no retry.
+    /// Takes the most urgent request that waits for the server and does not want an unused connection, or has one.
     fn next_waiting(&mut self, origin: OriginId, used_connection: bool) -> Option<usize> {
+        let may_take = |waiting: &&Waiting| !(used_connection && self.wants_unused(waiting.resource));
+        let next = *self.servers[origin.0].waiting.iter().find(may_take)?;
         let server = &mut self.servers[origin.0];
-        let may_take = |waiting: &&Waiting| !(used_connection && self.requests[waiting.resource].retried);
-        let next = *server.waiting.iter().find(may_take)?;
         server.waiting.remove(&next);
         if server.waiting.is_empty() {
             self.awaited.remove(&origin);
@@ -263,24 +276,44 @@ impl Pool {
 
     fn send(&mut self, connection: ConnectionId, resource: usize) {
         let carrier = &mut self.connections[connection.0];
-        carrier.state = State::Busy { resource };
+        carrier.carried.insert(resource);
         carrier.requests += 1;
         self.actions.push_back(Action::Send { connection, resource });
     }
 
+    /// Ends the carrying of a resource; false where the connection does not carry it.
+    fn put_down(&mut self, connection: ConnectionId, resource: usize) -> bool {
+        self.connections.get_mut(connection.0).is_some_and(|carrier| carrier.carried.remove(&resource))
+    }
+
     /// A server may close a kept connection just when a request is on its way to it (RFC 9112 section 9.3.1), so a
-    /// request that got no answer on one is asked again, on a connection that nothing else has used; hence once.
+    /// request that got no answer on one is asked again, once, on a connection that nothing else has used. With HTTP/2,
+    /// what is lost with a connection goes together to the next (RFC 9113 section 8.7).
+    fn wants_unused(&self, resource: usize) -> bool {
+        self.requests[resource].retried && self.streams == 1
+    }
+
     fn was_kept(&self, connection: ConnectionId) -> bool {
         self.connections[connection.0].requests > 1
     }
 
     fn retry_or_fail(&mut self, retry: bool, resource: usize) -> Option<usize> {
-        if !retry {
+        if !retry || self.requests[resource].retried {
             return Some(resource);
         }
         self.requests[resource].retried = true;
         self.queue(resource);
         None
+    }
+
+    /// Closes a connection as soon as it carries nothing.
+    fn end(&mut self, connection: ConnectionId) {
+        if self.connections[connection.0].carried.is_empty() {
+            self.close(connection);
+        } else {
+            self.connections[connection.0].state = State::Ending;
+            self.roomy.retain(|roomy| *roomy != connection);
+        }
     }
 
     fn close(&mut self, connection: ConnectionId) {
@@ -291,21 +324,12 @@ impl Pool {
     fn forget(&mut self, connection: ConnectionId) {
         let Connection { origin, state, .. } = &mut self.connections[connection.0];
         *state = State::Closed;
+        self.roomy.retain(|roomy| *roomy != connection);
         self.servers[origin.0].open -= 1;
         self.open -= 1;
     }
 
     fn state(&self, connection: ConnectionId) -> State {
         self.connections.get(connection.0).map_or(State::Closed, |connection| connection.state)
-    }
-}
-
-/// What a browser asks for first: what blocks rendering, then what runs or is read, then what is only shown.
-fn urgency(kind: ResourceType) -> u8 {
-    match kind {
-        ResourceType::Document | ResourceType::Stylesheet => 0,
-        ResourceType::Script | ResourceType::Font | ResourceType::Xhr => 1,
-        ResourceType::Media | ResourceType::Other => 2,
-        ResourceType::Image => 3,
     }
 }

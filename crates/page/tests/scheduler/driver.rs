@@ -58,11 +58,14 @@ pub(crate) struct Load<'a> {
     events: BTreeMap<(Nanos, usize), Event>,
     events_made: usize,
     connections: BTreeMap<ConnectionId, Connection>,
+    /// How many requests a connection may carry at once.
+    streams: usize,
 }
 
 struct Connection {
     origin: OriginId,
-    free: bool,
+    ready: bool,
+    carried: usize,
 }
 
 impl<'a> Load<'a> {
@@ -78,6 +81,7 @@ impl<'a> Load<'a> {
             events: BTreeMap::new(),
             events_made: 0,
             connections: BTreeMap::new(),
+            streams: policy.streams_per_connection,
         };
         load.at(0, Event::Start);
         for (at, event) in std::mem::take(&mut load.network.also) {
@@ -128,15 +132,20 @@ impl<'a> Load<'a> {
 
     fn note(&mut self, event: Event) {
         match event {
-            Event::ConnectionReady { connection } | Event::ResponseEnd { connection, .. } => {
+            Event::ConnectionReady { connection } => {
                 if let Some(connection) = self.connections.get_mut(&connection) {
-                    connection.free = true;
+                    connection.ready = true;
+                }
+            }
+            Event::ResponseEnd { connection, .. } | Event::ResponseFailed { connection, .. } => {
+                if let Some(connection) = self.connections.get_mut(&connection) {
+                    connection.carried -= 1;
                 }
             }
             Event::ConnectionFailed { connection } | Event::ConnectionClosed { connection } => {
                 self.connections.remove(&connection);
             }
-            Event::Start | Event::BodyProgress { .. } | Event::ResponseFailed { .. } => {}
+            Event::Start | Event::BodyProgress { .. } => {}
         }
     }
 
@@ -151,7 +160,7 @@ impl<'a> Load<'a> {
     }
 
     fn open(&mut self, connection: ConnectionId, origin: OriginId) {
-        let before = self.connections.insert(connection, Connection { origin, free: false });
+        let before = self.connections.insert(connection, Connection { origin, ready: false, carried: 0 });
         assert!(before.is_none(), "opened twice: {connection}");
         let of_origin = self.connections.values().filter(|other| other.origin == origin).count();
         self.most_open = (self.most_open.0.max(of_origin), self.most_open.1.max(self.connections.len()));
@@ -169,8 +178,8 @@ impl<'a> Load<'a> {
 
     fn send(&mut self, connection: ConnectionId, resource: usize) {
         let carrier = self.connections.get_mut(&connection).expect("only on an open connection");
-        assert!(carrier.free, "{connection} is not free");
-        carrier.free = false;
+        assert!(carrier.ready && carrier.carried < self.streams, "{connection} has no room");
+        carrier.carried += 1;
         let asked = &self.page.resources[resource];
         let server = &self.scheduler.origins()[carrier.origin.0];
         assert_eq!((asked.url.host(), asked.url.port()), (server.host.as_str(), server.port));

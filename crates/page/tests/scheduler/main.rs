@@ -8,3 +8,4 @@ mod pages;
 mod phases;
 mod policies;
 mod properties;
+mod streams;

@@ -94,11 +94,20 @@ fn policies() -> impl Strategy<Value = Policy> {
         vec![Phase::After, Phase::Load],
     ]);
     let scale = prop_oneof![Just(0.0), Just(1.0), 0.0..3.0];
-    (profile, 1_usize..7, 1_usize..20, any::<bool>(), scale, phases).prop_map(
-        |(profile, connections_per_host, connections_total, keep_alive, processing_scale, phases)| Policy {
+    let streams = prop_oneof![Just(1), Just(100), 2_usize..5];
+    let limits = (1_usize..7, 1_usize..20, streams);
+    (profile, limits, any::<bool>(), scale, phases).prop_map(
+        |(
+            profile,
+            (connections_per_host, connections_total, streams),
+            keep_alive,
+            processing_scale,
+            phases,
+        )| Policy {
             profile,
             connections_per_host,
             connections_total,
+            streams_per_connection: streams,
             keep_alive,
             processing_scale,
             phases,
@@ -225,10 +234,10 @@ proptest! {
     }
 
     #[test]
-    fn a_connection_carries_one_request_at_a_time_and_only_one_without_keep_alive(
+    fn a_connection_carries_no_more_requests_at_a_time_than_it_may_and_only_one_without_keep_alive(
         page in pages(), policy in policies(),
     ) {
-        // The driver itself panics when a connection is not free.
+        // The driver itself panics when a connection has no room.
         let load = Load::run(&page, &policy, calm(true, false));
         let mut carried = BTreeMap::new();
         for (_, action) in &load.actions {

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use fastopen_intercept::Opened;
 use fastopen_replay::log::{Accepted, Secured, Seen};
 use fastopen_replay::stream::{Ends, Traffic};
+use hyper::Version;
 
 use crate::clients::{Loaded, Loading};
 use crate::contract::{ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
@@ -114,6 +115,7 @@ impl Connections {
             tls: accepted
                 .and_then(|one| one.secured.as_ref())
                 .map(|one| self.session(one, (loading.way_up_ns)(peer.ip()))),
+            multiplexed: loading.version == Version::HTTP_2,
             requests: 0,
             client: info.map(Into::into),
             origin: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Page, Phase, Policy, Profile};
-use fastopen_replay::tls;
+use fastopen_replay::{http2, tls};
 use serde::{Deserialize, Serialize};
 
 /// One world and the loads in it.
@@ -169,6 +169,18 @@ impl Default for Client {
     }
 }
 
+impl Job {
+    /// The scheduler's policy. With HTTP/2 a client that keeps connections keeps to one a server, as browsers do, whatever it may
+    /// open with HTTP/1.
+    pub fn policy(&self) -> Policy {
+        let policy = self.client.policy();
+        if self.origins.http != Http::Http2 || !policy.keep_alive {
+            return policy;
+        }
+        Policy { connections_per_host: 1, streams_per_connection: http2::STREAMS as usize, ..policy }
+    }
+}
+
 impl Client {
     pub(super) fn validate(&self) -> Result<(), String> {
         if self.screenshot && self.kind != ClientKind::Chromium {
@@ -185,8 +197,8 @@ impl Client {
         }
     }
 
-    /// The scheduler's policy.
-    pub fn policy(&self) -> Policy {
+    /// The scheduler's policy with HTTP/1.
+    fn policy(&self) -> Policy {
         let own = match self.profile {
             Profile::Browser => Policy::browser(),
             Profile::Mget => Policy::mget(),
@@ -210,6 +222,8 @@ pub enum Http {
     Http10,
     #[serde(rename = "1.1")]
     Http11,
+    #[serde(rename = "2")]
+    Http2,
 }
 
 /// How the origins serve.

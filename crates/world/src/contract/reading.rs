@@ -4,7 +4,7 @@ use fastopen_page::Scheduler;
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::job::{Job, LinkMaker, Tls};
+use super::job::{ClientKind, Http, Job, LinkMaker, Tls};
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
@@ -47,7 +47,7 @@ impl Job {
         )?;
         demand((576..=1500).contains(&self.network.mtu_bytes), "network.mtu_bytes: not within 576 and 1500")?;
         self.client.validate()?;
-        Scheduler::new(&self.page, &self.client.policy()).map_err(|error| format!("client: {error}"))?;
+        Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         for (number, resource) in self.page.resources.iter().enumerate() {
             let longest = resource.request_header_bytes.max(resource.response_header_bytes);
             let place =
@@ -72,6 +72,11 @@ impl Job {
         demand(
             self.tls.chain_bytes <= Tls::CHAIN_BYTES,
             &format!("tls.chain_bytes: more than {}", Tls::CHAIN_BYTES),
+        )?;
+        let http2 = self.origins.http == Http::Http2;
+        demand(
+            self.origins.keep_alive || !http2,
+            "origins.keep_alive: with HTTP/2 origins keep connections; client.keep_alive can be false",
         )?;
         demand((1..=10_000).contains(&self.loads.len()), "loads: not within 1 and 10000 loads")?;
         for (number, load) in self.loads.iter().enumerate() {

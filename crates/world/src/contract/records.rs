@@ -203,6 +203,7 @@ pub struct ConnectionRecord {
     pub connected_ns: Option<u64>,
     pub handshake_us: Option<u64>,
     pub tls: Option<TlsRecord>,
+    pub multiplexed: bool,
     pub requests: usize,
     pub client: Option<EndEvidence>,
     pub origin: Option<EndEvidence>,

@@ -52,6 +52,7 @@ fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
         connected_ns: Some(opened_ns + if syn_data { 1000 } else { 10_000_000 }),
         handshake_us: (!syn_data).then_some(10_000),
         tls: None,
+        multiplexed: false,
         requests: 1,
         client: Some(end(syn_data)),
         origin: Some(end(syn_data)),

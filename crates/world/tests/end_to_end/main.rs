@@ -10,6 +10,7 @@ mod fastopen;
 mod faults;
 mod hosts;
 mod http;
+mod http2;
 mod input;
 mod links;
 mod loads;

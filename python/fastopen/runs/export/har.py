@@ -81,7 +81,7 @@ def _entry(
         "startedDateTime": _date(started_unix_ms, _begun_ns(request)),
         # What TLS took is in `connect` already.
         "time": round(sum(value for key, value in timings.items() if value >= 0 and key != "ssl"), 6),
-        "request": _request(resource),
+        "request": _request(resource, http),
         "response": _response(resource, request, http),
         "cache": {},
         "timings": timings,
@@ -123,12 +123,12 @@ def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[
     return timings
 
 
-def _request(resource: Resource) -> dict[str, Any]:
+def _request(resource: Resource, http: str) -> dict[str, Any]:
     query = urlsplit(resource.url).query
     return {
         "method": resource.method,
         "url": resource.url,
-        "httpVersion": "HTTP/1.1",
+        "httpVersion": f"HTTP/{http}",
         "cookies": [],
         "headers": [_header("Host", urlsplit(resource.url).netloc)],
         "queryString": [_header(name, value) for name, value in parse_qsl(query, keep_blank_values=True)],

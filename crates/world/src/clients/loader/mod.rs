@@ -1,33 +1,27 @@
 //! The built-in client: drives the page scheduler with real connections, inside the client's namespace.
 //!
-//! One tokio thread; one task for each connection. A task tells the loop what happened, the loop tells the scheduler, and the
-//! scheduler's actions go back to the tasks. Every time stamp is taken where the thing happens.
+//! One tokio thread; one task for each connection, and with HTTP/2 one for each request. A task tells the loop what happened, the
+//! loop tells the scheduler, and the scheduler's actions go back to the tasks. Every time stamp is taken where the thing happens.
+
+mod connection;
+mod message;
+mod one_by_one;
+mod streams;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_netns::tcp;
-use fastopen_page::{Action, ConnectionId, Event, Outcome, PolicyError, Resource, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Outcome, PolicyError, Scheduler};
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::head::pad;
-use fastopen_replay::origins::RESOURCE_HEADER;
-use fastopen_replay::stream::{Connections, Ends, ObservedStream, Watch, WatchedStream};
-use http_body_util::BodyExt;
-use hyper::client::conn::http1::{Builder, SendRequest};
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, USER_AGENT};
+use fastopen_replay::stream::{Connections, Ends};
 use hyper::{Request, Version};
-use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use tokio::net::TcpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
 
+use self::connection::Connection;
 use crate::clients::{Loaded, Loading};
 use crate::contract::{ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
-use crate::tls::secure;
 
 /// Loads the page. To be called on a thread inside the client's namespace.
 ///
@@ -64,6 +58,9 @@ pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     Ok(loaded)
 }
 
+/// A request that a connection is to send, and the index of its resource.
+type Command = (usize, Request<SizedBody>);
+
 /// What a connection's task tells.
 enum Report {
     Ready(ConnectionId, Opened),
@@ -92,7 +89,7 @@ struct Answer {
     first_byte_ns: Option<u64>,
     end_ns: Option<u64>,
     status: Option<u16>,
-    bytes_read: u64,
+    header_bytes: u64,
     body_bytes: u64,
 }
 
@@ -103,7 +100,7 @@ struct Driver<'a> {
     events: UnboundedSender<Report>,
     sockets: Arc<Connections>,
     /// Where to send each open connection its next request.
-    commands: BTreeMap<ConnectionId, UnboundedSender<(usize, Request<SizedBody>)>>,
+    commands: BTreeMap<ConnectionId, UnboundedSender<Command>>,
     requests: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
     /// The addresses of each, once it has them.
@@ -182,7 +179,7 @@ impl Driver<'_> {
         request.first_byte_ns = first_byte_ns;
         request.end_ns = end_ns;
         request.status = answer.status;
-        request.header_bytes = answer.bytes_read.saturating_sub(answer.body_bytes);
+        request.header_bytes = answer.header_bytes;
         request.body_bytes = answer.body_bytes;
         request.error = error;
     }
@@ -208,6 +205,7 @@ impl Driver<'_> {
             connected_ns: None,
             handshake_us: None,
             tls: None,
+            multiplexed: self.loading.version == Version::HTTP_2,
             requests: 0,
             client: None,
             origin: None,
@@ -219,6 +217,7 @@ impl Driver<'_> {
             id,
             address: self.loading.addresses[origin],
             fastopen: self.loading.fastopen,
+            version: self.loading.version,
             tls: self.loading.tls.clone().map(|tls| (tls, server.host.clone())),
             // Beyond the last port the kernel chooses.
             port: self.loading.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
@@ -285,166 +284,5 @@ impl Driver<'_> {
             ends,
             browser: None,
         }
-    }
-}
-
-impl Loading<'_> {
-    /// The request for a resource, its head as long as the page says.
-    fn message(&self, number: usize) -> Request<SizedBody> {
-        let resource: &Resource = &self.page.resources[number];
-        let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
-        *request.version_mut() = self.version;
-        // Both were checked when the page was read; an odd target that hyper refuses asks for what is not there.
-        if let Ok(method) = resource.method.parse() {
-            *request.method_mut() = method;
-        }
-        if let Ok(target) = resource.url.target().parse() {
-            *request.uri_mut() = target;
-        }
-        let port = resource.url.port();
-        let host = if port == if self.tls.is_some() { 443 } else { 80 } {
-            resource.url.host().to_owned()
-        } else {
-            format!("{}:{port}", resource.url.host())
-        };
-        let headers = request.headers_mut();
-        let mut set = |name, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(name, value);
-            }
-        };
-        set(HOST, &host);
-        set(USER_AGENT, "fastopen");
-        set(hyper::header::HeaderName::from_static(RESOURCE_HEADER), &number.to_string());
-        match (self.version, self.policy.keep_alive) {
-            (Version::HTTP_10, true) => set(CONNECTION, "keep-alive"),
-            (Version::HTTP_11, false) => set(CONNECTION, "close"),
-            _ => {}
-        }
-        if resource.request_body_bytes > 0 {
-            set(CONTENT_LENGTH, &resource.request_body_bytes.to_string());
-        }
-        let first_line = resource.method.len() + resource.url.target().len() + "  HTTP/1.1".len();
-        pad(headers, USER_AGENT.as_str(), first_line, resource.request_header_bytes as usize);
-        request
-    }
-}
-
-/// The task of one connection.
-struct Connection {
-    id: ConnectionId,
-    address: SocketAddrV4,
-    fastopen: bool,
-    /// How to speak TLS, and with whom.
-    tls: Option<(Arc<ClientConfig>, String)>,
-    port: Option<u16>,
-    sockets: Arc<Connections>,
-    events: UnboundedSender<Report>,
-}
-
-impl Connection {
-    async fn run(self, mut commands: UnboundedReceiver<(usize, Request<SizedBody>)>) {
-        let (mut sender, watch, mut connection) = match self.open().await {
-            Ok(opened) => opened,
-            Err(error) => return self.tell(Report::Failed(self.id, error)),
-        };
-        loop {
-            let (resource, request) = tokio::select! {
-                biased;
-                command = commands.recv() => match command {
-                    Some(command) => command,
-                    None => return,
-                },
-                _ = &mut connection => return self.tell(Report::Closed(self.id)),
-            };
-            watch.restart();
-            let mut answer = Answer::default();
-            let outcome = self.exchange(&mut sender, resource, request, &mut answer).await;
-            let traffic = watch.traffic();
-            answer.sent_ns = traffic.first_write_ns;
-            answer.first_byte_ns = traffic.first_read_ns;
-            answer.bytes_read = traffic.bytes_read;
-            let id = self.id;
-            match outcome {
-                Ok(reusable) => {
-                    answer.end_ns = traffic.last_read_ns;
-                    self.tell(Report::End { connection: id, resource, reusable, answer });
-                }
-                Err(error) => {
-                    let answered = traffic.bytes_read > 0;
-                    return self.tell(Report::Broken { connection: id, resource, answered, answer, error });
-                }
-            }
-        }
-    }
-
-    fn tell(&self, report: Report) {
-        // Nobody listens once the load is over.
-        let _ = self.events.send(report);
-    }
-
-    async fn open(&self) -> io::Result<(SendRequest<SizedBody>, Watch, JoinHandle<hyper::Result<()>>)> {
-        let socket = TcpSocket::new_v4()?;
-        if let Some(port) = self.port {
-            socket.set_reuseaddr(true)?;
-            socket.bind((Ipv4Addr::UNSPECIFIED, port).into())?;
-        }
-        socket.set_nodelay(true)?;
-        if self.fastopen {
-            tcp::set_fastopen_connect(&socket)?;
-        }
-        let stream = socket.connect(SocketAddr::V4(self.address)).await?;
-        let at_ns = monotonic_ns();
-        // State 1 is ESTABLISHED. With a cookie at hand the socket waits for its first write in SYN_SENT.
-        let established = tcp::info(&stream)?.state == 1;
-        let SocketAddr::V4(client) = stream.local_addr()? else {
-            return Err(io::ErrorKind::Unsupported.into());
-        };
-        let ends = Ends { client, origin: self.address };
-        let stream = ObservedStream::new(stream, ends, self.sockets.clone());
-        let (stream, tls) = match &self.tls {
-            None => (WatchedStream::new(stream), None),
-            Some((config, host)) => {
-                let (stream, record) = secure(config.clone(), host, stream).await?;
-                (WatchedStream::new(stream), Some(record))
-            }
-        };
-        let watch = stream.watch();
-        let (sender, connection) = Builder::new()
-            .max_headers(1000)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(io::Error::other)?;
-        let connection = tokio::spawn(connection);
-        self.tell(Report::Ready(self.id, Opened { at_ns, established, ends, tls }));
-        Ok((sender, watch, connection))
-    }
-
-    /// Sends a request and takes its answer in. Says whether the connection can carry another.
-    async fn exchange(
-        &self,
-        sender: &mut SendRequest<SizedBody>,
-        resource: usize,
-        request: Request<SizedBody>,
-        answer: &mut Answer,
-    ) -> Result<bool, String> {
-        let in_words = |error: hyper::Error| {
-            let cause =
-                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            format!("{error}{cause}")
-        };
-        let response = sender.send_request(request).await.map_err(in_words)?;
-        let (head, mut body) = response.into_parts();
-        answer.status = Some(head.status.as_u16());
-        self.tell(Report::Progress { resource, bytes: 0 });
-        while let Some(frame) = body.frame().await {
-            if let Some(data) = frame.map_err(in_words)?.data_ref() {
-                answer.body_bytes += data.len() as u64;
-                self.tell(Report::Progress { resource, bytes: answer.body_bytes });
-            }
-        }
-        let closes =
-            head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
-        Ok(!closes && sender.ready().await.is_ok())
     }
 }

@@ -1,0 +1,188 @@
+//! HTTP/2: one connection a host for everything, what is urgent first, and the same evidence and bytes as ever.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    PROGRAM, Run, arms, image, job, list, network, number, page, plt_ms, rate, request, root, run,
+    run_command, with, with_syn_data,
+};
+use crate::virtual_time::{in_virtual_time, written};
+
+const ARMS: [&str; 6] = ["tcp", "cold", "warm", "tls", "tls-cold", "tls-warm"];
+/// A key share that a SYN has room for.
+const SMALL: &str = "x25519";
+
+/// So many images of `a.test`, each of as many bytes.
+fn gallery(images: usize, body_bytes: u64) -> Value {
+    let images: Vec<_> =
+        (0..images).map(|number| image(&format!("http://a.test/{number}"), body_bytes)).collect();
+    page(&[&[root(500)][..], &images].concat())
+}
+
+/// A job over HTTP/2.
+fn over_http2(page: &Value, network: &Value, names: &[&str]) -> Value {
+    with(job(page, network, names), json!({"origins": {"http": "2"}, "tls": {"key_share": SMALL}}))
+}
+
+/// Has it done in virtual time; none where there is no kernel.
+fn exactly(job: &Value) -> Option<Run> {
+    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
+}
+
+fn times(load: &Value, key: &str) -> Vec<u64> {
+    list(&load["requests"]).iter().map(|request| number(&request[key])).collect()
+}
+
+#[test]
+fn everything_goes_over_one_connection_a_host_and_comes_back_whole() {
+    let post = json!({"url": "http://b.test/post", "type": "xhr", "method": "POST", "request_body_bytes": 70_000,
+        "body_bytes": 10, "initiator": 0});
+    let head = json!({"url": "http://b.test/head", "type": "other", "method": "HEAD", "body_bytes": 0, "initiator": 0});
+    let moved = json!({"url": "http://b.test/moved", "type": "image", "status": 302, "redirect_to": "/\u{e4}",
+        "body_bytes": 0, "initiator": 0});
+    let slow = json!({"url": "http://b.test/slow", "type": "image", "server_think_us": 20_000, "server_send_us": 30_000,
+        "body_bytes": 60_000, "initiator": 0});
+    let large = image("http://b.test/large", 3_000_000);
+    let odd: Vec<_> = ["/?", "//x//y", "/a?b?c=/d", "/%00%20", "/;a=1,2!*'()@:$&+"]
+        .iter()
+        .map(|target| image(&format!("http://a.test{target}"), 77))
+        .collect();
+    let page = page(&[&[root(500), post, head, moved, slow, large][..], &odd].concat());
+    let run = run(&over_http2(&page, &network(2000), &ARMS));
+    for arm in ARMS {
+        let load = run.valid(arm);
+        assert_eq!(list(&load["requests"]).len(), 11, "{arm}");
+        assert_eq!(list(&load["connections"]).len(), 2, "{arm}");
+    }
+    assert_eq!(run.load("tls")["connections"][0]["tls"]["alpn"], "h2");
+}
+
+#[test]
+fn what_is_known_at_once_is_asked_for_at_once_and_fast_open_saves_its_round_trip() {
+    let Some(run) = exactly(&over_http2(&gallery(12, 500), &network(100_000), &ARMS)) else { return };
+    let round_trips = ARMS.map(|arm| (plt_ms(run.valid(arm)) / 100.0).round() as u64);
+    assert_eq!(round_trips, [3, 3, 2, 4, 4, 3]);
+    for arm in ARMS {
+        let sent = &times(run.load(arm), "sent_ns")[1..];
+        assert!(sent.iter().all(|at| at == &sent[0]), "{arm}: {sent:?}");
+        assert_eq!(list(&run.load(arm)["connections"])[0]["requests"], 13, "{arm}");
+    }
+    assert_eq!(with_syn_data(run.load("warm"), "origin"), 1);
+}
+
+#[test]
+fn no_more_are_under_way_than_the_origin_allows() {
+    let Some(run) = exactly(&over_http2(&gallery(150, 500), &network(100_000), &["tls"])) else { return };
+    let sent = &times(run.valid("tls"), "sent_ns")[1..];
+    assert_eq!(sent.iter().filter(|at| *at == &sent[0]).count(), 100, "{sent:?}");
+}
+
+#[test]
+fn what_is_urgent_overtakes_what_was_asked_for_before() {
+    let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000, "initiator": 1,
+        "initiator_at_bytes": 1000});
+    let images = [image("http://a.test/1", 300_000), image("http://a.test/2", 300_000)];
+    let page = page(&[&[root(500)][..], &images, &[script]].concat());
+    let thin = with(network(40_000), json!({"down": rate(4_000_000)}));
+    let Some(run) = exactly(&over_http2(&page, &thin, &["tls"])) else { return };
+    let load = run.valid("tls");
+    let ended = |resource| number(&request(load, resource)["end_ns"]) / 1_000_000;
+    assert!(number(&request(load, 3)["sent_ns"]) >= number(&request(load, 1)["first_byte_ns"]));
+    // The script alone takes 40 ms on this link, both images 1200.
+    assert!(ended(3) < ended(1) / 2, "script {} ms, images {} and {} ms", ended(3), ended(1), ended(2));
+    // What a browser can use in parts shares the connection: both end at about the same time.
+    assert!(ended(2) - ended(1) < 100, "images {} and {} ms", ended(1), ended(2));
+}
+
+#[test]
+fn heads_are_compressed_and_their_common_part_is_sent_once() {
+    let sizes = json!({"request_header_bytes": 600, "response_header_bytes": 500});
+    let pictures: Vec<_> =
+        (0..20).map(|number| with(image(&format!("http://a.test/{number}"), 10), sizes.clone())).collect();
+    let page = page(&[&[with(root(10), sizes)][..], &pictures].concat());
+    let run = run(&over_http2(&page, &network(2000), &["tcp"]));
+    let load = run.valid("tcp");
+    let heads = times(load, "header_bytes");
+    assert!((250..500).contains(&heads[0]), "{heads:?}");
+    assert!(heads[2..].iter().all(|bytes| *bytes < 120), "{heads:?}");
+    // Requests and responses cross in far fewer bytes than on HTTP/1.1.
+    let uploaded = number(&load["connections"][0]["origin"]["bytes_received"]);
+    assert!((600..600 * 21 / 3).contains(&uploaded), "{uploaded}");
+}
+
+#[test]
+fn without_keep_alive_each_request_has_a_connection() {
+    let job =
+        with(over_http2(&gallery(4, 500), &network(2000), &ARMS), json!({"client": {"keep_alive": false}}));
+    let run = run(&job);
+    for arm in ARMS {
+        let load = run.valid(arm);
+        assert!(list(&load["connections"]).iter().all(|connection| connection["requests"] == 1), "{load:#}");
+    }
+}
+
+#[test]
+fn the_same_job_over_http2_gives_the_same_bytes() {
+    let images: Vec<_> =
+        (0..40).map(|number| image(&format!("http://h{}.test/{number}", number % 3), 9000)).collect();
+    let page = page(&[&[root(50_000)][..], &images].concat());
+    let network = with(network(40_000), json!({"down": rate(4_000_000), "up": rate(256_000)}));
+    let job = over_http2(&page, &network, &ARMS).to_string();
+    let Some(first) = in_virtual_time() else { return };
+    // A world before it takes randomness away, as much as another kernel would give other.
+    let other = over_http2(&gallery(2, 10), &network, &["tls"]);
+    let both = written(first, &format!("{other}{job}"));
+    let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
+    assert!(both.ends_with(&alone), "the same load took another course");
+}
+
+#[test]
+fn curl_speaks_it_over_tls_and_in_the_clear() {
+    let version = Command::new("curl").arg("--version").output();
+    if !version.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("HTTP2")) {
+        eprintln!("skipped: there is no curl that knows HTTP/2 (apt-get install curl)");
+        return;
+    }
+    let page = page(&[root(5000), image("http://a.test/1", 20_000), image("http://a.test/2", 3000)]);
+    // In the clear, curl 7.88 breaks off where it has several transfers.
+    let encrypted = ("https", "--parallel", &ARMS[3..]);
+    let clear = ("http", "--no-parallel", &ARMS[..3]);
+    for (scheme, parallel, arms_of) in [encrypted, clear] {
+        let urls = ["", "1", "2"].map(|path| format!("{scheme}://a.test:80/{path}"));
+        let words = ["curl", "--silent", "--show-error", "--http2-prior-knowledge", parallel];
+        let words: Vec<&str> = words.into_iter().chain(urls.iter().map(String::as_str)).collect();
+        let client = json!({"client": {"kind": "command", "command": words}, "loads": arms(arms_of)});
+        let job = with(over_http2(&page, &network(20_000), &[]), client);
+        for mut engine in [Some(Command::new(PROGRAM)), in_virtual_time()].into_iter().flatten() {
+            let run = run_command(&mut engine, job.to_string().as_bytes());
+            for arm in arms_of {
+                let load = run.valid(arm);
+                assert_eq!(list(&load["requests"]).len(), 3, "{load:#}");
+                assert_eq!(request(load, 1)["body_bytes"], 20_000, "{load:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn origins_of_http2_speak_nothing_else() {
+    let words = ["curl", "--silent", "--show-error", "--http1.1", "http://a.test/"];
+    let client = json!({"client": {"kind": "command", "command": words}});
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no curl (apt-get install curl)");
+        return;
+    }
+    let run = run(&with(over_http2(&page(&[root(10)]), &network(0), &["tcp"]), client));
+    assert_eq!(run.load("tcp")["valid"], false, "{run}");
+}
+
+#[test]
+fn origins_that_do_not_keep_http2_are_refused_with_the_remedy() {
+    let mut job = over_http2(&gallery(1, 10), &network(0), &["tcp"]);
+    job["origins"]["keep_alive"] = json!(false);
+    let refused = run(&job);
+    let message = refused.only("error")["message"].as_str().expect("it is text");
+    assert!(message.contains("origins.keep_alive") && message.contains("client.keep_alive"), "{message}");
+}
