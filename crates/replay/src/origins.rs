@@ -22,6 +22,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
@@ -29,6 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::body::SizedBody;
 use crate::cors;
 use crate::head::{fill, head_bytes, pad};
+use crate::http2::UNSENT;
 use crate::log::{AnswerSize, Log, Secured};
 use crate::stream::{Connections, Duplex, Ends, ObservedStream, Watch, WatchedStream};
 use crate::tls::Session;
@@ -232,6 +234,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
+    if shared.site.http2 {
+        let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
+    }
     let ends = Ends { client, origin };
     shared.log.accepted(ends, monotonic_ns());
     let stream = ObservedStream::new(stream, ends, shared.connections.clone());

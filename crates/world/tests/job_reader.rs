@@ -107,6 +107,33 @@ fn change(place: &mut Value, how: u8, other: Value) {
 }
 
 #[test]
+fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_many_requests() {
+    let limits = |keep_alive: bool| {
+        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+        job["origins"] = json!({"http": "2"});
+        job["client"] = json!({"keep_alive": keep_alive});
+        let policy = read(&job.to_string()).expect("it is a job").policy();
+        (policy.connections_per_host, policy.streams_per_connection)
+    };
+    assert_eq!((limits(true), limits(false)), ((1, 100), (6, 1)));
+}
+
+#[test]
+fn http2_is_refused_where_it_cannot_be() {
+    let refusal = |changes: Value| {
+        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+        job.as_object_mut().expect("it is one").extend(changes.as_object().expect("it is one").clone());
+        read(&job.to_string()).err().unwrap_or_default()
+    };
+    assert!(
+        refusal(json!({"origins": {"http": "2", "keep_alive": false}})).starts_with("origins.keep_alive: ")
+    );
+    assert!(refusal(json!({"origins": {"http": "3"}})).starts_with("origins.http: "));
+    let chromium = json!({"origins": {"http": "2"}, "client": {"kind": "chromium"}});
+    assert!(refusal(chromium).ends_with("chromium speaks HTTP/2 over TLS alone"));
+}
+
+#[test]
 fn the_golden_jobs_are_read() {
     let job = read(&golden("job.json")).expect("it is a job");
     assert_eq!((job.seed, job.loads.len(), job.page.resources.len()), (i64::MAX as u64, 5, 4));
@@ -116,7 +143,7 @@ fn the_golden_jobs_are_read() {
 #[test]
 fn a_minimal_job_gets_the_contracts_defaults() {
     let job = read(&golden("job-minimal.json")).expect("it is a job");
-    let policy = job.client.policy();
+    let policy = job.policy();
     assert_eq!((policy.connections_per_host, policy.connections_total, policy.keep_alive), (6, 256, true));
     assert_eq!((job.tcp.congestion_control.as_str(), job.tcp.initial_window_segments), ("cubic", 10));
     assert_eq!((job.tolerance.rtt_us, job.tolerance.late_us, job.load_timeout_us), (1000, None, 120_000_000));
@@ -139,7 +166,7 @@ fn what_is_long_or_has_line_ends_is_told_in_one_short_line() {
 fn a_profile_brings_its_own_defaults() {
     let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
     job["client"] = json!({"profile": "mget"});
-    let policy = read(&job.to_string()).expect("it is a job").client.policy();
+    let policy = read(&job.to_string()).expect("it is a job").policy();
     assert_eq!((policy.connections_per_host, policy.connections_total, policy.keep_alive), (5, 5, false));
 }
 

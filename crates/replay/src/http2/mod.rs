@@ -1,5 +1,6 @@
 //! HTTP/2 as the origins and the loader speak it: the `h2` crate, windows that throttle nothing, urgent answers first.
 
+pub mod cork;
 pub mod frames;
 pub mod sending;
 pub mod turns;
@@ -16,6 +17,9 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 
 /// Bytes of what a client remembers of heads, in the same place.
 pub const HEADER_TABLE: u32 = 65_536;
+
+/// Bytes that an origin leaves to the kernel before they can be sent, as good servers do: only what is not there yet can be overtaken.
+pub const UNSENT: u32 = 16_384;
 
 /// The longest head that either end takes, in bytes as RFC 9113 section 6.5.2 counts them: more than a page may have.
 pub const HEAD: u32 = 1 << 20;

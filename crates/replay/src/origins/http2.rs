@@ -1,5 +1,6 @@
 //! Origins that speak HTTP/2: requests of a connection answered at once, what is urgent first.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use hyper::{Method, Request, Response};
 
 use super::{Shared, size};
 use crate::body::SizedBody;
+use crate::http2::cork::corked;
 use crate::http2::frames::Frames;
 use crate::http2::sending::{PIECE, send_body};
 use crate::http2::turns::{Priority, Turns};
@@ -20,6 +22,7 @@ use crate::stream::{Duplex, Ends, Watch, WatchedStream};
 pub(super) async fn serve(stream: impl Duplex + 'static, ends: Ends, shared: Arc<Shared>) {
     let stream = WatchedStream::<Frames>::new(stream);
     let exchanges = Exchanges { ends, shared, watch: stream.watch(), turns: Turns::default() };
+    let (stream, cork) = corked(stream);
     let handshake = Builder::new()
         .max_concurrent_streams(STREAMS)
         .initial_window_size(STREAM_WINDOW)
@@ -29,7 +32,8 @@ pub(super) async fn serve(stream: impl Duplex + 'static, ends: Ends, shared: Arc
         .handshake(stream);
     // Errors are the client's doing (a reset at the end of a load) and show in its own record.
     let Ok(mut connection) = handshake.await else { return };
-    while let Some(Ok((request, answer))) = connection.accept().await {
+    let mut next = poll_fn(move |context| cork.after(context, |context| connection.poll_accept(context)));
+    while let Some(Ok((request, answer))) = (&mut next).await {
         let exchanges = exchanges.clone();
         tokio::spawn(async move { exchanges.answer(request, answer).await });
     }

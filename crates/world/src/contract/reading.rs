@@ -84,6 +84,10 @@ impl Job {
             let problem =
                 format!("loads[{number}].cookies: needed with transports of tfo, and only with them");
             demand(fits, &problem)?;
+            demand(
+                load.transport.is_encrypted() || !http2 || self.client.kind != ClientKind::Chromium,
+                &format!("loads[{number}].transport: chromium speaks HTTP/2 over TLS alone"),
+            )?;
         }
         demand(
             (0.0..=1.0).contains(&self.tolerance.rate_fraction),

@@ -2,9 +2,11 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use fastopen_page::ConnectionId;
+use fastopen_replay::http2::cork::corked;
 use fastopen_replay::http2::frames::Frames;
 use fastopen_replay::http2::sending::{PIECE, send_body};
 use fastopen_replay::http2::turns::{Priority, Turns};
@@ -12,7 +14,6 @@ use fastopen_replay::http2::{CONNECTION_WINDOW, HEAD, HEADER_TABLE, STREAM_WINDO
 use fastopen_replay::stream::{Duplex, Watch, WatchedStream};
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use hyper::Request;
-use tokio::io::BufWriter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::connection::Connection;
@@ -32,21 +33,24 @@ pub(super) async fn carry(
     let stream = WatchedStream::<Frames>::new(stream);
     let streams =
         Streams { id, events: connection.events.clone(), watch: stream.watch(), turns: Turns::default() };
-    // What comes before the first request goes with it: as one packet, and in the clear into the SYN.
-    let (mut sender, driven) = Builder::new()
+    let (stream, cork) = corked(stream);
+    let (mut sender, mut driven) = Builder::new()
         .enable_push(false)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .header_table_size(HEADER_TABLE)
         .max_header_list_size(HEAD)
         .max_send_buffer_size(PIECE)
-        .handshake::<_, Bytes>(BufWriter::new(stream))
+        .handshake::<_, Bytes>(stream)
         .await
         .map_err(io::Error::other)?;
     connection.tell(Report::Ready(id, opened));
+    // What comes before the first request goes with it: as one packet, and in the clear into the SYN.
     let Some(first) = commands.recv().await else { return Ok(()) };
     streams.ask(&mut sender, first).await;
-    let mut driven = tokio::spawn(driven);
+    let mut driven = tokio::spawn(poll_fn(move |context| {
+        cork.after(context, |context| Pin::new(&mut driven).poll(context))
+    }));
     loop {
         tokio::select! {
             biased;

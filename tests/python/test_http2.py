@@ -1,0 +1,58 @@
+"""HTTP/2 as a setting: what can be asked for with it, and what a HAR says of it."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fastopen.contract import Client, Origins, Tls
+from fastopen.experiments.clients import client_of, filled_in
+from fastopen.experiments.model import Setup
+from fastopen.runs.export.har import _request
+from made_up_run import made_up_page
+
+HTTP2 = Origins(http="2")
+
+
+def setup(client: Client, tls: Tls | None) -> Setup:
+    return Setup(client=client, origins=HTTP2, tls=tls)
+
+
+def test_the_loader_speaks_it_in_the_clear_and_over_tls() -> None:
+    loader = client_of({})
+    assert [setup(loader, tls).origins.http for tls in (None, Tls())] == ["2", "2"]
+
+
+@pytest.mark.parametrize("kind", ["chromium", "curl"])
+def test_a_client_that_speaks_it_over_tls_alone_is_refused_in_the_clear(kind: str) -> None:
+    client = client_of({"kind": kind})
+    with pytest.raises(ValidationError, match="ask for transports tls and tls\\+tfo"):
+        setup(client, None)
+    setup(client, Tls())
+
+
+def test_a_client_that_is_run_with_another_version_is_refused() -> None:
+    for tls in (None, Tls()):
+        with pytest.raises(ValidationError, match="wget2 is run with HTTP"):
+            setup(client_of({"kind": "wget2"}), tls)
+
+
+def test_a_command_of_ones_own_may_do_as_it_likes() -> None:
+    client = client_of({"kind": "command", "command": "my-client {url}"})
+    assert setup(client, None).client.label == "my-client"
+
+
+def test_origins_that_speak_it_keep_their_connections() -> None:
+    with pytest.raises(ValidationError, match="the client's keep_alive can be false"):
+        Origins(http="2", keep_alive=False)
+
+
+def test_curl_is_told_the_version() -> None:
+    client = filled_in(client_of({"kind": "curl"}), made_up_page("p", 2), HTTP2, encrypted=True)
+    assert "--http2" in (client.command or [])
+
+
+@pytest.mark.parametrize("http", ["1.1", "2"])
+def test_a_har_says_which_version_was_spoken(http: str) -> None:
+    request: dict[str, Any] = _request(made_up_page("p", 2).resources[0], http)
+    assert request["httpVersion"] == f"HTTP/{http}"
