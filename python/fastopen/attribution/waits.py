@@ -116,6 +116,7 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
         queued_ns, sent_ns, first_byte_ns, end_ns = (time or 0 for time in times)
         opened_ns = carriers.opened_ns(request)
         carrier = connections.get(request.connection) if opened_ns is not None else None
+        tls = None if carrier is None else carrier.tls
         found[request.resource].append(
             Sent(
                 resource=request.resource,
@@ -126,7 +127,7 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
                 end_ns=end_ns,
                 opened_ns=opened_ns,
                 connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
-                secured_ns=carrier.tls.secured_ns if carrier is not None and carrier.tls is not None else None,
+                secured_ns=None if tls is None else tls.secured_ns,
                 waited_for_handshake=request.connection in waited,
             )
         )

@@ -13,12 +13,11 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
     """The longest sum of handshake times along what requests waited for, in nanoseconds.
 
     A request waits for its initiator, for the request before it on its connection (not where a connection
-    carries several at once) and, where it was queued
-    before its connection was opened, for those that ended meanwhile and so made room for it, or for
-    handshakes whose connections then went to others. Its own handshake counts, as far as it waited for it,
-    where it was the first on its connection or one of several at once. Queueing on the link is in the handshakes' times, so on a busy
-    link this is more than a multiple of the RTT. Data in the SYN saves a handshake and nothing else: what is
-    saved beyond this has other causes.
+    carries several at once) and, where it was queued before its connection was opened, for those that ended
+    meanwhile and so made room for it, or for handshakes whose connections then went to others. Its own
+    handshake counts, as far as it waited for it, where it was the first on its connection or one of several
+    at once. Queueing on the link is in the handshakes' times, so on a busy link this is more than a multiple
+    of the RTT. Data in the SYN saves a handshake and nothing else: what is saved beyond has other causes.
     """
     if record.seen_at == "origins":
         # Who waited for whom is not known there, only in how much of the time one was under way.
