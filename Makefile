@@ -64,6 +64,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@$(BIN)/python benches/parallel.py
 	@$(BIN)/python benches/scale.py
 	@$(BIN)/python benches/virtual.py
+	@$(BIN)/python benches/chromium.py
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 

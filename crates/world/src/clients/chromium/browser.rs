@@ -60,7 +60,8 @@ const FLAGS: [&str; 33] = [
     "--window-size=1366,768",
     "--disable-features=AsyncDns,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,\
      IsolateOrigins,LoadingPredictorUseLocalPredictions,MediaRouter,NetworkTimeServiceQuerying,\
-     OptimizationHints,SpareRendererForSitePerProcess,Translate,site-per-process",
+     OptimizationHints,SpareRendererForSitePerProcess,Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup,\
+     site-per-process",
 ];
 
 /// Has a browser trust what shows a certificate with the public key of this digest.
