@@ -9,13 +9,13 @@ pub mod turns;
 /// they have heard (RFC 9113 section 6.5.2; 100 in Chromium too).
 pub const STREAMS: u32 = 100;
 
-/// Bytes that may be under way on one stream: `kSpdyStreamInitialWindowSize` is 6 MiB in Chromium's `net/http/http_network_session.cc`.
+/// Bytes that may be under way on one stream: `kSpdyStreamMaxRecvWindowSize` is 6 MiB in Chromium's `net/http/http_network_session.cc`.
 pub const STREAM_WINDOW: u32 = 6 << 20;
 
-/// Bytes that may be under way on a connection: 15 MiB in the same place.
+/// Bytes that may be under way on a connection: `kSpdySessionMaxRecvWindowSize`, 15 MiB in the same place.
 pub const CONNECTION_WINDOW: u32 = 15 << 20;
 
-/// Bytes of what a client remembers of heads, in the same place.
+/// Bytes of what a client remembers of heads: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE: u32 = 65_536;
 
 /// Bytes that an origin leaves to the kernel before they can be sent, as good servers do: only what is not there yet can be overtaken.
