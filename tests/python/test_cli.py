@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,19 @@ def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorl
     assert "example  4 Mbit/s down, 256 kbit/s up" in done.stdout
     assert "Worth turning on." in done.stdout
     assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_a_table_of_many_axes_loses_no_figure(fake_world: FakeWorld, columns: int) -> None:
+    fake_world()
+    sweep = ["--keep-alive", "on,off", "--connections-per-host", "2,6", "--initial-window", "4,10"]
+    sweep += ["--congestion-control", "cubic,reno", "--processing-scale", "0.5,1"]
+    done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "1", *sweep, "--no-keep", columns=columns)
+    table = done.stdout.partition("Too few")[0]
+    assert "\N{HORIZONTAL ELLIPSIS}" not in table
+    assert "keep-alive off" in table
+    # The RTT, of each of the 32 rows.
+    assert len(re.findall(r"\b20 ", table)) == 32
 
 
 def test_run_prints_one_json_document(fake_world: FakeWorld) -> None:

@@ -2,17 +2,20 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from fastopen import units
 from fastopen.contract import RateLimit
 from fastopen.experiments import Experiment, asked_for
+from fastopen.experiments.axes import RTT, Axis, Point
 from fastopen.report.beside import beside_renderables
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.verdict import NO_NOISE, page_verdict
@@ -24,12 +27,14 @@ REASON_WIDTH: Final = 160
 PAIRS_FOR_AN_INTERVAL: Final = 6
 # From so many columns on, an interval has room beside its figure; below it stands under it.
 WIDE: Final = 96
+# Wider than any table: tells how wide one would be.
+MEASURE: Final = Console(width=10_000)
 
 
 def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
     """Everything that is printed of a run, in order, for a terminal of so many columns."""
     for page in results.pages:
-        yield _page_table(results, page, narrow=width < WIDE)
+        yield _page_table(results, page, width)
         # Rich breaks lines at no-break spaces too.
         yield Text(textwrap.fill(page_verdict(results, page), width))
         for line in _beyond_the_bound(results, page):
@@ -44,7 +49,32 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     yield Text(_closing(results), style="dim")
 
 
-def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
+def _page_table(results: Results, page: str, width: int) -> Table:
+    """A column for each axis; where that is too wide, all but the RTT in one, of words on several lines."""
+    varying = results.axes.varying
+    table = _filled(results, page, [_of_axis(axis) for axis in varying], narrow=width < WIDE)
+    others = [axis for axis in varying if axis != RTT]
+    if not others or Measurement.get(MEASURE, MEASURE.options, table).maximum <= width:
+        return table
+    words = _Place("", lambda point: ", ".join(axis.said(point) for axis in others), in_words=True)
+    places = [words, *(_of_axis(axis) for axis in varying if axis == RTT)]
+    return _filled(results, page, places, narrow=width < WIDE)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A column that says where a row stands."""
+
+    header: str
+    shown: Callable[[Point], str]
+    in_words: bool = False
+
+
+def _of_axis(axis: Axis) -> _Place:
+    return _Place(axis.header, axis.shown)
+
+
+def _filled(results: Results, page: str, places: Sequence[_Place], *, narrow: bool) -> Table:
     experiment = results.experiment
     axes = results.axes
     in_seconds = _largest_plt_ms(results, page) >= 1000
@@ -55,20 +85,26 @@ def _page_table(results: Results, page: str, *, narrow: bool) -> Table:
     if results.pages[page].initiators in ("inferred", "mixed"):
         title += f"  (initiators {results.pages[page].initiators})"
     table = _table(Text.assemble((page, "bold"), title))
-    for axis in axes.varying:
-        table.add_column(axis.header, justify="right", no_wrap=True)
+    for place in places:
+        justify: JustifyMethod = "left" if place.in_words else "right"
+        table.add_column(place.header, justify=justify, no_wrap=not place.in_words, overflow="fold")
     for name in experiment.arms:
         table.add_column(f"PLT\n{name} {unit}", justify="right", no_wrap=True)
+    # Words need room: headers take more lines, and fewer columns.
+    tall = any(place.in_words for place in places)
+    headers = []
     for name in gaining:
         sure = all(cell.deterministic for cell in results.cells if _is(cell, page, name))
-        table.add_column(f"{name} saves\n%{'' if sure else ' [95 %]'}", justify="right", no_wrap=True)
-    for name in on:
-        table.add_column(f"SYN data\n{name}", justify="right", no_wrap=True)
+        headers.append(f"{name} saves\n%{'' if sure else ' [95 %]'}")
+    headers += [f"SYN data\n{name}" for name in on]
+    for header in headers:
+        split = header.replace(" saves", "\nsaves").replace("SYN ", "SYN\n")
+        table.add_column(split if tall else header, justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     for row, arms in results.comparisons(page).items():
         cells = {result.cell.arm.name: result for result in arms}
         table.add_row(
-            *(axis.shown(axes.point(row)) for axis in axes.varying),
+            *(place.shown(axes.point(row)) for place in places),
             *(_plt(cells[name].plt_ms_median, in_seconds) for name in experiment.arms),
             *(_gain(cells[name], narrow=narrow) for name in gaining),
             *(f"{cells[name].syn_data_connections}/{cells[name].connections}" for name in on),
