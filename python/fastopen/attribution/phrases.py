@@ -8,11 +8,12 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 
 def time(milliseconds: float) -> str:
-    """`62 ms`, `0.4 ms`, `2.69 s`."""
+    """`62 ms`, `0.4 ms`, `2.69 s`; below zero with a true minus sign."""
     size = abs(milliseconds)
+    sign = MINUS if milliseconds < 0 else ""
     if size >= 1000:
-        return f"{milliseconds / 1000:.2f}{NBSP}s"
-    return f"{milliseconds:.1f}{NBSP}ms" if size < 10 else f"{milliseconds:.0f}{NBSP}ms"
+        return f"{sign}{size / 1000:.2f}{NBSP}s"
+    return f"{sign}{size:.{1 if size < 10 else 0}f}{NBSP}ms"
 
 
 def change(milliseconds: float) -> str:
