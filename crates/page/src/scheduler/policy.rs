@@ -98,10 +98,10 @@ impl Policy {
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
-    /// A processing time of the page as this client needs it, rounded to the nanosecond once.
-    pub(crate) fn processing(&self, us: u64) -> Nanos {
+    /// A processing time of the page, in microseconds, as this client needs it: in nanoseconds.
+    pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
-        // A valid page has at most 10^15 ns here, which a double holds exactly.
+        // Rounded once. A valid page has at most 10^15 ns here, which a double holds exactly.
         ((us * NANOS_PER_US) as f64 * self.processing_scale).round() as Nanos
     }
 }

@@ -92,6 +92,17 @@ fn a_browser_asks_for_exactly_the_pages_resources_every_time() {
 }
 
 #[test]
+fn what_a_timer_asks_for_long_after_the_load_event_is_waited_for() {
+    if !browser() {
+        return;
+    }
+    let late = json!({"phase": "async", "processing_us": 2_500_000, "mime": "image/gif"});
+    let page = page(&[root(20_000), with(image("http://a.test/late", 43), late)]);
+    let run = run(&in_chromium(job(&page, &network(20_000), &["tcp"])));
+    assert_eq!(answered(run.valid("tcp")), [0, 1], "{run}");
+}
+
+#[test]
 fn a_browser_loads_the_same_page_over_tls_and_trusts_the_worlds_authority() {
     if !browser() {
         return;

@@ -59,6 +59,15 @@ impl<'a> Account<'a> {
         self.is_idle() && self.awaited.as_ref().is_some_and(|awaited| !awaited.contains(&true))
     }
 
+    /// The longest time, in nanoseconds, that the page may take before it asks for something that is still to come.
+    pub(super) fn longest_timer_ns(&self) -> u64 {
+        let awaited = self.awaited.iter().flatten().zip(&self.loading.page.resources);
+        let timers = awaited
+            .filter(|(awaited, _)| **awaited)
+            .map(|(_, resource)| self.loading.policy.processing(resource.processing_us));
+        timers.max().unwrap_or(0)
+    }
+
     pub(super) fn what_is_missing(&self) -> String {
         let url =
             |asked: &Asked| asked.resource.map(|number| self.loading.page.resources[number].url.to_string());

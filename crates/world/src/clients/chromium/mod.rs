@@ -18,7 +18,7 @@ use super::{Loaded, Loading, at_origins};
 use crate::contract::{BrowserRecord, Fault};
 use crate::failure::Failure;
 
-/// How long nothing may happen before what is missing counts as never asked for, in nanoseconds.
+/// How long nothing may happen, beside the timers of the page, before what is missing counts as never asked for, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// The browser of a world.
@@ -90,7 +90,11 @@ fn follow(
     let url = spell(loading, 0);
     browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
     loop {
-        let until = if account.is_idle() { deadline.min(monotonic_ns() + QUIET_NS) } else { deadline };
+        let until = if account.is_idle() {
+            deadline.min(monotonic_ns() + account.longest_timer_ns() + QUIET_NS)
+        } else {
+            deadline
+        };
         match browser.pipe.event(until) {
             Ok(event) => account.take(&event)?,
             Err(Silence::Late) if account.is_idle() => break,
