@@ -15,6 +15,8 @@ from fastopen import kernels
 from fastopen.api.beside_kernels import Change, changes, verdict
 from fastopen.api.engines import Worker, auto_engine
 from fastopen.engines import LoadDone, VirtualEngine
+from fastopen.engines.base import JobEnded
+from fastopen.engines.host import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
 from fastopen.runs import RunStore, execute
@@ -67,6 +69,18 @@ def test_without_loss_the_virtual_engine_loads_each_arm_once_in_the_experiments_
 
 def test_with_loss_each_repeat_is_done_with_a_seed_of_its_own(page: Page) -> None:
     assert len({one.job.seed for one in planned(page, loss=0.01).jobs}) == 4
+
+
+def test_worlds_are_put_on_the_cores_in_turn(
+    small_plan: Callable[..., Plan], fake_world: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: put.append(set(cores)))
+    plan = small_plan((20,), repeats=4)
+    events = WorldEngine([fake_world()], 2, cores=[5, 7]).run([one.job for one in plan.jobs], {})
+    assert sum(isinstance(event, JobEnded) for event in events) == 4
+    assert put[:2] == [{5}, {7}]
+    assert len(put) == 4
 
 
 def test_a_browser_has_chance_of_its_own(page: Page) -> None:

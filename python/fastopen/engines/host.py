@@ -3,8 +3,10 @@
 import os
 import selectors
 import time
+from collections import Counter as Counted
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,14 +34,15 @@ def default_parallel(*, browsers: bool = False) -> int:
 
 
 class WorldEngine:
-    """Runs jobs with `parallel` worlds at once, each a process of `command`.
+    """Runs jobs with `parallel` worlds at once, each a process of `command`, on one of `cores` if given.
 
     Must be iterated by the main thread: worlds are told to die with the thread that started them.
     """
 
-    def __init__(self, command: Sequence[str | Path], parallel: int) -> None:
+    def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command
         self._parallel = parallel
+        self._cores = cores
 
     @property
     def parallel(self) -> int:
@@ -48,7 +51,7 @@ class WorldEngine:
 
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """See Engine."""
-        with BodiesFile(bodies) as packed, _Worlds(self._command, packed) as worlds:
+        with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(jobs)
             again: deque[tuple[Job, int]] = deque()
             while True:
@@ -80,9 +83,10 @@ class HostEngine(WorldEngine):
 class _Worlds:
     """The world programs that run now. A context manager that ends them all."""
 
-    def __init__(self, command: Sequence[str | Path], bodies: BodiesFile) -> None:
+    def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command
         self._bodies = bodies
+        self._cores = cores
         self._running: dict[int, WorldProcess] = {}  # by pidfd
         self._selector = selectors.DefaultSelector()
 
@@ -108,10 +112,20 @@ class _Worlds:
         except OSError as error:
             raise MachineError(f"{self._command[0]} cannot be started: {error.strerror or error}") from None
         world.job = job
+        if self._cores:
+            self._put_on_a_core(world)
         pidfd = os.pidfd_open(world.process.pid)
         self._running[pidfd] = world
         for descriptor in (pidfd, world.stdout, world.stderr):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
+
+    def _put_on_a_core(self, world: WorldProcess) -> None:
+        """On that with the fewest worlds. What the world starts later stays there."""
+        used = Counted(other.core for other in self._running.values())
+        world.core = min(self._cores, key=lambda core: used[core])
+        # A core that was taken from us meanwhile: then it runs where it may.
+        with suppress(OSError):
+            os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self) -> tuple[list[Event], list[WorldProcess]]:
         """Waits until something happens; returns what was reported and the worlds that are over, closed."""

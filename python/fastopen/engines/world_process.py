@@ -31,6 +31,7 @@ class WorldProcess:
     ) -> None:
         self.job = job
         self.attempt = attempt
+        self.core: int | None = None
         self.missing = [load.id for load in job.loads]
         self.error: ErrorRecord | None = None
         self.violation: str | None = None
