@@ -17,4 +17,6 @@ class VirtualEngine(WorldEngine):
     def __init__(self, program: Path, kernel: Kernel, parallel: int | None = None) -> None:
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
-        super().__init__(command, len(cores) if parallel is None else parallel, cores)
+        # Two runs beside each other are not to begin on the same core.
+        first = os.getpid() % len(cores)
+        super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
