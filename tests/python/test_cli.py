@@ -146,6 +146,19 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert done.stdout == ""
 
 
+def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text(
+        'format = "fastopen-experiment/1"\nname = "one"\npages = ["example"]\nseed = 1\n'
+        '[network]\nrtt = ["20ms"]\n[origins]\nhttp = "2"\n'
+    )
+    for client, said in (("wget2", "wget2 is run with HTTP"), ("lynx", "'lynx' is none of")):
+        done = fastopen("reproduce", tmp_path / "one.toml", "--client", client)
+        assert done.returncode == 2
+        assert "--client" in done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_what_input_says_is_printed_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "list.pages").write_text("a:x:b [red]c\n")
     assert "'a:x:b [red]c'" in fastopen("validate", tmp_path / "list.pages").stderr

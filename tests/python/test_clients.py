@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from fastopen.contract import Client, Origins, Tcp, Tls
+from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
 from fastopen.engines.clients import describe_clients
+from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import MachineError
-from fastopen.experiments import clients_of, load_experiment, setups_of, with_clients
+from fastopen.experiments import Experiment, clients_of, load_experiment, make_plan, setups_of, with_clients
 from fastopen.experiments.clients import asked_for, client_of, filled_in, served_as
 from fastopen.pages import Page, load_pages
 
@@ -196,6 +197,20 @@ def test_only_a_browser_is_asked_for_a_picture() -> None:
     assert [client.screenshot for client in clients] == [False, False, True]
     with pytest.raises(ValueError, match="screenshot goes with the kind chromium"):
         Client.model_validate({"screenshot": True})
+
+
+def test_a_browser_may_be_silent_for_as_long_as_its_kernel_lets_it() -> None:
+    page = packaged("example")
+    free = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+    network = Network(rtt_us=1000, down=free, up=free)
+    for kind, silence_s in (("loader", 180), ("chromium", 780)):
+        setups = setups_of([client_of({"kind": kind})], [Origins()], [Tcp()])
+        asked = Experiment(name="x", pages=[page.name], networks=[network], setups=setups, seed=1)
+        job = make_plan(asked, [page]).jobs[0].job.model_copy(update={"load_timeout_us": 120_000_000})
+        world = WorldProcess(["true"], job, 1, (), 0.0)
+        world.process.wait()
+        world.close()
+        assert world.deadline == silence_s
 
 
 def test_an_experiment_is_done_by_other_clients_with_the_settings_that_they_have() -> None:

@@ -29,6 +29,7 @@ from fastopen.experiments import (
     read_trace,
     setups_of,
     tls_settings,
+    with_clients,
 )
 from fastopen.experiments.spec import BitPerS, LossFraction
 from fastopen.validation import input_error
@@ -205,9 +206,13 @@ def engines_asked(text: str) -> list[AskedEngine]:
     return _list(text, "--engine", _one_of(*accepted))
 
 
-def clients_asked(text: str) -> list[str]:
-    """Clients that need no command line, as a list. Raises InputError."""
-    return _list(text, "--client", _one_of(*(kind for kind in KINDS if kind != "command")))
+def other_clients(experiment: Experiment, text: str) -> list[Setup]:
+    """The experiment's setups with the named clients in place of its own. Raises InputError."""
+    kinds = _list(text, "--client", _one_of(*(kind for kind in KINDS if kind != "command")))
+    try:
+        return with_clients(experiment.setups, kinds)
+    except ValidationError as error:
+        raise input_error(error, "--client") from None
 
 
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:

@@ -29,14 +29,14 @@ from fastopen.cli.options import (
     NetworkOptions,
     SetupOptions,
     changed,
-    clients_asked,
     engines_asked,
     experiment_of,
+    other_clients,
 )
 from fastopen.cli.reading import read_pages
 from fastopen.cli.report import ReportOption
 from fastopen.errors import InputError
-from fastopen.experiments import Combine, Link, load_experiment, with_clients
+from fastopen.experiments import Combine, Link, load_experiment
 from fastopen.pages import load_pages
 
 NETWORK = "Network"
@@ -241,7 +241,7 @@ def reproduce(
     experiment = load_experiment(name)
     asked: dict[str, Any] = {"repeats": repeats, "seed": seed}
     asked["engines"] = None if engine is None else engines_asked(engine)
-    asked["setups"] = None if client is None else with_clients(experiment.setups, clients_asked(client))
+    asked["setups"] = None if client is None else other_clients(experiment, client)
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
     carrying = Carrying(
         jobs=jobs,

@@ -19,6 +19,8 @@ LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
 # Building and measuring a world, and taking cookies before a warm load, come on top of what a load may take.
 SILENCE_MARGIN_S: Final = 60.0
+# A browser that starts in virtual time is silent for longer; crates/world/src/boot.rs ends it before this.
+SILENCE_OF_BROWSERS_S: Final = 660.0
 # How long a program that has said its last word may take to end.
 TIDY_UP_S: Final = 30.0
 
@@ -38,7 +40,8 @@ class WorldProcess:
         self.ended = False
         self._rest = b""
         self._stderr = b""
-        self._silence_s = job.load_timeout_us / 1e6 + SILENCE_MARGIN_S
+        margin_s = SILENCE_OF_BROWSERS_S if job.client.kind == "chromium" else SILENCE_MARGIN_S
+        self._silence_s = job.load_timeout_us / 1e6 + margin_s
         self.deadline = now + self._silence_s
         # From a file without a name, since a pipe would block us if the program never read it.
         with tempfile.TemporaryFile() as stdin:

@@ -119,7 +119,7 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
 
     Raises ValueError where one of `kinds` is none, or needs a command line.
     """
-    own = {"kind", "name", "command"}
+    own = {"kind", "name", "command", "screenshot"}
     told: list[Setup] = []
     for setup in setups:
         clients = clients_of({**setup.client.model_dump(exclude=own), "kind": list(kinds)})
