@@ -225,6 +225,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
                 header_bytes: 300,
                 body: SizedBody::filler(resource.body_bytes),
                 think_ns: 0,
+                keeping: None,
                 refuses: false,
             })
             .collect(),
@@ -249,7 +250,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         policy: &policy,
         addresses,
         hosts: &BTreeMap::new(),
-        way_up_ns: &|_| 0,
+        link: &LinkConfig::open(),
         fastopen,
         version: Version::HTTP_11,
         timeout_ns: 60_000 * MS,

@@ -57,6 +57,12 @@ pub struct Resource {
     /// The Location of a 3xx; the target is the first resource whose initiator is this one.
     #[serde(default)]
     pub redirect_to: Option<String>,
+    /// For how many seconds after it came the response may be used again without asking; 0: not at all. None: not known.
+    #[serde(default)]
+    pub fresh_s: Option<u64>,
+    /// Whether a client that kept the response can ask if it is still the same (RFC 9110 section 8.8).
+    #[serde(default)]
+    pub validator: bool,
     /// In a job only: where the recorded body starts in the job's bodies file.
     #[serde(default)]
     pub body_offset: Option<u64>,

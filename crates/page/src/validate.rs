@@ -6,6 +6,7 @@ const MAX_RESOURCES: usize = 10_000;
 /// Limits that no page reaches; they keep sums over all resources within 64 bits.
 const MAX_BYTES: u64 = 1 << 40;
 const MAX_US: u64 = 1_000_000_000_000;
+const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
 
 /// What is wrong in a page, and where: `resources[12].initiator: 40 is not before 12`.
@@ -89,6 +90,7 @@ impl Resource {
         at_most("server_think_us", self.server_think_us, MAX_US)?;
         at_most("server_send_us", self.server_send_us, MAX_US)?;
         at_most("processing_us", self.processing_us, MAX_US)?;
+        at_most("fresh_s", self.fresh_s.unwrap_or_default(), MAX_FRESH_S)?;
         ensure(self.body_bytes == 0 || !self.must_have_no_body(), "body_bytes", || {
             format!("a {} answered with {} has no body", self.method, self.status)
         })?;

@@ -4,6 +4,7 @@ pub mod body;
 pub mod cors;
 pub mod head;
 pub mod http2;
+pub mod keeping;
 pub mod log;
 pub mod origins;
 mod spread;

@@ -31,6 +31,7 @@ use crate::body::SizedBody;
 use crate::cors;
 use crate::head::{fill, head_bytes, pad};
 use crate::http2::UNSENT;
+use crate::keeping::Keeping;
 use crate::log::{AnswerSize, Log, Secured};
 use crate::stream::{Connections, Duplex, Ends, ObservedStream, Watch, WatchedStream};
 use crate::tls::Session;
@@ -90,6 +91,8 @@ pub struct Served {
     pub body: SizedBody,
     /// Time from the last byte of the request to the first of the response, in nanoseconds.
     pub think_ns: u64,
+    /// What it says of keeping it; none: nothing, and it is never confirmed.
+    pub keeping: Option<Keeping>,
     /// Whether to refuse a browser that asks for leave (a CORS preflight) with this request.
     pub refuses: bool,
 }
@@ -322,13 +325,20 @@ impl Shared {
     }
 
     fn response_of(&self, served: &Served, request: &Parts) -> Response<SizedBody> {
-        let status = StatusCode::from_u16(served.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let kept = served.keeping.as_ref();
+        let status = match kept {
+            Some(kept) if kept.confirms(&request.method, &request.headers) => StatusCode::NOT_MODIFIED,
+            _ => StatusCode::from_u16(served.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        };
         let mut response = Response::new(SizedBody::default());
         *response.status_mut() = status;
         *response.version_mut() = request.version;
         let headers = response.headers_mut();
         if !served.refuses {
             cors::allow(&request.headers, headers);
+        }
+        if let Some(kept) = kept {
+            kept.tell(headers);
         }
         let mut set = |name, value: &str| {
             // Opaque bytes beyond ASCII may stand in a header (RFC 9110 section 5.5).

@@ -81,6 +81,15 @@ impl Connections {
         }
     }
 
+    /// Ends all connections that are alive, with a reset: what is under way on them is lost.
+    pub fn reset(&self) {
+        self.reset_on_close();
+        for stream in self.lock().alive.values().filter_map(Weak::upgrade) {
+            // Whoever owns it reads its end, lets go, and so closes it.
+            let _ = SockRef::from(&*stream).shutdown(std::net::Shutdown::Both);
+        }
+    }
+
     /// Waits until no connection is alive, or `patience` is over. Says whether none is.
     pub fn wait_until_ended(&self, patience: Duration) -> bool {
         let waited = self.ended.wait_timeout_while(self.lock(), patience, |inner| !inner.alive.is_empty());

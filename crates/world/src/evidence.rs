@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use fastopen_page::Page;
 
-use crate::contract::{ConnectionRecord, Cookies, Invalid, LinkRecord, LoadPlan, RequestRecord};
+use crate::contract::{Cached, ConnectionRecord, Cookies, Invalid, LinkRecord, LoadPlan, RequestRecord};
 
 /// Everything that is known of a load when it is judged.
 #[derive(Debug)]
@@ -75,16 +75,21 @@ impl Known<'_> {
         {
             let resource = &self.page.resources[request.resource];
             let bodiless = resource.method == "HEAD" || matches!(resource.status, 204 | 304);
-            let wanted = if bodiless { 0 } else { resource.body_bytes };
-            if request.body_bytes != wanted || request.status != Some(resource.status) {
+            let (status, wanted) = match request.cache {
+                Some(Cached::Revalidated) => (304, 0),
+                // No byte crossed the network.
+                Some(Cached::Fresh) => (resource.status, 0),
+                None if bodiless => (resource.status, 0),
+                None => (resource.status, resource.body_bytes),
+            };
+            if request.body_bytes != wanted || request.status != Some(status) {
                 reasons.push(invalid(
                     "wrong_bytes",
                     format!(
-                        "{}: status {} and {} bytes instead of {} and {wanted}",
+                        "{}: status {} and {} bytes instead of {status} and {wanted}",
                         name(request),
                         request.status.unwrap_or(0),
                         request.body_bytes,
-                        resource.status,
                     ),
                 ));
             }

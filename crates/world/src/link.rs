@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fastopen_link::{DirectionConfig, Nanos, Stats};
+use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Stats};
 
 use crate::contract::Fault;
 use crate::failure::Failure;
@@ -23,6 +23,18 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
+    /// A link that holds nothing up.
+    pub fn open() -> Self {
+        let way = DirectionConfig {
+            delay: 0,
+            rate: Rate::Unlimited,
+            queue_limit_bytes: None,
+            loss: Loss::NONE,
+            seed: 0,
+        };
+        Self { down: way.clone(), up: way, extra_delay: Vec::new() }
+    }
+
     /// How long a packet takes at least from the client to an address.
     pub fn way_up_ns(&self, address: IpAddr) -> Nanos {
         let IpAddr::V4(address) = address else { return self.up.delay };

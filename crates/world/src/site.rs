@@ -8,11 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fastopen_page::{Body, Piece, Resource, Shortcomings, Spelling, Structure};
 use fastopen_replay::body::SizedBody;
+use fastopen_replay::keeping::Keeping;
 use fastopen_replay::origins::{OverTls, Served, Site};
 use fastopen_replay::tls::{self, Authority};
 use rustls::ServerConfig;
 
-use crate::contract::{Bodies, Fault, Http, Job};
+use crate::contract::{Bodies, Fault, Http, Job, View};
 use crate::failure::Failure;
 use crate::names::{is_staged, names};
 
@@ -138,10 +139,17 @@ fn resources(
             header_bytes: resource.response_header_bytes as u32,
             body: body.spread(scaled_ns(resource.server_send_us)),
             think_ns: scaled_ns(resource.server_think_us),
+            keeping: (job.client.view == View::Repeat).then(|| keeping(resource)),
             refuses: structural.is_some_and(|structural| structural.refuses),
         })
     };
     job.page.resources.iter().enumerate().map(serve).collect()
+}
+
+/// Said only to clients that come twice: to others it is filler, as the rest of the head.
+fn keeping(resource: &Resource) -> Keeping {
+    let validator = resource.validator && (200..300).contains(&resource.status);
+    Keeping::new(resource.fresh_s, validator, resource.body_bytes)
 }
 
 fn sized(body: &Body) -> SizedBody {

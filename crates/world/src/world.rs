@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fastopen_link::{DirectionConfig, Loss, Rate};
-use fastopen_netns::clock::{exact_timers, realtime_ns};
+use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{process, sysctl, tcp, tcp_metrics};
 use fastopen_page::{Origin, Policy};
@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 use crate::clients::{Client, Loading};
 use crate::contract::{
     BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
-    Transport, VERSION, WorldRecord,
+    Transport, VERSION, View, WorldRecord,
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
@@ -202,13 +202,14 @@ impl<'a> World<'a> {
 
     fn load(&self, number: usize, plan: &LoadPlan, client: &mut Client) -> Result<LoadRecord, Failure> {
         let address = client_address(number as u16 + 1);
-        let fastopen = plan.transport.is_fast_open();
-        let encrypted = plan.transport.is_encrypted();
         // Before the link is made anew: that drops packets, and the resets of the last load must arrive.
         self.settle()?;
-        self.link.configure(&open_link())?;
-        self.topology.set_fastopen(fastopen)?;
+        self.link.configure(&LinkConfig::open())?;
         self.topology.set_client_address(address)?;
+        if self.job.client.view == View::Repeat {
+            self.first_visit(plan.transport, client)?;
+        }
+        self.topology.set_fastopen(plan.transport.is_fast_open())?;
         if plan.cookies == Some(Cookies::Warm) {
             self.origins.log().begin();
             self.topology.client.run(|| self.fetch_cookies())?;
@@ -218,39 +219,20 @@ impl<'a> World<'a> {
             }
         }
         self.settle()?;
-        self.origins.begin_load(encrypted);
+        self.origins.begin_load(plan.transport.is_encrypted());
         self.link.configure(&self.asked)?;
         let cookies = self.topology.client.run(|| self.cookies(address))?;
         let before = self.counters()?;
         self.engine.begin_load();
         let started_unix_ms = realtime_ns() / 1_000_000;
-        let loading = Loading {
-            page: &self.job.page,
-            policy: &self.policy,
-            addresses: &self.addresses,
-            hosts: &self.hosts,
-            way_up_ns: &|address| self.asked.way_up_ns(address),
-            fastopen,
-            version: match self.job.origins.http {
-                Http::Http10 => Version::HTTP_10,
-                Http::Http11 => Version::HTTP_11,
-                Http::Http2 => Version::HTTP_2,
-            },
-            tls: self.tls(plan.transport)?,
-            first_port: self.engine.first_port(),
-            timeout_ns: self.job.load_timeout_us * 1000,
-            log: self.origins.log(),
-            structure: self.structures.as_ref().map(|structures| structures.met(encrypted)),
-            authority: self.authority.as_ref(),
-            engine: self.engine,
-        };
+        let loading = self.loading(plan.transport)?;
         let mut said = None;
         let loaded = self.topology.client.run(|| {
             exact_timers();
             Ok(client.load(&loading, &mut || {
                 said = Some((self.link.report(), self.origins.connections().evidence(), self.counters()));
                 // What is still under way belongs to no load; the resets that follow are to arrive at once.
-                let _ = self.link.configure(&open_link());
+                let _ = self.link.configure(&LinkConfig::open());
             }))
         })?;
         let mut loaded = loaded?;
@@ -298,6 +280,53 @@ impl<'a> World<'a> {
             connections: loaded.connections,
             counters,
             link,
+        })
+    }
+
+    /// Has the client at the page once, for what it then keeps: over an open link, without Fast Open, so that no cookie comes of it, and
+    /// no connection is left.
+    fn first_visit(&self, transport: Transport, client: &mut Client) -> Result<(), Failure> {
+        self.topology.set_fastopen(false)?;
+        self.origins.begin_load(transport.is_encrypted());
+        let loading = self.loading(transport)?;
+        self.topology.client.run(|| {
+            exact_timers();
+            Ok(client.visit(&loading))
+        })??;
+        self.origins.connections().reset();
+        self.settle()?;
+        // The link is made anew before the load, and what is on it then is lost: the client is to know by then.
+        let until_ns = monotonic_ns() + SETTLING.as_nanos() as u64;
+        while self.topology.client.run(Counters::read)?.get("CurrEstab") > 0 {
+            if monotonic_ns() > until_ns {
+                return Err(Failure::new(Fault::World, "connections of the first visit did not end"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// What a client is told of a load.
+    fn loading(&self, transport: Transport) -> Result<Loading<'_>, Failure> {
+        Ok(Loading {
+            page: &self.job.page,
+            policy: &self.policy,
+            addresses: &self.addresses,
+            hosts: &self.hosts,
+            link: &self.asked,
+            fastopen: transport.is_fast_open(),
+            version: match self.job.origins.http {
+                Http::Http10 => Version::HTTP_10,
+                Http::Http11 => Version::HTTP_11,
+                Http::Http2 => Version::HTTP_2,
+            },
+            tls: self.tls(transport)?,
+            first_port: self.engine.first_port(),
+            timeout_ns: self.job.load_timeout_us * 1000,
+            log: self.origins.log(),
+            structure: self.structures.as_ref().map(|structures| structures.met(transport.is_encrypted())),
+            authority: self.authority.as_ref(),
+            engine: self.engine,
         })
     }
 
@@ -360,11 +389,11 @@ fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
     let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
     if let Some((down, up)) = topology.ways() {
         let mut routers = Routers::new(down, up, topology.mtu_bytes());
-        routers.configure(&open_link()).map_err(no_discipline)?;
+        routers.configure(&LinkConfig::open()).map_err(no_discipline)?;
         return Ok(Link::Kernel(Mutex::new(routers)));
     }
     let (client, origins) = topology.ports()?;
-    let wire = Wire::start(client, origins, open_link(), engine.spin_ns()).map_err(wrong)?;
+    let wire = Wire::start(client, origins, LinkConfig::open(), engine.spin_ns()).map_err(wrong)?;
     Ok(Link::Program(wire))
 }
 
@@ -410,18 +439,6 @@ fn measurable(link: &LinkConfig) -> LinkConfig {
         DirectionConfig { rate, loss: Loss::NONE, ..way.clone() }
     };
     LinkConfig { down: way(&link.down), up: way(&link.up), extra_delay: link.extra_delay.clone() }
-}
-
-/// A link that holds nothing up.
-fn open_link() -> LinkConfig {
-    let way = DirectionConfig {
-        delay: 0,
-        rate: Rate::Unlimited,
-        queue_limit_bytes: None,
-        loss: Loss::NONE,
-        seed: 0,
-    };
-    LinkConfig { down: way.clone(), up: way, extra_delay: Vec::new() }
 }
 
 /// A key for the origins' cookies that the seed decides, so that a run can be repeated to the bit.

@@ -15,7 +15,8 @@ class Sent:
     """A request that was answered in full; times in nanoseconds since the navigation start."""
 
     resource: int
-    connection: int
+    connection: int | None
+    """None where the client had kept the answer: then all times are the one at which it had it."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
@@ -42,6 +43,8 @@ class Waits:
         ordered = sorted(self._of_resource.values(), key=lambda sent: (sent.sent_ns, sent.resource))
         last_on: dict[int, Sent] = {}
         for sent in ordered:
+            if sent.connection is None:
+                continue
             if sent.connection in last_on:
                 self._before[sent.resource] = last_on[sent.connection]
             last_on[sent.connection] = sent
@@ -73,7 +76,7 @@ class Waits:
 
     def given_away(self, sent: Sent) -> list[Span]:
         """The handshakes that this request stood behind before its own was begun, the latest first."""
-        if sent.opened_ns is None:
+        if sent.opened_ns is None or sent.connection is None:
             return []
         return sorted(
             self._handshakes.given_away(sent.connection, sent.queued_ns, sent.opened_ns), reverse=True
@@ -110,6 +113,8 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
     connections = {connection.id: connection for connection in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
+        if request.cache == "fresh" and request.end_ns is not None:
+            found[request.resource].append(_kept(request.resource, request.end_ns))
         times = (request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns)
         if request.connection is None or request.error is not None or None in times:
             continue
@@ -132,3 +137,18 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
             )
         )
     return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]
+
+
+def _kept(resource: int, had_ns: int) -> Sent:
+    return Sent(
+        resource=resource,
+        connection=None,
+        queued_ns=had_ns,
+        sent_ns=had_ns,
+        first_byte_ns=had_ns,
+        end_ns=had_ns,
+        opened_ns=None,
+        connected_ns=None,
+        secured_ns=None,
+        waited_for_handshake=False,
+    )

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fastopen import units
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
-from fastopen.contract.job import PROFILES, RttUs
+from fastopen.contract.job import PROFILES, RttUs, View
 from fastopen.errors import InputError
 from fastopen.experiments import (
     KINDS,
@@ -98,6 +98,7 @@ class SetupOptions:
     tls: str | None = None
     key_share: str = "x25519mlkem768"
     screenshots: bool = False
+    view: str = "first"
 
     def asked_tls(self, *, encrypted: bool) -> list[Tls | None]:
         """Each version with each key share; None: in the clear. Raises InputError naming the option.
@@ -126,6 +127,12 @@ class SetupOptions:
         if self.connections_per_host is not None:
             asked["connections_per_host"] = _list(
                 self.connections_per_host, "--connections-per-host", _number(int)
+            )
+        asked["view"] = _list(self.view, "--view", _one_of(*get_args(View)))
+        strangers = [kind for kind in asked["kind"] if kind != "chromium"]
+        if "repeat" in asked["view"] and strangers:
+            raise InputError(
+                f"{strangers[0]} keeps nothing from visit to visit", "--view", "with --client chromium alone"
             )
         if self.screenshots:
             asked["screenshot"] = True

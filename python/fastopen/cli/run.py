@@ -170,6 +170,14 @@ def run(
             rich_help_panel=CLIENT,
         ),
     ] = False,
+    view: Annotated[
+        str,
+        typer.Option(
+            metavar="first,repeat",
+            help="Chromium's first visit, or one with the cache that a first visit left.",
+            rich_help_panel=CLIENT,
+        ),
+    ] = "first",
     http: Annotated[str, typer.Option(help="Of the origins: 1.0,1.1,2.", rich_help_panel=CLIENT)] = "1.1",
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
@@ -187,7 +195,9 @@ def run(
     network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine, link)
     setup = SetupOptions(
         *(client, command, profile, keep_alive, connections_per_host, processing_scale),
-        *(initial_window, congestion_control, http, tls, key_share, screenshots),
+        *(initial_window, congestion_control, http, tls, key_share),
+        screenshots=screenshots,
+        view=view,
     )
     asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
     experiment = experiment_of("run", inputs, network.networks(), setup, asked)

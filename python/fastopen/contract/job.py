@@ -22,6 +22,7 @@ Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
 ClientKind = Literal["loader", "command", "chromium"]
+View = Literal["first", "repeat"]
 # Of a command line: what the kernel can pass on.
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=131_071)]
 Phase = Literal["load", "async", "after"]
@@ -98,6 +99,7 @@ class Client(_Part):
     processing_scale: Scale = 1.0
     phases: Annotated[list[Phase], Field(min_length=1)] = ["load", "async"]
     screenshot: bool = False
+    view: View = "first"
 
     @model_validator(mode="before")
     @classmethod
@@ -127,6 +129,14 @@ class Client(_Part):
     def _a_picture_needs_a_browser(self) -> Self:
         if self.screenshot and self.kind != "chromium":
             raise ValueError("screenshot goes with the kind chromium")
+        return self
+
+    @model_validator(mode="after")
+    def _a_repeat_view_needs_a_cache(self) -> Self:
+        if self.view == "repeat" and self.kind != "chromium":
+            raise ValueError(
+                f"{self.label} keeps nothing from visit to visit: view repeat goes with chromium alone"
+            )
         return self
 
     @model_validator(mode="after")

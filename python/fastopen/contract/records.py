@@ -113,6 +113,9 @@ class Request(_Part):
     status: int | None
     header_bytes: int
     body_bytes: int
+    cache: Literal["fresh", "revalidated"] | None = None
+    """What a client made of an answer that it had kept: used it without asking, or after the origin said that
+    it is still good. None also in runs of before there were repeat views."""
     error: str | None
 
 
@@ -207,6 +210,8 @@ class Browser(_Part):
     largest_contentful_paint_ns: int | None
     screenshot_png: str | None = None
     """What it showed when the load was over, in base64."""
+    screenshot_error: str | None = None
+    """Why there is no such picture, where one was asked for."""
 
 
 class LoadRecord(_Part):

@@ -123,6 +123,7 @@ _NETWORK: Final = (
 )
 _SETUP: Final = (
     Axis("client", "client", "{}", lambda p: p.setup.client.label),
+    Axis("view", "view", "{} view", lambda p: p.setup.client.view),
     Axis("profile", "profile", "{}", lambda p: p.setup.client.profile),
     Axis(
         "keep_alive",

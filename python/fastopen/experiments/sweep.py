@@ -119,10 +119,13 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
 
     Raises ValueError where one of `kinds` is none, or needs a command line.
     """
-    own = {"kind", "name", "command", "screenshot"}
+    own = {"kind", "name", "command"}
+    # What pictures are wanted of does not change what is loaded: the wish is the experiment's.
+    pictures = any(setup.client.screenshot for setup in setups)
     told: list[Setup] = []
     for setup in setups:
-        clients = clients_of({**setup.client.model_dump(exclude=own), "kind": list(kinds)})
+        settings = setup.client.model_dump(exclude=own) | {"screenshot": pictures}
+        clients = clients_of({**settings, "kind": list(kinds)})
         told += setups_of(clients, [setup.origins], [setup.tcp], [setup.tls])
     return _each_once(told)
 

@@ -99,6 +99,9 @@ def _pieces(
 ) -> Iterator[tuple[Kind, int, int]]:
     """`tls` is from when to when the handshake of TLS went on, where there was one."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
+    if request.cache == "fresh" and queued is not None and end is not None and end > queued:
+        # Nothing was asked for: the client looked into its cache.
+        yield Kind.PROCESSING, queued, end
     if queued is None or sent is None or first is None or end is None:
         return
     opened = max(queued, request.connect_start_ns) if request.connect_start_ns is not None else sent

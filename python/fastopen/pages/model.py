@@ -21,6 +21,7 @@ MAX_RESOURCES: Final = 10_000
 # Limits that no page reaches; they keep sums over 10,000 resources inside 64 bits on both sides.
 MAX_BYTES: Final = 2**40
 MAX_US: Final = 10**12
+MAX_FRESH_S: Final = 10**9
 
 ResourceType = Literal["document", "stylesheet", "script", "image", "font", "xhr", "media", "other"]
 Phase = Literal["load", "async", "after"]
@@ -30,6 +31,9 @@ Microseconds = Annotated[int, Field(ge=0, le=MAX_US)]
 Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+_LATER_KEYS: Final = {"server_send_us": 0, "fresh_s": None, "validator": False}
 
 
 def body_is_empty(method: str, status: int) -> bool:
@@ -58,6 +62,10 @@ class Resource(BaseModel):
     processing_us: Microseconds = 0
     phase: Phase = "load"
     redirect_to: Line | None = None
+    # What the response said of keeping it (RFC 9111): seconds for which it is good (0: it is to be asked for
+    # again; None: not known), and whether a client that kept it can ask if it still is.
+    fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
+    validator: bool = False
     body_offset: Bytes | None = None
 
     @field_validator("url")
@@ -141,8 +149,9 @@ class Page(BaseModel):
         """
         data = self.model_dump(mode="json", exclude={"resources": {"__all__": {"body_offset"}}})
         for resource in data["resources"]:
-            if not resource["server_send_us"]:
-                del resource["server_send_us"]
+            for key, default in _LATER_KEYS.items():
+                if resource[key] == default:
+                    del resource[key]
         canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from fastopen.contract import Network
 from fastopen.experiments import Experiment, PublishedCell
 from fastopen.pages import Page
-from fastopen.statistics import CellResult, Results, half_width_percent, pairs_needed
+from fastopen.statistics import Browsed, CellResult, Results, half_width_percent, pairs_needed
 
 FORMAT: Final = "fastopen-results/1"
 
@@ -62,6 +62,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "cookies": cell.arm.cookies,
         "arm": cell.arm.name,
         "client": setup.client.label,
+        "view": setup.client.view,
         "profile": setup.client.profile,
         "keep_alive": setup.client.keep_alive,
         "connections_per_host": setup.client.connections_per_host,
@@ -86,7 +87,16 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "handshakes_in_a_row_ms": result.handshakes_ms,
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
+        **_browsed(results.browsed.get(cell.index)),
         "published": _published(results.published.get(key)),
+    }
+
+
+def _browsed(told: Browsed | None) -> dict[str, Any]:
+    return {
+        "requests_from_cache_median": None if told is None else told.fresh,
+        "requests_revalidated_median": None if told is None else told.revalidated,
+        "screenshots_missing": [] if told is None else list(told.unshown),
     }
 
 

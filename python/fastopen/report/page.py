@@ -10,17 +10,18 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from fastopen.attribution import page_answers, run_answers
+from fastopen.attribution import Answer, page_answers, run_answers
 from fastopen.figures import Figure, Source, overview_figures, shown_arms
 from fastopen.figures.requests import timing_breakdown, waterfall
 from fastopen.report.beside import parting_words
+from fastopen.report.browsed import kept_lines
 from fastopen.report.embedding import inline_svg, packed, script_json
 from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, published_grid, result_grid
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.summary import summarise_run
 from fastopen.report.vega import library
 from fastopen.report.verdict import page_verdict
-from fastopen.statistics import partings
+from fastopen.statistics import Results, partings
 
 # What single loads may take of the file: a report opens on a phone, too.
 LOADS_BYTES_MAX: Final = 5_000_000
@@ -88,8 +89,14 @@ def _page(source: Source, name: str) -> dict[str, Any]:
         "facts": results.pages[name],
         "grid": result_grid(source, name),
         "verdict": page_verdict(results, name),
-        "answers": page_answers(results, source.attribution, name),
+        "answers": [*page_answers(results, source.attribution, name), *_kept(results, name)],
     }
+
+
+def _kept(results: Results, page: str) -> Iterator[Answer]:
+    said = tuple(kept_lines(results, page))
+    if said:
+        yield Answer("What had the browser kept?", said)
 
 
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:

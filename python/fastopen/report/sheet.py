@@ -9,7 +9,14 @@ from fastopen.figures import Source
 from fastopen.report.document import results_document
 
 # Lists and objects of the document that have no place in a table.
-_NESTED: Final = ("invalid_reasons", "repeated_reasons", "extra_rtt_ms", "published", "outliers")
+_NESTED: Final = (
+    "invalid_reasons",
+    "repeated_reasons",
+    "extra_rtt_ms",
+    "published",
+    "outliers",
+    "screenshots_missing",
+)
 
 
 def sheet(source: Source) -> str:

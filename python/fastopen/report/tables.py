@@ -17,6 +17,7 @@ from fastopen.contract import RateLimit
 from fastopen.experiments import Experiment, asked_for
 from fastopen.experiments.axes import RTT, Axis, Point
 from fastopen.report.beside import beside_renderables
+from fastopen.report.browsed import kept_lines, unshown_lines
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.verdict import NO_NOISE, page_verdict
 from fastopen.statistics import CellResult, Results
@@ -41,6 +42,10 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
             yield Text(textwrap.fill(line, width), style="yellow")
         for line in _asked_for_less(results, page):
             yield Text(textwrap.fill(line, width), style="dim")
+        for line in kept_lines(results, page):
+            yield Text(textwrap.fill(line, width), style="dim")
+        for line in unshown_lines(results, page):
+            yield Text(textwrap.fill(line, width), style="yellow")
         yield from _problems(results, page)
         yield Text()
     yield from beside_renderables(results, width, narrow=width < WIDE)

@@ -29,11 +29,16 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
             ]
         )
     handshakes, carriers = Handshakes(record), Carriers(record)
-    sent = [request for request in record.requests if request.sent_ns is not None]
+    # What the client had kept was never sent; what it makes known waits for what made the client look for it.
+    begun_at = {
+        id(request): request.queued_ns if request.cache == "fresh" else request.sent_ns
+        for request in record.requests
+    }
+    sent = [request for request in record.requests if begun_at[id(request)] is not None]
     longest: dict[int, int] = {}
     last_on: dict[int, int] = {}
     ended: list[tuple[int, int]] = []
-    for request in sorted(sent, key=lambda request: request.sent_ns or 0):
+    for request in sorted(sent, key=lambda request: begun_at[id(request)] or 0):
         initiator = page.resources[request.resource].initiator
         before = [0 if initiator is None else longest.get(initiator, 0)]
         own = 0

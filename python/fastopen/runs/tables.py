@@ -20,18 +20,19 @@ Row = tuple[Any, ...]
 LOADS: Final[dict[str, Kind]] = {
     "load": "int", "job": "text", "id": "text", "attempt": "int", "superseded": "flag", "page": "text",
     "rtt_ms": "float", "down_bit_per_s": "int", "up_bit_per_s": "int", "down_queue_bytes": "int",
-    "up_queue_bytes": "int", "loss": "float", "client": "text", "profile": "text", "keep_alive": "flag",
-    "connections_per_host": "int", "processing_scale": "float", "initial_window_segments": "int",
-    "congestion_control": "text", "engine": "text", "arm": "text", "transport": "text", "cookies": "text",
-    "repeat": "int", "valid": "flag", "invalid": "text", "plt_ms": "float", "requests": "int",
-    "connections": "int", "syn_data_connections": "int", "handshakes_in_a_row_ms": "float",
-    "retransmitted_segments": "int", "started_unix_ms": "int",
+    "up_queue_bytes": "int", "loss": "float", "client": "text", "view": "text", "profile": "text",
+    "keep_alive": "flag", "connections_per_host": "int", "processing_scale": "float",
+    "initial_window_segments": "int", "congestion_control": "text", "engine": "text",
+    "arm": "text", "transport": "text", "cookies": "text", "repeat": "int", "valid": "flag",
+    "invalid": "text", "plt_ms": "float", "requests": "int", "connections": "int",
+    "syn_data_connections": "int", "handshakes_in_a_row_ms": "float", "retransmitted_segments": "int",
+    "started_unix_ms": "int",
 }  # fmt: skip
 REQUESTS: Final[dict[str, Kind]] = {
     "load": "int", "resource": "int", "url": "text", "host": "text", "type": "text", "connection": "int",
     "queued_ms": "float", "connect_start_ms": "float", "connected_ms": "float", "sent_ms": "float",
     "first_byte_ms": "float", "end_ms": "float", "status": "int", "header_bytes": "int",
-    "body_bytes": "int", "error": "text",
+    "body_bytes": "int", "cache": "text", "error": "text",
 }  # fmt: skip
 ENDS: Final = ("client", "origin")
 END: Final[dict[str, Kind]] = {
@@ -89,7 +90,7 @@ class Flattener:
             *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
             *(network.rtt_us / 1000, network.down.rate_bit_per_s, network.up.rate_bit_per_s),
             *(network.down.queue_bytes, network.up.queue_bytes, network.down.loss),
-            *(setup.client.label, setup.client.profile, setup.client.keep_alive),
+            *(setup.client.label, setup.client.view, setup.client.profile, setup.client.keep_alive),
             *(setup.client.connections_per_host, setup.client.processing_scale),
             *(setup.tcp.initial_window_segments, setup.tcp.congestion_control, cell.engine),
             *(cell.arm.name, cell.arm.transport, cell.arm.cookies, row.repeat, row.valid),
@@ -109,7 +110,7 @@ class Flattener:
                 *(row.number, one["resource"], *known[one["resource"]], one["connection"]),
                 *(_ms(one["queued_ns"]), _ms(one["connect_start_ns"]), _ms(one["connected_ns"])),
                 *(_ms(one["sent_ns"]), _ms(one["first_byte_ns"]), _ms(one["end_ns"])),
-                *(one["status"], one["header_bytes"], one["body_bytes"], one["error"]),
+                *(one["status"], one["header_bytes"], one["body_bytes"], one.get("cache"), one["error"]),
             )
 
     def connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
@@ -17,6 +17,7 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
+from fastopen.statistics.browsed import Browsed, browsed
 from fastopen.statistics.cells import CellResult, summarise
 
 
@@ -34,6 +35,8 @@ class Results:
     """(page, network) to the median over its worlds."""
     published: dict[tuple[str, int], PublishedCell]
     """(page, network) to the published cell that it is held against."""
+    browsed: dict[int, Browsed] = field(default_factory=dict)
+    """By the index of its cell, where a browser tells more than times."""
 
     def comparisons(self, page: str) -> dict[Comparison, list[CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
@@ -71,4 +74,5 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         cells=summarise(cells, found, experiment.seed, unchanging, store.asked()),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
+        browsed=browsed(store, experiment, cells, found),
     )

@@ -21,6 +21,8 @@ pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
         processing_us: 0,
         phase: fastopen_page::Phase::Load,
         redirect_to: None,
+        fresh_s: None,
+        validator: false,
         body_offset: None,
     }
 }

@@ -9,11 +9,13 @@ use fastopen_replay::stream::{Ends, Traffic};
 use hyper::Version;
 
 use crate::clients::{Loaded, Loading};
-use crate::contract::{ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::contract::{Cached, ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
 use crate::tls::{self, Sizes};
 
 /// What the origins answer to what the page does not have.
 const NOT_FOUND: u16 = 404;
+/// What they answer to who has the answer already.
+const NOT_MODIFIED: u16 = 304;
 
 /// Puts together what the origins saw since `start_ns` and what interception saw of the client's connections.
 pub fn loaded(
@@ -33,6 +35,9 @@ pub fn loaded(
         let first = connections.carry(request.ends);
         if let Some(resource) = request.resource {
             let mut record = connections.request(resource, request, first);
+            let confirmed =
+                request.status == NOT_MODIFIED && loading.page.resources[resource].status != NOT_MODIFIED;
+            record.cache = confirmed.then_some(Cached::Revalidated);
             // What was under way when the client failed is no reason of its own.
             record.error = record.error.filter(|_| unfinished.is_none());
             requests.push(record);
@@ -98,7 +103,7 @@ impl Connections {
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // An origin accepts what carries no data when the last segment of the handshake has come to it; the client had the
         // connection when it sent that.
-        let way_ns = if waited { (loading.way_up_ns)(peer.ip()) } else { 0 };
+        let way_ns = if waited { loading.link.way_up_ns(peer.ip()) } else { 0 };
         let connected_ns = accepted.map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns));
         if let Some(one) = accepted {
             self.numbers.insert(one.ends, id);
@@ -114,7 +119,7 @@ impl Connections {
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
             tls: accepted
                 .and_then(|one| one.secured.as_ref())
-                .map(|one| self.session(one, (loading.way_up_ns)(peer.ip()))),
+                .map(|one| self.session(one, loading.link.way_up_ns(peer.ip()))),
             multiplexed: loading.version == Version::HTTP_2,
             requests: 0,
             client: info.map(Into::into),
@@ -144,7 +149,13 @@ impl Connections {
     fn request(&self, resource: usize, seen: &Seen, first: bool) -> RequestRecord {
         let id = self.numbers.get(&seen.ends).copied();
         let connection = id.map(|id| &self.records[id]).filter(|_| first);
-        let cut_off = seen.last_byte_ns.is_none();
+        let error = if id.is_none() {
+            Some("it came on a connection of before the load".to_owned())
+        } else if seen.last_byte_ns.is_none() {
+            Some(format!("the answer was cut off after {} bytes of its body", seen.body_bytes))
+        } else {
+            None
+        };
         RequestRecord {
             resource,
             connection: id,
@@ -157,8 +168,8 @@ impl Connections {
             status: Some(seen.status),
             header_bytes: seen.header_bytes,
             body_bytes: seen.body_bytes,
-            error: cut_off
-                .then(|| format!("the answer was cut off after {} bytes of its body", seen.body_bytes)),
+            cache: None,
+            error,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! what it says counts is not its business (see `evidence`).
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use fastopen_page::{Page, Policy, Structure};
@@ -17,6 +17,7 @@ use rustls::ClientConfig;
 use crate::contract::{BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::link::LinkConfig;
 
 pub mod at_origins;
 pub mod chromium;
@@ -33,8 +34,8 @@ pub struct Loading<'a> {
     pub addresses: &'a [SocketAddrV4],
     /// Hosts of the page, and the address of each.
     pub hosts: &'a BTreeMap<String, Ipv4Addr>,
-    /// How long a segment takes at least to an address, in nanoseconds: as long as nothing is before it.
-    pub way_up_ns: &'a dyn Fn(IpAddr) -> u64,
+    /// The link that is asked for.
+    pub link: &'a LinkConfig,
     /// Whether to ask the kernel for Fast Open. The namespace's setting says the same.
     pub fastopen: bool,
     /// Which HTTP to speak.
@@ -83,7 +84,7 @@ pub enum Client {
     /// A command, started for each load.
     Command(command::Command),
     /// A browser.
-    Chromium(chromium::Chromium),
+    Chromium(Box<chromium::Chromium>),
 }
 
 impl Client {
@@ -91,8 +92,22 @@ impl Client {
     pub fn of(job: &Job) -> Self {
         match (job.client.kind, &job.client.command) {
             (ClientKind::Command, Some(words)) => Self::Command(command::Command::new(words.clone())),
-            (ClientKind::Chromium, _) => Self::Chromium(chromium::Chromium::new(job.client.screenshot)),
+            (ClientKind::Chromium, _) => {
+                Self::Chromium(Box::new(chromium::Chromium::new(job.client.screenshot)))
+            }
             _ => Self::Loader,
+        }
+    }
+
+    /// Visits the page for the first time, so that the next load is a repeat visit. To be called as [`Client::load`] is.
+    ///
+    /// # Errors
+    /// Where it could not even be tried.
+    pub fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+        match self {
+            // They keep nothing: a job that asks them is refused.
+            Self::Loader | Self::Command(_) => Ok(()),
+            Self::Chromium(chromium) => chromium.visit(loading),
         }
     }
 

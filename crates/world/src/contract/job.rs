@@ -135,6 +135,17 @@ pub enum ClientKind {
     Chromium,
 }
 
+/// Which of a person's visits is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// The first: nothing of the page is there.
+    #[default]
+    First,
+    /// The second, right after the first: what the first brought and was allowed to be kept is there.
+    Repeat,
+}
+
 /// What loads the page; left out are the profile's own values.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -150,6 +161,7 @@ pub struct Client {
     pub processing_scale: Option<f64>,
     pub phases: Option<Vec<Phase>>,
     pub screenshot: bool,
+    pub view: View,
 }
 
 impl Default for Client {
@@ -165,6 +177,7 @@ impl Default for Client {
             processing_scale: None,
             phases: None,
             screenshot: false,
+            view: View::First,
         }
     }
 }
@@ -185,6 +198,9 @@ impl Client {
     pub(super) fn validate(&self) -> Result<(), String> {
         if self.screenshot && self.kind != ClientKind::Chromium {
             return Err("client.screenshot: goes with kind chromium".into());
+        }
+        if self.view == View::Repeat && self.kind != ClientKind::Chromium {
+            return Err("client.view: repeat goes with kind chromium, which alone keeps what it got".into());
         }
         let words = self.command.as_deref().unwrap_or_default();
         if (self.kind == ClientKind::Command) == words.is_empty() {

@@ -153,6 +153,7 @@ pub struct BrowserRecord {
     pub first_contentful_paint_ns: Option<u64>,
     pub largest_contentful_paint_ns: Option<u64>,
     pub screenshot_png: Option<String>,
+    pub screenshot_error: Option<String>,
 }
 
 /// Where the times of requests and connections were seen.
@@ -188,7 +189,18 @@ pub struct RequestRecord {
     pub status: Option<u16>,
     pub header_bytes: u64,
     pub body_bytes: u64,
+    pub cache: Option<Cached>,
     pub error: Option<String>,
+}
+
+/// What a client that had kept an answer made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cached {
+    /// It was used, and nobody asked.
+    Fresh,
+    /// The origin was asked whether it is still good, and said so.
+    Revalidated,
 }
 
 /// One connection.

@@ -197,6 +197,20 @@ fn bytes_other_than_the_pages_are_wrong() {
 }
 
 #[test]
+fn what_a_client_had_kept_needs_no_bytes_and_what_was_confirmed_needs_a_304() {
+    for (cache, status) in [(Cached::Fresh, 200), (Cached::Revalidated, 304)] {
+        let kept = Load::tcp().with(|load| {
+            let request = &mut load.requests[1];
+            (request.cache, request.status, request.body_bytes) = (Some(cache), Some(status), 0);
+        });
+        assert_eq!(kept.kinds(), [""; 0], "{cache:?}");
+        assert_eq!(kept.with(|load| load.requests[1].status = Some(404)).kinds(), ["wrong_bytes"]);
+    }
+    let nothing = Load::tcp().with(|load| load.requests[1].body_bytes = 0);
+    assert_eq!(nothing.kinds(), ["wrong_bytes"]);
+}
+
+#[test]
 fn answers_that_must_not_have_a_body_are_right_without() {
     for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304)] {
         let load = Load::tcp().with(|load| {

@@ -18,6 +18,7 @@ mod nothing_left;
 mod ordinary_user;
 mod processes;
 mod profiles;
+mod repeat_view;
 mod tcp;
 mod timing;
 mod tls;

@@ -176,6 +176,8 @@ def _resource(
         processing_us=_us(processing),
         phase=phase,
         redirect_to=entry.location,
+        fresh_s=entry.keeping.fresh_s,
+        validator=entry.keeping.validator,
     )
 
 

@@ -10,6 +10,7 @@ from fastopen.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds, sizes
+from fastopen.pages.har.keeping import NOTHING_KNOWN, Keeping, keeping_of
 from fastopen.pages.har.notes import Notes
 from fastopen.pages.model import ResourceType, body_is_empty
 
@@ -42,6 +43,7 @@ class Entry:
     referer: str | None
     location: str | None
     body: StoredBody | None
+    keeping: Keeping = NOTHING_KNOWN
     # The body as programs saw it.
     content: StoredBody | None = field(default=None, repr=False)
     pushed: bool = False
@@ -169,6 +171,7 @@ def _entry(
         sizes=found,
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and redirects else None,
+        keeping=keeping_of(method, status, fields.headers(response.get("headers")), span.end),
         body=None if body_is_empty(method, status) else _recorded_body(kept, mime, found.body),
         content=kept,
         notes=notes,

@@ -154,4 +154,6 @@ def _resource(exchange: Exchange, edge: Edge, positions: dict[int, int], kind: R
         initiator=positions[edge.by] if edge.by is not None else None,
         initiator_at_bytes=edge.at_bytes,
         redirect_to=exchange.location,
+        fresh_s=exchange.keeping.fresh_s,
+        validator=exchange.keeping.validator,
     )

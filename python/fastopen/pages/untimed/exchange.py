@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds
+from fastopen.pages.har.keeping import NOTHING_KNOWN, Keeping, keeping_of
 from fastopen.pages.model import MAX_BYTES, ResourceType, body_is_empty
 from fastopen.pages.untimed.notes import Notes
 from fastopen.pages.untimed.unpack import unpacked
@@ -40,6 +41,7 @@ class Exchange:
     recorded: StoredBody | None = None
     referer: str | None = None
     location: str | None = None
+    keeping: Keeping = NOTHING_KNOWN
     # Whether the browser said that it asked because a person went there.
     navigated: bool = False
     text: StoredBody | None = field(default=None, repr=False)
@@ -102,6 +104,7 @@ def http_exchange(
         recorded=body,
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location else None,
+        keeping=keeping_of(method, status, lower_got, None),
         navigated=(fields.header(lower_sent, "sec-fetch-dest") or "").strip().lower() == "document",
     )
 

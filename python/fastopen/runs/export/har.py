@@ -87,6 +87,7 @@ def _entry(
         "timings": timings,
         "_resourceType": resource.type,
         "_initiator": _initiator(page, resource),
+        **({"_fromCache": "disk"} if request.get("cache") == "fresh" else {}),
     }
 
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::pipe::{Event, Silence};
 use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
-use crate::contract::{RequestRecord, SeenAt};
+use crate::contract::{Cached, RequestRecord, SeenAt};
 
 /// The account of a load.
 pub(super) struct Account<'a> {
@@ -34,6 +34,10 @@ struct Asked {
     sent_ns: Option<u64>,
     first_byte_ns: Option<u64>,
     end_ns: Option<u64>,
+    /// Of the answer, as the page is told.
+    status: Option<u16>,
+    /// Whether the browser had the answer, and did not ask.
+    kept: bool,
     error: Option<String>,
 }
 
@@ -92,6 +96,11 @@ impl<'a> Account<'a> {
             "Network.responseReceived" => {
                 if let Some(asked) = self.current.get_mut(&id()) {
                     asked.answered(&params["response"]);
+                }
+            }
+            "Network.requestServedFromCache" => {
+                if let Some(asked) = self.current.get_mut(&id()) {
+                    asked.kept = true;
                 }
             }
             "Network.loadingFinished" => self.ended(&id(), at_ns(&params["timestamp"]), None),
@@ -170,9 +179,14 @@ impl<'a> Account<'a> {
             if let Some((session, secured_ns)) = session.zip(since(asked.secured_ns)) {
                 session.secured_ns = secured_ns;
             }
+            request.end_ns = since(asked.end_ns).or(request.end_ns);
+            // Of what the origins saw nothing, the browser alone can tell. It was never sent, whatever it says of that.
+            if asked.kept && asked.error.is_none() && request.status.is_none() {
+                (request.cache, request.status) = (Some(Cached::Fresh), asked.status);
+                continue;
+            }
             request.sent_ns = since(asked.sent_ns).or(request.sent_ns);
             request.first_byte_ns = since(asked.first_byte_ns).or(request.first_byte_ns);
-            request.end_ns = since(asked.end_ns).or(request.end_ns);
             // A browser gives up what it has no use for, and may have had it whole by then.
             if let Some(error) = asked.error.filter(|_| request.status.is_none()) {
                 request.error = Some(error);
@@ -193,6 +207,8 @@ impl<'a> Account<'a> {
 impl Asked {
     /// When things happened, from the timing of an answer: milliseconds since a time in seconds.
     fn answered(&mut self, response: &Value) {
+        self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());
+        self.kept |= response["fromDiskCache"] == true;
         let timing = &response["timing"];
         let Some(base) = timing["requestTime"].as_f64() else { return };
         let at = |key: &str| {

@@ -79,9 +79,12 @@ pub(super) struct Browser {
     folder: PathBuf,
 }
 
-/// A tab in a profile of its own.
+/// What a browser remembers: connections, cache, cookies, names, sessions of TLS. Nothing of it is shared with another profile.
+pub(super) struct Profile(String);
+
+/// A tab of a profile.
 pub(super) struct Tab {
-    profile: String,
+    target: String,
     /// By which the browser knows it.
     pub(super) session: String,
 }
@@ -125,33 +128,42 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Opens an empty tab in a profile that nothing was loaded in before: no connection, cache, cookie or name is shared with another.
+    /// Makes a profile that nothing was loaded in before.
     ///
     /// # Errors
     /// [`Silence`].
-    pub(super) fn open_tab(&mut self) -> Result<Tab, Silence> {
-        let until = monotonic_ns() + ANSWERING_NS;
-        let mut ask = |method: &str, params: Value, key: &str| {
-            let answer = self.pipe.call(None, method, &params, until)?;
-            Ok::<_, Silence>(answer[key].as_str().unwrap_or_default().to_owned())
-        };
-        let profile = ask("Target.createBrowserContext", json!({}), "browserContextId")?;
-        let target = json!({"url": "about:blank", "browserContextId": profile});
-        let target = ask("Target.createTarget", target, "targetId")?;
+    pub(super) fn make_profile(&mut self) -> Result<Profile, Silence> {
+        self.ask("Target.createBrowserContext", &json!({}), "browserContextId").map(Profile)
+    }
+
+    /// Opens an empty tab in a profile, which uses the profile's cache if `cache` says so.
+    ///
+    /// # Errors
+    /// [`Silence`].
+    pub(super) fn open_tab(&mut self, profile: &Profile, cache: bool) -> Result<Tab, Silence> {
+        let target = json!({"url": "about:blank", "browserContextId": profile.0});
+        let target = self.ask("Target.createTarget", &target, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
-        let session = ask("Target.attachToTarget", attach, "sessionId")?;
-        let tab = Tab { profile, session };
+        let session = self.ask("Target.attachToTarget", &attach, "sessionId")?;
+        let tab = Tab { target, session };
+        let until = monotonic_ns() + ANSWERING_NS;
         for (method, params) in [
             ("Page.enable", json!({})),
             ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
             ("Network.enable", json!({})),
-            ("Network.setCacheDisabled", json!({"cacheDisabled": true})),
+            ("Network.setCacheDisabled", json!({"cacheDisabled": !cache})),
             ("Performance.enable", json!({})),
             ("Inspector.enable", json!({})),
         ] {
             self.pipe.call(Some(&tab.session), method, &params, until)?;
         }
         Ok(tab)
+    }
+
+    /// Asks the browser itself, for one text.
+    fn ask(&mut self, method: &str, params: &Value, key: &str) -> Result<String, Silence> {
+        let answer = self.pipe.call(None, method, params, monotonic_ns() + ANSWERING_NS)?;
+        Ok(answer[key].as_str().unwrap_or_default().to_owned())
     }
 
     /// What a tab shows: a PNG in base64.
@@ -166,13 +178,22 @@ impl Browser {
         data.map(str::to_owned).ok_or_else(|| Silence::Refused("there is no picture".into()))
     }
 
-    /// Closes a tab, and with it its profile and connections.
+    /// Closes a tab; the profile keeps what it brought.
     ///
     /// # Errors
     /// [`Silence`].
-    pub(super) fn close(&mut self, tab: &Tab) -> Result<(), Silence> {
+    pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), Silence> {
         let until = monotonic_ns() + ANSWERING_NS;
-        let profile = json!({"browserContextId": tab.profile});
+        self.pipe.call(None, "Target.closeTarget", &json!({"targetId": tab.target}), until).map(drop)
+    }
+
+    /// Closes a profile, and with it its tabs and connections.
+    ///
+    /// # Errors
+    /// [`Silence`].
+    pub(super) fn close(&mut self, profile: &Profile) -> Result<(), Silence> {
+        let until = monotonic_ns() + ANSWERING_NS;
+        let profile = json!({"browserContextId": profile.0});
         self.pipe.call(None, "Target.disposeBrowserContext", &profile, until).map(drop)
     }
 }

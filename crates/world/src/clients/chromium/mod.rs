@@ -1,6 +1,6 @@
 //! Unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser for all loads of a world; each load has a profile of its own. Connections and their evidence are the kernel's, as for
+//! One browser for all loads of a world; each load has a profile of its own, but for one that is to find what an earlier visit left. Connections and their evidence are the kernel's, as for
 //! any command; what is timed is timed by the browser, whose clock is the machine's monotonic one.
 
 mod account;
@@ -12,7 +12,7 @@ use fastopen_page::Spelling;
 use serde_json::{Value, json};
 
 use self::account::Account;
-use self::browser::{Browser, Tab};
+use self::browser::{Browser, Profile, Tab};
 use self::pipe::Silence;
 use super::{Loaded, Loading, at_origins};
 use crate::contract::{BrowserRecord, Fault};
@@ -23,30 +23,57 @@ const QUIET_NS: u64 = 1_000_000_000;
 
 /// The browser of a world.
 pub struct Chromium {
+    /// One that is fine.
     browser: Option<Browser>,
+    /// Where the page was loaded once already.
+    visited: Option<Visited>,
     screenshot: bool,
+}
+
+/// A browser that has been at the page, and a profile that remembers it.
+struct Visited {
+    browser: Browser,
+    profile: Profile,
+    /// Why the page did not load.
+    trouble: Option<Silence>,
 }
 
 impl Chromium {
     /// One that is started when it is first needed; `screenshot`: it is to show what it sees at the end of each load.
     pub fn new(screenshot: bool) -> Self {
-        Self { browser: None, screenshot }
+        Self { browser: None, visited: None, screenshot }
     }
 
-    /// Loads the page once, in a browser that is still fine or a new one.
+    /// Loads the page for the first time, so that the next load is a repeat visit: with what is kept of this one. Its connections
+    /// are to be ended before that.
+    ///
+    /// # Errors
+    /// Where no browser can be started.
+    pub fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+        let (mut browser, profile, tab) = self.open(loading, true)?;
+        loading.engine.begin_load();
+        let told = follow(&mut browser, &tab, loading, &mut Account::new(loading));
+        // In a tab of its own the next visit has nothing in memory.
+        let told = told.and_then(|_| browser.close_tab(&tab));
+        self.visited = Some(Visited { browser, profile, trouble: told.err() });
+        Ok(())
+    }
+
+    /// Loads the page once: where it was visited before, else in a profile of its own.
     ///
     /// # Errors
     /// Where no browser can be started.
     pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let mut browser = self.browser.take().map_or_else(|| Browser::start(loading.authority), Ok)?;
-        let mut tab = browser.open_tab();
-        if tab.is_err() {
-            // It did not survive the load before; there is no fault in that.
-            drop(browser);
-            browser = Browser::start(loading.authority)?;
-            tab = browser.open_tab();
-        }
-        let tab = tab.map_err(|silence| Failure::new(Fault::Machine, format!("opening a tab: {silence}")))?;
+        let (mut browser, profile, tab) = match self.visited.take() {
+            None => {
+                let (browser, profile, tab) = self.open(loading, false)?;
+                (browser, profile, Ok(tab))
+            }
+            Some(Visited { mut browser, profile, trouble }) => {
+                let tab = trouble.map_or_else(|| browser.open_tab(&profile, true), Err);
+                (browser, profile, tab)
+            }
+        };
         let kernel = |error| {
             Failure::new(
                 Fault::Machine,
@@ -57,7 +84,10 @@ impl Chromium {
         loading.engine.begin_load();
         let began_ns = monotonic_ns();
         let mut account = Account::new(loading);
-        let told = follow(&mut browser, &tab, loading, &mut account);
+        let told = match &tab {
+            Ok(tab) => follow(&mut browser, tab, loading, &mut account),
+            Err(silence) => Err(Silence::Refused(format!("the first visit: {silence}"))),
+        };
         let opened = browser.watch.connections(None).map_err(kernel)?;
         let unfinished = told.as_ref().err().map(ToString::to_string);
         let figures = told.ok();
@@ -68,14 +98,39 @@ impl Chromium {
         loaded.browser = figures.map(|figures| figures.record(browser.product.clone()));
         after();
         // It takes time, and frames that no load has.
-        if let Some(record) = loaded.browser.as_mut().filter(|_| self.screenshot) {
-            record.screenshot_png = browser.screenshot(&tab).ok();
+        if let Some((record, tab)) =
+            loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| self.screenshot)
+        {
+            match browser.screenshot(tab) {
+                Ok(picture) => record.screenshot_png = Some(picture),
+                Err(silence) => record.screenshot_error = Some(silence.to_string()),
+            }
         }
-        // Whoever does not part with a tab is not trusted with another.
-        if loaded.unfinished.is_none() && browser.close(&tab).is_ok() {
+        // Whoever does not part with a profile is not trusted with another.
+        if loaded.unfinished.is_none() && browser.close(&profile).is_ok() {
             self.browser = Some(browser);
         }
         Ok(loaded)
+    }
+
+    /// A tab in a profile of its own, in a browser that is still fine or a new one; `cache`: what it brings is kept.
+    fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Profile, Tab), Failure> {
+        let open = |browser: &mut Browser| {
+            let profile = browser.make_profile()?;
+            let tab = browser.open_tab(&profile, cache)?;
+            Ok::<_, Silence>((profile, tab))
+        };
+        // One that did not survive the load before is no fault.
+        if let Some(mut browser) = self.browser.take()
+            && let Ok((profile, tab)) = open(&mut browser)
+        {
+            return Ok((browser, profile, tab));
+        }
+        let mut browser = Browser::start(loading.authority)?;
+        let opened = open(&mut browser);
+        let (profile, tab) =
+            opened.map_err(|silence| Failure::new(Fault::Machine, format!("opening a tab: {silence}")))?;
+        Ok((browser, profile, tab))
     }
 }
 
@@ -173,6 +228,7 @@ impl Figures {
             first_contentful_paint_ns: self.first_contentful_paint_ns,
             largest_contentful_paint_ns: self.largest_contentful_paint_ns,
             screenshot_png: None,
+            screenshot_error: None,
         }
     }
 }

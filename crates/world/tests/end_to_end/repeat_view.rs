@@ -1,0 +1,131 @@
+//! Chromium on a second visit: what it kept of the first and may use again it does not ask for, and all else is as on any load.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::chromium::{browser, in_chromium};
+use crate::support::{
+    PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
+    with_syn_data,
+};
+use crate::virtual_time::in_virtual_time;
+
+/// Of each kind one, by number: 0 can be confirmed, 1 and 4 are good for a day, 2 must not be kept, 3 says nothing, 5 can be confirmed
+/// and says no more, 6 leads elsewhere for good.
+fn site() -> Value {
+    let day = json!({"fresh_s": 86_400, "mime": "image/gif"});
+    let script = json!({"url": "http://b.test/s.js", "type": "script", "body_bytes": 3000, "initiator": 0});
+    let moved = json!({"url": "http://a.test/moved", "type": "image", "status": 301, "redirect_to": "/there",
+        "body_bytes": 0, "initiator": 0, "fresh_s": 86_400});
+    page(&[
+        with(root(20_000), json!({"fresh_s": 0, "validator": true})),
+        with(script, json!({"fresh_s": 86_400, "validator": true})),
+        with(image("http://b.test/new", 5000), json!({"fresh_s": 0, "mime": "image/gif"})),
+        with(image("http://c.test/unknown", 6000), json!({"mime": "image/gif"})),
+        with(image("http://c.test/day", 7000), day.clone()),
+        with(image("http://c.test/same", 8000), json!({"validator": true, "mime": "image/gif"})),
+        moved,
+        with(image("http://a.test/there", 900), with(day, json!({"initiator": 6}))),
+    ])
+}
+
+fn visited_before(job: Value) -> Value {
+    with(in_chromium(job), json!({"client": {"kind": "chromium", "view": "repeat"}}))
+}
+
+/// On the host, and where there is a kernel in virtual time.
+fn on_both_engines(job: &Value) -> Vec<Run> {
+    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
+    engines
+        .into_iter()
+        .flatten()
+        .map(|mut engine| run_command(&mut engine, job.to_string().as_bytes()))
+        .collect()
+}
+
+fn by_cache(load: &Value, cache: &Value) -> Vec<u64> {
+    let requests = list(&load["requests"]).iter().filter(|one| &one["cache"] == cache);
+    requests.map(|one| number(&one["resource"])).collect()
+}
+
+#[test]
+fn what_is_still_good_is_not_asked_for_what_can_be_confirmed_is_and_all_else_is_loaded_anew() {
+    if !browser() {
+        return;
+    }
+    let arms = ["tcp", "cold", "warm", "tls-warm"];
+    for run in on_both_engines(&visited_before(job(&site(), &network(100_000), &arms))) {
+        for arm in arms {
+            let load = run.valid(arm);
+            assert_eq!(by_cache(load, &json!("fresh")), [1, 4, 6, 7], "{arm}: {run}");
+            assert_eq!(by_cache(load, &json!("revalidated")), [0, 5], "{arm}: {run}");
+            assert_eq!(by_cache(load, &Value::Null), [2, 3], "{arm}: {run}");
+            for kept in by_cache(load, &json!("fresh")).into_iter().map(|kept| request(load, kept)) {
+                assert_eq!((&kept["connection"], &kept["body_bytes"]), (&Value::Null, &json!(0)), "{kept:#}");
+                assert!(kept["sent_ns"].is_null() && !kept["end_ns"].is_null(), "{kept:#}");
+            }
+            for confirmed in [0, 5].map(|number| request(load, number)) {
+                assert_eq!((&confirmed["status"], &confirmed["body_bytes"]), (&json!(304), &json!(0)));
+            }
+            // The connections of the first visit are gone, and nothing else of it is counted.
+            let carried: u64 = list(&load["connections"]).iter().map(|one| number(&one["requests"])).sum();
+            assert_eq!(carried, 4, "{arm}: {load:#}");
+        }
+        let counts = ["tcp", "cold", "warm"].map(|arm| with_syn_data(run.valid(arm), "client"));
+        assert!(counts[0] == 0 && counts[2] >= 3, "{run}");
+        assert!(plt_ms(run.valid("warm")) < plt_ms(run.valid("tcp")) - 90.0, "{run}");
+    }
+}
+
+#[test]
+fn a_first_view_finds_nothing_kept_whatever_the_page_allows() {
+    if !browser() {
+        return;
+    }
+    let run = run(&in_chromium(job(&site(), &network(20_000), &["tcp", "warm"])));
+    for arm in ["tcp", "warm"] {
+        assert_eq!(by_cache(run.valid(arm), &Value::Null).len(), 8, "{run}");
+    }
+}
+
+#[test]
+fn a_page_that_is_kept_whole_needs_no_network() {
+    if !browser() {
+        return;
+    }
+    let kept = json!({"fresh_s": 86_400});
+    let page = page(&[
+        with(root(9000), kept.clone()),
+        with(image("http://b.test/1", 500), with(kept, json!({"mime": "image/gif"}))),
+    ]);
+    let run = run(&visited_before(job(&page, &network(1_000_000), &["tcp", "warm"])));
+    for arm in ["tcp", "warm"] {
+        let load = run.valid(arm);
+        assert_eq!(by_cache(load, &json!("fresh")), [0, 1], "{run}");
+        assert!(plt_ms(load) < 1000.0, "{run}");
+    }
+}
+
+#[test]
+fn a_first_visit_that_fails_is_the_reason_that_is_given() {
+    if !browser() {
+        return;
+    }
+    let slow = with(root(100), json!({"server_think_us": 3_600_000_000_u64}));
+    let job = with(
+        visited_before(job(&page(&[slow]), &network(0), &["tcp"])),
+        json!({"load_timeout_us": 2_000_000}),
+    );
+    let run = run(&job);
+    let reason = &run.load("tcp")["invalid"][0];
+    let detail = reason["detail"].as_str().unwrap_or_default();
+    assert!(reason["kind"] == "incomplete" && detail.starts_with("the first visit: no load event"), "{run}");
+}
+
+#[test]
+fn who_keeps_nothing_cannot_come_twice() {
+    let job = with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"client": {"view": "repeat"}}));
+    let message = run(&job).only("error")["message"].as_str().expect("it is text").to_owned();
+    assert!(message.contains("client.view") && message.contains("chromium"), "{message}");
+}
