@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::chromium::{browser, in_chromium};
 use crate::support::{
     PROGRAM, Run, image, job, list, network, number, page, plt_ms, rate, request, root, run, run_command,
     with, with_syn_data,
@@ -181,4 +182,102 @@ fn origins_that_do_not_keep_http2_are_refused_with_the_remedy() {
     let refused = run(&job);
     let message = refused.only("error")["message"].as_str().expect("it is text");
     assert!(message.contains("origins.keep_alive") && message.contains("client.keep_alive"), "{message}");
+}
+
+#[test]
+fn packets_that_are_lost_are_sent_again_and_every_answer_comes_back_whole() {
+    let page = page(
+        &[&[root(50_000)][..], &[1, 2, 3].map(|n| image(&format!("http://a.test/{n}"), 200_000))].concat(),
+    );
+    let lossy = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000, "loss": 0.03});
+    let network = |loss: bool| {
+        let plain = network(40_000);
+        if loss {
+            with(plain, json!({"down": lossy, "up": lossy}))
+        } else {
+            with(plain, json!({"down": rate(4_000_000)}))
+        }
+    };
+    let (Some(run), Some(calm)) = (
+        exactly(&over_http2(&page, &network(true), &ARMS)),
+        exactly(&over_http2(&page, &network(false), &ARMS)),
+    ) else {
+        return;
+    };
+    for arm in ARMS {
+        // Valid means that every answer has its status and its bytes, and that evidence and transport agree in spite of losses.
+        let load = run.valid(arm);
+        let connections = list(&load["connections"]);
+        assert_eq!(connections.len(), 1, "{arm}: {load:#}");
+        let again: u64 =
+            ["client", "origin"].iter().map(|end| number(&connections[0][end]["retransmits"])).sum();
+        assert!(again > 0, "{arm}: {load:#}");
+        let lost = ["down", "up"].map(|way| number(&load["link"][way]["dropped_loss"]));
+        assert!(lost.iter().sum::<u64>() > 0, "{arm}: {load:#}");
+        assert!(plt_ms(load) > plt_ms(calm.valid(arm)), "{arm}: what is lost costs time");
+    }
+}
+
+#[test]
+fn a_browser_asks_for_everything_over_one_connection_an_origin() {
+    if !browser() {
+        return;
+    }
+    let hosts = ["a.test", "b.test", "c.test"];
+    let images: Vec<_> = (0..24)
+        .map(|number| {
+            let picture = image(&format!("http://{}/{number}", hosts[number % 3]), 6000);
+            with(picture, json!({"mime": "image/gif", "server_think_us": 50_000}))
+        })
+        .collect();
+    let page = page(&[&[root(20_000)][..], &images].concat());
+    let arms = &ARMS[3..];
+    let job = in_chromium(job(&page, &network(100_000), arms));
+    let job = with(job, json!({"origins": {"http": "2", "bodies": "structural"}}));
+    for mut engine in [Some(Command::new(PROGRAM)), in_virtual_time()].into_iter().flatten() {
+        let run = run_command(&mut engine, job.to_string().as_bytes());
+        for arm in arms {
+            let load = run.valid(arm);
+            assert_eq!(
+                (list(&load["requests"]).len(), &load["strange_requests"]),
+                (25, &json!(0)),
+                "{arm}: {run}"
+            );
+            let used: Vec<_> = list(&load["connections"])
+                .iter()
+                .filter(|connection| number(&connection["requests"]) > 0)
+                .collect();
+            // It may open more to a server that it does not know yet, but uses one.
+            assert_eq!(used.len(), 3, "{arm}: {load:#}");
+            let mut served: Vec<_> =
+                used.iter().map(|one| one["host"].as_str().expect("it is text")).collect();
+            served.sort_unstable();
+            assert_eq!(served, hosts, "{arm}");
+            for connection in used {
+                let session = &connection["tls"];
+                assert_eq!(
+                    (&session["alpn"], &session["version"]),
+                    (&json!("h2"), &json!("1.3")),
+                    "{connection:#}"
+                );
+                assert_eq!(connection["multiplexed"], true, "{connection:#}");
+                let with_data = |end: &str| connection[end]["syn_data_acked"] == true;
+                assert_eq!(
+                    [with_data("client"), with_data("origin")],
+                    [*arm == "tls-warm"; 2],
+                    "{connection:#}"
+                );
+            }
+            // Eight to each host are under way at once: each is asked for before the one before it is answered.
+            let of_host =
+                |host: usize| (0..8).map(move |number| request(load, (1 + host + 3 * number) as u64));
+            for (host, name) in hosts.iter().enumerate() {
+                let last_sent =
+                    of_host(host).map(|one| number(&one["sent_ns"])).max().expect("there are eight");
+                let first_end =
+                    of_host(host).map(|one| number(&one["end_ns"])).min().expect("there are eight");
+                assert!(last_sent < first_end, "{arm}, {name}: {load:#}");
+            }
+        }
+    }
 }
