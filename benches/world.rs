@@ -1,6 +1,6 @@
 //! How true the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds what it printed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::Log;
 use fastopen_replay::origins::{Origins, Served, Site};
 use fastopen_world::clients::{Client, Loading};
+use fastopen_world::contract::OriginSettings;
 use fastopen_world::engine::Engine;
 use fastopen_world::link::LinkConfig;
 use fastopen_world::topology::{
     CLIENT_NETWORK, ORIGIN_NETWORK, Shape, TcpSettings, Topology, client_address, origin_address,
 };
 use fastopen_world::wire::Wire;
-use hyper::Version;
 
 const MS: u64 = 1_000_000;
 
@@ -232,7 +232,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,
-        http2: false,
+        http2: BTreeSet::new(),
         tls: None,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
@@ -252,7 +252,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         hosts: &BTreeMap::new(),
         link: &LinkConfig::open(),
         fastopen,
-        version: Version::HTTP_11,
+        origins: &OriginSettings::default(),
         timeout_ns: 60_000 * MS,
         log: &Log::default(),
         structure: None,

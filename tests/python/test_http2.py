@@ -1,13 +1,17 @@
 """HTTP/2 as a setting: what can be asked for with it, and what a HAR says of it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from fastopen.contract import Client, Origins, Tls
+from fastopen.experiments import make_plan, read_experiment
 from fastopen.experiments.clients import client_of, filled_in
 from fastopen.experiments.model import Setup
+from fastopen.pages import load_pages
 from fastopen.runs.export.har import _request
 from made_up_run import made_up_page
 
@@ -56,3 +60,23 @@ def test_curl_is_told_the_version() -> None:
 def test_a_har_says_which_version_was_spoken(http: str) -> None:
     request: dict[str, Any] = _request(made_up_page("p", 2).resources[0], http)
     assert request["httpVersion"] == f"HTTP/{http}"
+
+
+def test_single_hosts_can_speak_http2_and_a_page_is_asked_for_its_own_alone(tmp_path: Path) -> None:
+    (tmp_path / "some.toml").write_text(
+        'format = "fastopen-experiment/1"\nname = "some"\npages = ["example"]\nseed = 1\n'
+        '[network]\nrtt = "20ms"\n[origins]\nhttp2_hosts = ["www.example.com", "elsewhere.test"]\n'
+    )
+    experiment = read_experiment(tmp_path / "some.toml")
+    assert [setup.origins.http2_hosts for setup in experiment.setups] == [
+        ["www.example.com", "elsewhere.test"]
+    ]
+    page = load_pages(["example"])[0].page
+    job = make_plan(experiment, [page]).jobs[0].job
+    assert job.origins.http2_hosts == [page.hosts()[1]]
+    with pytest.raises(ValidationError, match="the page has no host elsewhere"):
+        type(job).model_validate_json(
+            json.dumps(job.model_dump(mode="json") | {"origins": {"http2_hosts": ["elsewhere.test"]}})
+        )
+    with pytest.raises(ValidationError, match="origins keep connections"):
+        Origins(http2_hosts=["a.test"], keep_alive=False)

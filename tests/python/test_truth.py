@@ -185,10 +185,26 @@ class TestThePage:
             (imported,) = import_har(page, "x.har")
             assert [r.processing_us for r in page_of(imported).resources] == [0, 10_000]
 
-    def test_six_connections_a_host_unless_they_were_shared(self) -> None:
-        assert replay_of(one_page(entry("http://a.test/"), on_load=80)).client.connections_per_host == 6
-        shared = entry("https://a.test/", response={"httpVersion": "h2"})
-        assert replay_of(one_page(shared, on_load=80)).client.connections_per_host == 256
+    def test_hosts_speak_the_version_that_they_spoke(self) -> None:
+        plain = replay_of(one_page(entry("http://a.test/"), on_load=80))
+        assert (plain.client.connections_per_host, plain.origins.http2_hosts) == (6, [])
+        mixed = one_page(
+            entry("http://a.test/"),
+            entry("https://b.test/1", 90, response={"httpVersion": "h2"}),
+            entry("https://c.test/1", 90, response={"httpVersion": "h3"}),
+            # Most of what a host answered decides.
+            *(
+                entry(f"http://d.test/{n}", 90, response={"httpVersion": v})
+                for n, v in enumerate(["h2"] + 2 * ["1.1"])
+            ),
+            on_load=180,
+        )
+        replay = replay_of(mixed)
+        # What waited for a connection waits as it was recorded, with the others too.
+        assert (replay.client.connections_per_host, replay.origins.http2_hosts) == (256, ["b.test", "c.test"])
+        (setup,) = replay.experiment(1).setups
+        assert setup.origins == replay.origins
+        assert replay_of(mixed, Rules(versions=False)).origins.http2_hosts == []
 
 
 class TestWhatCannotBeReplayed:

@@ -18,7 +18,7 @@ pub use origin::Origin;
 pub use page::{Format, Initiators, Page};
 pub use resource::{Phase, Resource, ResourceType};
 pub use scheduler::{
-    Action, ConnectionId, Event, OriginId, Outcome, Policy, PolicyError, Profile, Scheduler,
+    Action, ConnectionId, Event, Limits, OriginId, Outcome, Policy, PolicyError, Profile, Scheduler,
 };
 pub use structure::{Body, Piece, Shortcomings, Structural, Structure};
 pub use url::{PageUrl, Spelling, UrlError, stage_name};

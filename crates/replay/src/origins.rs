@@ -53,8 +53,8 @@ pub struct Site {
     pub keep_alive: bool,
     /// Length of the listeners' Fast Open queue (connections whose handshake is not over).
     pub fastopen_queue: i32,
-    /// Whether they speak HTTP/2 and nothing else: over TLS as ALPN says, in the clear without asking (RFC 9113 section 3.3).
-    pub http2: bool,
+    /// The hosts that speak HTTP/2 and nothing else: over TLS as ALPN says, in the clear without asking (RFC 9113 section 3.3).
+    pub http2: BTreeSet<Ipv4Addr>,
     /// What the loads need that ask for TLS.
     pub tls: Option<OverTls>,
 }
@@ -237,7 +237,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
-    if shared.site.http2 {
+    if shared.site.http2.contains(origin.ip()) {
         let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
     }
     let ends = Ends { client, origin };
@@ -258,7 +258,7 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
 }
 
 async fn serve_http(stream: impl Duplex + 'static, ends: Ends, shared: Arc<Shared>) {
-    if shared.site.http2 {
+    if shared.site.http2.contains(ends.origin.ip()) {
         return http2::serve(stream, ends, shared).await;
     }
     let stream = WatchedStream::new(stream);

@@ -35,7 +35,7 @@ fn servers(
     let settings = job.tls.settings();
     let server = |(host, address): (&String, &Ipv4Addr)| {
         let identity = authority.identity(&names(job, host), settings.chain_bytes)?;
-        Ok((*address, Arc::new(tls::server(&settings, identity, &alpn(job.origins.http))?)))
+        Ok((*address, Arc::new(tls::server(&settings, identity, &alpn(job.origins.http_of(host)))?)))
     };
     hosts.iter().map(server).collect()
 }
@@ -99,7 +99,11 @@ pub fn site(
         resources: resources(false)?,
         ports: job.page.origins().iter().map(|origin| origin.port).collect(),
         keep_alive: job.origins.keep_alive,
-        http2: job.origins.http == Http::Http2,
+        http2: hosts
+            .iter()
+            .filter(|(host, _)| job.origins.http_of(host) == Http::Http2)
+            .map(|(_, address)| *address)
+            .collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.map(over_tls).transpose()?,
     })

@@ -12,13 +12,12 @@ use fastopen_netns::{process, sysctl, tcp, tcp_metrics};
 use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::{self, Authority};
-use hyper::Version;
 use rustls::ClientConfig;
 
 use crate::clients::{Client, Loading};
 use crate::contract::{
-    BothEnds, Cookies, Fault, Http, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured, Record,
-    Transport, VERSION, View, WorldRecord,
+    BothEnds, Cookies, Fault, Job, LinkMaker, LinkRecord, LoadPlan, LoadRecord, Measured, Record, Transport,
+    VERSION, View, WorldRecord,
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
@@ -315,11 +314,7 @@ impl<'a> World<'a> {
             hosts: &self.hosts,
             link: &self.asked,
             fastopen: transport.is_fast_open(),
-            version: match self.job.origins.http {
-                Http::Http10 => Version::HTTP_10,
-                Http::Http11 => Version::HTTP_11,
-                Http::Http2 => Version::HTTP_2,
-            },
+            origins: &self.job.origins,
             tls: self.tls(transport)?,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
@@ -333,8 +328,10 @@ impl<'a> World<'a> {
     /// How a client that has never been anywhere speaks TLS, if the transport has it.
     fn tls(&self, transport: Transport) -> Result<Option<Arc<ClientConfig>>, Failure> {
         let authority = self.authority.as_ref().filter(|_| transport.is_encrypted());
-        let client =
-            |authority| tls::client(&self.job.tls.settings(), authority, &alpn(self.job.origins.http));
+        let spoken: BTreeSet<_> =
+            self.hosts.keys().flat_map(|host| alpn(self.job.origins.http_of(host))).collect();
+        let offered: Vec<_> = spoken.into_iter().collect();
+        let client = |authority| tls::client(&self.job.tls.settings(), authority, &offered);
         Ok(authority.map(client).transpose()?.map(Arc::new))
     }
 

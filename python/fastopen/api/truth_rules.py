@@ -23,7 +23,11 @@ VARIANTS: dict[str, Rules] = {
     "initial window of ten": Rules(initial_window=False),
     "servers that send at once": Rules(sending=False),
     "TCP's handshakes in place of the recorded ones": Rules(handshakes=False),
-    "none of them": Rules(window_ms=None, initial_window=False, sending=False, handshakes=False),
+    "HTTP/1.1 with every host": Rules(versions=False),
+    "six connections to the hosts of HTTP/1.1": Rules(waits=False),
+    "none of them": Rules(
+        window_ms=None, initial_window=False, sending=False, handshakes=False, versions=False
+    ),
 }
 
 

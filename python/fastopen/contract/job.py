@@ -150,15 +150,22 @@ class Origins(_Part):
     """How the origin servers answer."""
 
     http: Literal["1.0", "1.1", "2"] = "1.1"
+    http2_hosts: list[str] = Field(default_factory=list)
+    """Hosts of the page that speak HTTP/2, whatever `http` says."""
     keep_alive: bool = True
     think_scale: Scale = 1.0
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     bodies_file: str | None = None
     bodies: Literal["filler", "structural"] = "filler"
 
+    @property
+    def speak_http2(self) -> bool:
+        """Whether any host does."""
+        return self.http == "2" or bool(self.http2_hosts)
+
     @model_validator(mode="after")
     def _http2_keeps_connections(self) -> Self:
-        if self.http == "2" and not self.keep_alive:
+        if self.speak_http2 and not self.keep_alive:
             raise ValueError("with http 2 origins keep connections; the client's keep_alive can be false")
         return self
 
@@ -224,4 +231,11 @@ class Job(_Part):
         strangers = self.network.host_extra_rtt_us.keys() - set(self.page.hosts())
         if strangers:
             raise ValueError(f"network.host_extra_rtt_us: the page has no host {min(strangers)}")
+        return self
+
+    @model_validator(mode="after")
+    def _versions_are_of_hosts_of_the_page(self) -> Self:
+        strangers = set(self.origins.http2_hosts) - set(self.page.hosts())
+        if strangers:
+            raise ValueError(f"origins.http2_hosts: the page has no host {min(strangers)}")
         return self

@@ -80,10 +80,10 @@ class Setup(BaseModel):
     @model_validator(mode="after")
     def _the_client_speaks_http2(self) -> Self:
         name = self.client.label
-        if self.origins.http == "2" and name == "wget2":
+        if self.origins.speak_http2 and name == "wget2":
             raise ValueError(f"{name} is run with HTTP/1.1: ask for another client, or for http 1.1")
         # Browsers never do in the clear, and curl before 8.0 breaks off at the second request.
-        if self.origins.http == "2" and name in ("chromium", "curl") and self.tls is None:
+        if self.origins.speak_http2 and name in ("chromium", "curl") and self.tls is None:
             raise ValueError(f"{name} speaks HTTP/2 over TLS alone: ask for transports tls and tls+tfo")
         return self
 

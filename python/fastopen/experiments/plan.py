@@ -192,6 +192,7 @@ def _job(
     # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
     hosts = set(page.hosts())
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
+    multiplexed = [host for host in setup.origins.http2_hosts if host in hosts]
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     if not without_chance(experiment, comparison):
         loads.sort(key=lambda load: derive_seed(seed, "arms", world, load.id))
@@ -203,7 +204,7 @@ def _job(
         network=network.model_copy(update={"host_extra_rtt_us": extra}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, setup.origins, encrypted=setup.tls is not None),
-        origins=setup.origins,
+        origins=setup.origins.model_copy(update={"http2_hosts": multiplexed}),
         tls=setup.tls or Tls(),
         loads=loads,
         tolerance=experiment.tolerance,

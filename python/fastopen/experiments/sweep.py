@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import product
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel
 
@@ -13,6 +13,8 @@ from fastopen.experiments.model import Setup, default_queue_bytes
 from fastopen.experiments.trace import mean_rate_bit_per_s
 
 T = TypeVar("T", bound=BaseModel)
+# Settings whose own value is a list: they stand for one thing, not for several to be compared.
+LISTS: Final = ("phases", "command", "http2_hosts")
 Combine = Literal["cross", "zip"]
 Link = Literal["auto", "program", "kernel"]
 Queue = int | None | Literal["default"]
@@ -80,7 +82,7 @@ def _direction(rate: int | None, trace_ms: list[int] | None, queue: Queue, loss:
 def multiplied(model: type[T], settings: Mapping[str, Any]) -> list[T]:
     """A `model` for each value with each other of the settings that are lists, each once.
 
-    A setting whose own value is a list (`phases`) is taken as it is. Raises ValidationError.
+    A setting whose own value is a list (LISTS) is taken as it is. Raises ValidationError.
     """
     return _each_once(model.model_validate(one) for one in _combinations(settings))
 
@@ -104,7 +106,7 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 def _combinations(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     lists = [
-        value if isinstance(value, list) and value and key not in ("phases", "command") else [value]
+        value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
     ]
     return [dict(zip(settings, values, strict=True)) for values in product(*lists)]

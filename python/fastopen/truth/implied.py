@@ -7,11 +7,12 @@ No moment of the recording is in the page, and its load event is not either.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.contract import Client, Network, Tcp, Tolerance
+from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
 from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit
 from fastopen.errors import InputError
 from fastopen.experiments import ArmName, Experiment, Setup, default_queue_bytes
@@ -26,8 +27,8 @@ WINDOW_SEGMENTS: Final = 10
 WINDOW_MAX_SEGMENTS: Final = 1000
 # In one go: within this part of a round trip nothing can have been acknowledged.
 AT_ONCE: Final = 0.5
-# One connection that carries many requests at once is replayed as many: as many as a page can want.
-MULTIPLEXED_CONNECTIONS: Final = 256
+# Where the time that requests waited for connections is kept as it was recorded: as many as a page can want.
+UNLIMITED_CONNECTIONS: Final = 256
 # A world measures its link by handshakes, which are sent again after a second: the rest is the hosts' own.
 LINK_RTT_MAX_US: Final = 500_000
 # Of the load time: on the host, a load with a packet later than this is left out.
@@ -53,6 +54,10 @@ class Rules:
     """Servers that sent slowly do so again."""
     handshakes: bool = True
     """Handshakes and lookups where they were recorded, and no others; else TCP's own on each connection."""
+    versions: bool = True
+    """Hosts that spoke HTTP/2 or 3 speak HTTP/2 again; else all speak HTTP/1.1."""
+    waits: bool = True
+    """On a page with HTTP/2, requests to the other hosts wait for connections as recorded; else for six."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Replay:
     network: Network
     client: Client
     tcp: Tcp
+    origins: Origins
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
@@ -75,7 +81,7 @@ class Replay:
             name="truth",
             pages=[self.page.name],
             networks=[self.network],
-            setups=[Setup(client=self.client, tcp=self.tcp)],
+            setups=[Setup(client=self.client, origins=self.origins, tcp=self.tcp)],
             arms=[self.arm],
             tolerance=Tolerance(late_us=max(LATE_MIN_US, round(LATE_SHARE * self.recorded_ms * 1000))),
             repeats=repeats,
@@ -89,14 +95,19 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     assert recording.load_event_ms is not None
     rate = _rate(recording, rules)
     window = window_segments(page.resources, recording) if rules.initial_window else WINDOW_SEGMENTS
-    multiplexed = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
-    held = tuple(_held(x, rules, multiplexed) for x in recording.exchanges)
-    limits = {"connections_per_host": MULTIPLEXED_CONNECTIONS, "connections_total": 4096}
+    multiplexed = multiplexed_hosts(page.resources, recording)
+    waits = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
+    held = tuple(
+        _held(x, rules, waits and (rules.waits or one.host in multiplexed))
+        for one, x in zip(page.resources, recording.exchanges, strict=True)
+    )
+    limits = {"connections_per_host": UNLIMITED_CONNECTIONS, "connections_total": 4096}
     return Replay(
         page=_as_recorded(page, recording, held, rules, (rate, window)),
         network=_network(recording, rate),
-        client=Client.model_validate({"profile": "browser", **(limits if multiplexed else {})}),
+        client=Client.model_validate({"profile": "browser", **(limits if waits and rules.waits else {})}),
         tcp=Tcp(initial_window_segments=window),
+        origins=Origins(http2_hosts=multiplexed if rules.versions else []),
         recorded_ms=recording.load_event_ms,
         recording=recording,
         held_ms=held,
@@ -119,15 +130,24 @@ def _sufficient(imported: ImportedPage) -> Recording:
     return recording
 
 
-def _held(exchange: Exchange, rules: Rules, multiplexed: bool) -> float:
+def _held(exchange: Exchange, rules: Rules, waits: bool) -> float:
     """What came between asking and sending that the replay does not make by itself.
 
-    Without a handshake, nothing is there to wait for on a connection that is shared; one of six is waited for
-    in the replay too.
+    `waits`: the waits for a connection as well. A recorder that knows of shared connections knows them too,
+    and for one that is shared and stands there is nothing to wait in the replay; else one of six is waited
+    for in the replay as it was.
     """
     if not rules.handshakes:
         return 0.0
-    return exchange.lookup + (exchange.stalled if multiplexed else 0.0)
+    return exchange.lookup + (exchange.stalled if waits else 0.0)
+
+
+def multiplexed_hosts(resources: Sequence[Resource], recording: Recording) -> list[str]:
+    """The hosts most of whose requests shared a connection with others at once (HTTP/2 or 3)."""
+    shared: defaultdict[str, list[bool]] = defaultdict(list)
+    for resource, exchange in zip(resources, recording.exchanges, strict=True):
+        shared[resource.host].append(exchange.multiplexed)
+    return [host for host, of_host in shared.items() if 2 * sum(of_host) > len(of_host)]
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:

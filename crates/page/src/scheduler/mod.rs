@@ -8,7 +8,7 @@ mod pool;
 
 pub use discovery::Outcome;
 pub use event::{Action, ConnectionId, Event, OriginId};
-pub use policy::{Policy, PolicyError, Profile};
+pub use policy::{Limits, Policy, PolicyError, Profile};
 
 pub(crate) use plan::wanted;
 
@@ -48,7 +48,7 @@ impl Scheduler {
         policy.validate()?;
         let (origins, origin_of) = page.number_origins();
         let plan = Plan::new(page, policy);
-        let pool = Pool::new(policy, page, origin_of.into_iter().map(OriginId).collect(), origins.len());
+        let pool = Pool::new(policy, page, origin_of.into_iter().map(OriginId).collect(), &origins);
         Ok(Self { origins, discovery: Discovery::new(plan), pool, now: 0 })
     }
 

@@ -1,5 +1,7 @@
 //! How a client loads pages: its profile and its limits.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Phase};
@@ -15,12 +17,23 @@ pub struct Policy {
     pub connections_total: usize,
     /// How many requests a connection may carry at once: one with HTTP/1, with HTTP/2 as many as servers allow.
     pub streams_per_connection: usize,
+    /// The same of single hosts that are spoken to otherwise than the rest.
+    pub of_host: BTreeMap<String, Limits>,
     /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
     /// What processing times are multiplied by: 0 for a client that needs no time, 1 for one as in the page.
     pub processing_scale: f64,
     /// Which phases are loaded; `load` is always among them.
     pub phases: Vec<Phase>,
+}
+
+/// What limits the connections to one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How many may be open at once.
+    pub connections: usize,
+    /// How many requests each may carry at once.
+    pub streams: usize,
 }
 
 /// In which order a client asks.
@@ -66,6 +79,7 @@ impl Policy {
             connections_per_host: 6,
             connections_total: 256,
             streams_per_connection: 1,
+            of_host: BTreeMap::new(),
             keep_alive: true,
             processing_scale: 1.0,
             phases: vec![Phase::Load, Phase::Async],
@@ -81,6 +95,13 @@ impl Policy {
             keep_alive: false,
             ..Self::browser()
         }
+    }
+
+    /// What limits the connections to a host. What carries one request in all carries one at a time.
+    pub(crate) fn limits(&self, host: &str) -> Limits {
+        let usual = Limits { connections: self.connections_per_host, streams: self.streams_per_connection };
+        let Limits { connections, streams } = self.of_host.get(host).copied().unwrap_or(usual);
+        Limits { connections, streams: if self.keep_alive { streams } else { 1 } }
     }
 
     pub(crate) fn validate(&self) -> Result<(), PolicyError> {

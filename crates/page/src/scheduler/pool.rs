@@ -9,15 +9,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{Action, ConnectionId, OriginId, Policy, Profile};
-use crate::Page;
+use super::{Action, ConnectionId, Limits, OriginId, Policy, Profile};
+use crate::{Origin, Page};
 
 #[derive(Debug)]
 pub(crate) struct Pool {
-    connections_per_host: usize,
     connections_total: usize,
-    /// How many requests a connection carries at once.
-    streams: usize,
     keep_alive: bool,
     /// By resource.
     requests: Vec<Request>,
@@ -40,8 +37,9 @@ struct Request {
     retried: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Server {
+    limits: Limits,
     waiting: BTreeSet<Waiting>,
     open: usize,
     connecting: usize,
@@ -75,7 +73,7 @@ enum State {
 }
 
 impl Pool {
-    pub(crate) fn new(policy: &Policy, page: &Page, origin_of: Vec<OriginId>, origins: usize) -> Self {
+    pub(crate) fn new(policy: &Policy, page: &Page, origin_of: Vec<OriginId>, origins: &[Origin]) -> Self {
         let requests = page.resources.iter().zip(origin_of).map(|(resource, origin)| {
             let urgency = match policy.profile {
                 Profile::Browser => resource.kind.urgency(),
@@ -83,15 +81,18 @@ impl Pool {
             };
             Request { origin, urgency, retried: false }
         });
+        let server = |origin: &Origin| Server {
+            limits: policy.limits(&origin.host),
+            waiting: BTreeSet::new(),
+            open: 0,
+            connecting: 0,
+        };
         Self {
-            connections_per_host: policy.connections_per_host,
             connections_total: policy.connections_total,
-            // What carries one request in all carries one at a time.
-            streams: if policy.keep_alive { policy.streams_per_connection } else { 1 },
             keep_alive: policy.keep_alive,
             requests: requests.collect(),
             queued: 0,
-            servers: (0..origins).map(|_| Server::default()).collect(),
+            servers: origins.iter().map(server).collect(),
             awaited: BTreeSet::new(),
             connections: Vec::new(),
             open: 0,
@@ -196,7 +197,7 @@ impl Pool {
     fn next_origin_to_open(&self) -> Option<OriginId> {
         let without_connection = |origin: &OriginId| {
             let server = &self.servers[origin.0];
-            server.waiting.iter().nth(server.connecting * self.streams)
+            server.waiting.iter().nth(server.connecting * server.limits.streams)
         };
         self.awaited
             .iter()
@@ -208,7 +209,8 @@ impl Pool {
 
     /// Whether a connection to the server may be opened, if need be in place of an idle one.
     fn has_room(&self, origin: OriginId) -> bool {
-        if self.servers[origin.0].open < self.connections_per_host {
+        let server = &self.servers[origin.0];
+        if server.open < server.limits.connections {
             self.open < self.connections_total || self.idle().next().is_some()
         } else {
             self.longest_idle_of(origin).is_some()
@@ -216,7 +218,8 @@ impl Pool {
     }
 
     fn make_room(&mut self, origin: OriginId) {
-        let in_the_way = if self.servers[origin.0].open >= self.connections_per_host {
+        let server = &self.servers[origin.0];
+        let in_the_way = if server.open >= server.limits.connections {
             self.longest_idle_of(origin)
         } else if self.open >= self.connections_total {
             self.idle().next()
@@ -253,7 +256,7 @@ impl Pool {
         self.roomy.retain(|roomy| *roomy != connection);
         loop {
             let Connection { origin, requests, ref carried, .. } = self.connections[connection.0];
-            if carried.len() >= self.streams {
+            if carried.len() >= self.servers[origin.0].limits.streams {
                 return;
             }
             let Some(resource) = self.next_waiting(origin, requests > 0) else { break };
@@ -290,7 +293,8 @@ impl Pool {
     /// request that got no answer on one is asked again, once, on a connection that nothing else has used. With HTTP/2,
     /// what is lost with a connection goes together to the next (RFC 9113 section 8.7).
     fn wants_unused(&self, resource: usize) -> bool {
-        self.requests[resource].retried && self.streams == 1
+        let Request { origin, retried, .. } = self.requests[resource];
+        retried && self.servers[origin.0].limits.streams == 1
     }
 
     fn was_kept(&self, connection: ConnectionId) -> bool {

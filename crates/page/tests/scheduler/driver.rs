@@ -81,7 +81,10 @@ impl<'a> Load<'a> {
             events: BTreeMap::new(),
             events_made: 0,
             connections: BTreeMap::new(),
-            streams: policy.streams_per_connection,
+            streams: policy
+                .of_host
+                .values()
+                .fold(policy.streams_per_connection, |most, host| most.max(host.streams)),
         };
         load.at(0, Event::Start);
         for (at, event) in std::mem::take(&mut load.network.also) {

@@ -108,6 +108,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             connections_per_host,
             connections_total,
             streams_per_connection: streams,
+            of_host: BTreeMap::new(),
             keep_alive,
             processing_scale,
             phases,

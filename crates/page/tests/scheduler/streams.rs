@@ -1,6 +1,6 @@
 //! Connections that carry several requests at once, as with HTTP/2.
 
-use fastopen_page::{ConnectionId, Event, Outcome, Policy};
+use fastopen_page::{ConnectionId, Event, Limits, Outcome, Policy};
 
 use crate::driver::{Fate, Load, MS, Network, after_the_root, load};
 use crate::pages::{gallery, image, page, root};
@@ -84,4 +84,20 @@ fn without_keep_alive_a_connection_carries_one_request_whatever_it_could() {
     let policy = Policy { keep_alive: false, connections_per_host: 6, ..streams(100) };
     let opened = after_the_root(&load(&page, &policy)).into_iter().filter(|action| action.contains("open"));
     assert_eq!(opened.count(), 3);
+}
+
+#[test]
+fn a_host_of_its_own_kind_has_its_own_limits_and_the_others_keep_theirs() {
+    let images =
+        (1..=3).flat_map(|number| ["b", "c"].map(|host| image(&format!("http://{host}.test/{number}"))));
+    let page = page(root("http://a.test/"), images);
+    let of_host = [("b.test".to_owned(), Limits { connections: 1, streams: 100 })].into();
+    let policy = Policy { of_host, connections_per_host: 2, ..Policy::browser() };
+    let load = load(&page, &policy);
+    let opened: Vec<_> = after_the_root(&load).into_iter().filter(|action| action.contains("open")).collect();
+    assert_eq!(opened, ["200 #1 open b.test", "200 #2 open c.test", "200 #3 open c.test"]);
+    // Without keep-alive no connection carries two requests, at once or one after the other.
+    let policy = Policy { keep_alive: false, ..policy };
+    let load = crate::driver::load(&page, &policy);
+    assert_eq!(load.trace().iter().filter(|action| action.contains("open")).count(), 7);
 }

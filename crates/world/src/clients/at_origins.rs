@@ -111,6 +111,7 @@ impl Connections {
         self.ends.push(accepted.map(|one| one.ends));
         self.records.push(ConnectionRecord {
             id,
+            multiplexed: host.is_some_and(|(name, _)| loading.version(name) == Version::HTTP_2),
             host: host.map_or_else(|| peer.ip().to_string(), |(name, _)| name.clone()),
             port: peer.port(),
             client_port,
@@ -120,7 +121,6 @@ impl Connections {
             tls: accepted
                 .and_then(|one| one.secured.as_ref())
                 .map(|one| self.session(one, loading.link.way_up_ns(peer.ip()))),
-            multiplexed: loading.version == Version::HTTP_2,
             requests: 0,
             client: info.map(Into::into),
             origin: None,

@@ -14,7 +14,9 @@ use fastopen_replay::tls::Authority;
 use hyper::Version;
 use rustls::ClientConfig;
 
-use crate::contract::{BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, RequestRecord, SeenAt};
+use crate::contract::{
+    BrowserRecord, ClientKind, ConnectionRecord, Fault, Http, Job, OriginSettings, RequestRecord, SeenAt,
+};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::link::LinkConfig;
@@ -38,8 +40,8 @@ pub struct Loading<'a> {
     pub link: &'a LinkConfig,
     /// Whether to ask the kernel for Fast Open. The namespace's setting says the same.
     pub fastopen: bool,
-    /// Which HTTP to speak.
-    pub version: Version,
+    /// How the origins serve.
+    pub origins: &'a OriginSettings,
     /// How to speak TLS with every origin, from first to last as one client; none: in the clear.
     pub tls: Option<Arc<ClientConfig>>,
     /// Whom to trust, in a job that has TLS, in this load or another.
@@ -54,6 +56,17 @@ pub struct Loading<'a> {
     pub structure: Option<&'a Structure>,
     /// Whose clock runs.
     pub engine: Engine,
+}
+
+impl Loading<'_> {
+    /// Which HTTP to speak with a host.
+    pub fn version(&self, host: &str) -> Version {
+        match self.origins.http_of(host) {
+            Http::Http10 => Version::HTTP_10,
+            Http::Http11 => Version::HTTP_11,
+            Http::Http2 => Version::HTTP_2,
+        }
+    }
 }
 
 /// What happened in a load; times in nanoseconds since it began.

@@ -1,10 +1,10 @@
 //! What is asked for: a job, as it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
-use fastopen_page::{Page, Phase, Policy, Profile};
+use fastopen_page::{Limits, Page, Phase, Policy, Profile};
 use fastopen_replay::{http2, tls};
 use serde::{Deserialize, Serialize};
 
@@ -187,10 +187,16 @@ impl Job {
     /// open with HTTP/1.
     pub fn policy(&self) -> Policy {
         let policy = self.client.policy();
-        if self.origins.http != Http::Http2 || !policy.keep_alive {
+        let limits = Limits { connections: 1, streams: http2::STREAMS as usize };
+        if !policy.keep_alive {
             return policy;
         }
-        Policy { connections_per_host: 1, streams_per_connection: http2::STREAMS as usize, ..policy }
+        let of_host = self.origins.http2_hosts.iter().map(|host| (host.clone(), limits)).collect();
+        if self.origins.http != Http::Http2 {
+            return Policy { of_host, ..policy };
+        }
+        let Limits { connections, streams } = limits;
+        Policy { connections_per_host: connections, streams_per_connection: streams, of_host, ..policy }
     }
 }
 
@@ -248,11 +254,24 @@ pub enum Http {
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct OriginSettings {
     pub http: Http,
+    pub http2_hosts: BTreeSet<String>,
     pub keep_alive: bool,
     pub think_scale: f64,
     pub tfo_queue: u16,
     pub bodies_file: Option<PathBuf>,
     pub bodies: Bodies,
+}
+
+impl OriginSettings {
+    /// The version that a host speaks.
+    pub fn http_of(&self, host: &str) -> Http {
+        if self.http2_hosts.contains(host) { Http::Http2 } else { self.http }
+    }
+
+    /// Whether any host speaks HTTP/2.
+    pub fn speak_http2(&self) -> bool {
+        self.http == Http::Http2 || !self.http2_hosts.is_empty()
+    }
 }
 
 /// What bodies hold.
@@ -270,6 +289,7 @@ impl Default for OriginSettings {
     fn default() -> Self {
         Self {
             http: Http::Http11,
+            http2_hosts: BTreeSet::new(),
             keep_alive: true,
             think_scale: 1.0,
             tfo_queue: 4096,

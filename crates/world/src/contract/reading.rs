@@ -4,7 +4,7 @@ use fastopen_page::Scheduler;
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::job::{ClientKind, Http, Job, LinkMaker, Tls};
+use super::job::{ClientKind, Job, LinkMaker, Tls};
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
@@ -73,7 +73,11 @@ impl Job {
             self.tls.chain_bytes <= Tls::CHAIN_BYTES,
             &format!("tls.chain_bytes: more than {}", Tls::CHAIN_BYTES),
         )?;
-        let http2 = self.origins.http == Http::Http2;
+        for host in &self.origins.http2_hosts {
+            let known = self.page.resources.iter().any(|resource| resource.url.host() == host);
+            demand(known, &format!("origins.http2_hosts: the page has no host {host}"))?;
+        }
+        let http2 = self.origins.speak_http2();
         demand(
             self.origins.keep_alive || !http2,
             "origins.keep_alive: with HTTP/2 origins keep connections; client.keep_alive can be false",

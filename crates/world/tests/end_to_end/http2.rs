@@ -281,3 +281,46 @@ fn a_browser_asks_for_everything_over_one_connection_an_origin() {
         }
     }
 }
+
+#[test]
+fn hosts_of_either_version_stand_beside_each_other_each_in_its_own() {
+    let images: Vec<_> = (0..12)
+        .map(|number| image(&format!("http://{}.test/{number}", ["old", "new"][number % 2]), 700))
+        .collect();
+    let page = page(&[&[root(500)][..], &images].concat());
+    let job = with(
+        job(&page, &network(100_000), &ARMS),
+        json!({"origins": {"http2_hosts": ["new.test"]}, "tls": {"key_share": SMALL}}),
+    );
+    let Some(run) = exactly(&job) else { return };
+    for arm in ARMS {
+        let load = run.valid(arm);
+        assert_eq!(list(&load["requests"]).len(), 13, "{arm}");
+        let connections = list(&load["connections"]);
+        for (host, count, each, multiplexed) in
+            [("a.test", 1, 1, false), ("old.test", 6, 1, false), ("new.test", 1, 6, true)]
+        {
+            let of_host: Vec<_> = connections.iter().filter(|one| one["host"] == host).collect();
+            assert_eq!(of_host.len(), count, "{arm}: {load:#}");
+            for one in of_host {
+                assert_eq!(
+                    (&one["requests"], &one["multiplexed"]),
+                    (&json!(each), &json!(multiplexed)),
+                    "{one:#}"
+                );
+                if arm.starts_with("tls") {
+                    assert_eq!(one["tls"]["alpn"], if multiplexed { "h2" } else { "http/1.1" }, "{one:#}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_the_page_does_not_have_speaks_no_version() {
+    let strange =
+        with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"origins": {"http2_hosts": ["b.test"]}}));
+    let refused = run(&strange);
+    let message = refused.only("error")["message"].as_str().expect("it is text");
+    assert!(message.contains("origins.http2_hosts: the page has no host b.test"), "{message}");
+}

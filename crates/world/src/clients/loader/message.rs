@@ -16,7 +16,8 @@ impl Loading<'_> {
     pub(super) fn message(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
-        *request.version_mut() = self.version;
+        let version = self.version(resource.url.host());
+        *request.version_mut() = version;
         // Both were checked when the page was read; an odd target that hyper refuses asks for what is not there.
         if let Ok(method) = resource.method.parse() {
             *request.method_mut() = method;
@@ -29,7 +30,7 @@ impl Loading<'_> {
         set(headers, &HOST, &host);
         set(headers, &USER_AGENT, "fastopen");
         set(headers, &HeaderName::from_static(RESOURCE_HEADER), &number.to_string());
-        match (self.version, self.policy.keep_alive) {
+        match (version, self.policy.keep_alive) {
             (Version::HTTP_10, true) => set(headers, &CONNECTION, "keep-alive"),
             (Version::HTTP_11, false) => set(headers, &CONNECTION, "close"),
             _ => {}
@@ -39,7 +40,7 @@ impl Loading<'_> {
         }
         let first_line = resource.method.len() + resource.url.target().len() + "  HTTP/1.1".len();
         let wanted = resource.request_header_bytes as usize;
-        if self.version != Version::HTTP_2 {
+        if version != Version::HTTP_2 {
             pad(headers, USER_AGENT.as_str(), first_line, wanted);
             return request;
         }

@@ -205,7 +205,7 @@ impl Driver<'_> {
             connected_ns: None,
             handshake_us: None,
             tls: None,
-            multiplexed: self.loading.version == Version::HTTP_2,
+            multiplexed: self.loading.version(&server.host) == Version::HTTP_2,
             requests: 0,
             client: None,
             origin: None,
@@ -217,7 +217,7 @@ impl Driver<'_> {
             id,
             address: self.loading.addresses[origin],
             fastopen: self.loading.fastopen,
-            version: self.loading.version,
+            version: self.loading.version(&server.host),
             tls: self.loading.tls.clone().map(|tls| (tls, server.host.clone())),
             // Beyond the last port the kernel chooses.
             port: self.loading.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
