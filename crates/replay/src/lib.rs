@@ -1,5 +1,6 @@
 //! The origin servers of a page: HTTP on hyper, with TCP Fast Open and TLS, answering with the page's own sizes, times and statuses.
 
+mod awaited;
 pub mod body;
 pub mod cors;
 pub mod head;

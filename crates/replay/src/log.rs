@@ -1,9 +1,9 @@
 //! What the origins saw of a load: connections as they were accepted, requests as they arrived, answers as they were written.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::awaited::Awaited;
 use crate::http2::frames::{Frames, Stream};
 use crate::stream::{Ends, Traffic, Watch};
 use crate::tls::Session;
@@ -53,10 +53,7 @@ pub struct Seen {
 
 /// Everything since a load began.
 #[derive(Debug, Default)]
-pub struct Log {
-    inner: Mutex<Inner>,
-    one_more: Condvar,
-}
+pub struct Log(Awaited<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -98,35 +95,28 @@ enum Account {
 }
 
 impl Log {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forgets everything.
     pub fn begin(&self) {
-        *self.lock() = Inner::default();
+        self.0.with(|inner| *inner = Inner::default());
     }
 
     /// Takes note of a connection.
     pub fn accepted(&self, ends: Ends, at_ns: u64) {
-        self.lock().accepted.push(Accepted { ends, at_ns, secured: None });
-        self.one_more.notify_all();
+        self.0.change(|inner| inner.accepted.push(Accepted { ends, at_ns, secured: None }));
     }
 
     /// Takes note that a connection is secure.
     pub fn secured(&self, ends: Ends, secured: Secured) {
-        let mut inner = self.lock();
-        if let Some(accepted) = inner.accepted.iter_mut().rfind(|accepted| accepted.ends == ends) {
-            accepted.secured = Some(secured);
-        }
+        self.0.with(|inner| {
+            if let Some(accepted) = inner.accepted.iter_mut().rfind(|accepted| accepted.ends == ends) {
+                accepted.secured = Some(secured);
+            }
+        });
     }
 
     /// Waits until so many connections were accepted, or `patience` is over. Says whether they were.
     pub fn wait_until_accepted(&self, count: usize, patience: Duration) -> bool {
-        let few = |inner: &mut Inner| inner.accepted.len() < count;
-        self.one_more
-            .wait_timeout_while(self.lock(), patience, few)
-            .is_ok_and(|(_, waited)| !waited.timed_out())
+        self.0.wait_until(patience, |inner| inner.accepted.len() >= count)
     }
 
     /// Takes note of a request that has arrived; what is written on its connection from now on, `watch` tells.
@@ -138,14 +128,15 @@ impl Log {
         answer: AnswerSize,
         watch: &Watch,
     ) {
-        let mut inner = self.lock();
-        let number = inner.entries.len();
-        if let Some(before) = inner.last.insert(ends, number) {
-            inner.entries[before].traffic = Account::Closed(watch.traffic());
-        }
-        watch.restart();
-        let traffic = Account::Open(watch.clone());
-        inner.entries.push(Entry { ends, resource, arrived_ns, answer, traffic });
+        self.0.with(|inner| {
+            let number = inner.entries.len();
+            if let Some(before) = inner.last.insert(ends, number) {
+                inner.entries[before].traffic = Account::Closed(watch.traffic());
+            }
+            watch.restart();
+            let traffic = Account::Open(watch.clone());
+            inner.entries.push(Entry { ends, resource, arrived_ns, answer, traffic });
+        });
     }
 
     /// Takes note of a request that has arrived on the stream of that number; what is written on it, `watch` tells.
@@ -158,17 +149,17 @@ impl Log {
         (watch, stream): (&Watch<Frames>, u32),
     ) {
         let traffic = Account::Stream(watch.clone(), stream);
-        self.lock().entries.push(Entry { ends, resource, arrived_ns, answer, traffic });
+        self.0.with(|inner| inner.entries.push(Entry { ends, resource, arrived_ns, answer, traffic }));
     }
 
     /// The connections so far, in the order in which they were accepted.
     pub fn connections(&self) -> Vec<Accepted> {
-        self.lock().accepted.clone()
+        self.0.with(|inner| inner.accepted.clone())
     }
 
     /// The requests so far, in the order in which they arrived.
     pub fn requests(&self) -> Vec<Seen> {
-        self.lock().entries.iter().map(Entry::seen).collect()
+        self.0.with(|inner| inner.entries.iter().map(Entry::seen).collect())
     }
 }
 

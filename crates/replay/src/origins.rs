@@ -205,6 +205,8 @@ impl Listening {
             socket.set_reuseaddr(true)?;
             socket.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))?;
             set_fastopen_queue(&socket, site.fastopen_queue)?;
+            // The connections that it accepts have it from here.
+            socket.set_nodelay(true)?;
             socket.listen(BACKLOG)
         };
         let listeners = site.ports.iter().map(listen).collect::<io::Result<_>>()?;
@@ -236,7 +238,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
-    let _ = stream.set_nodelay(true);
     if shared.site.http2.contains(origin.ip()) {
         let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::net::SocketAddrV4;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use fastopen_netns::tcp::{self, TcpInfo};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+
+use crate::awaited::Awaited;
 
 /// When bytes crossed a stream, in nanoseconds of the monotonic clock, and how many.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,10 +48,7 @@ pub struct Ends {
 
 /// The connections of one end: those alive, and what the kernel said last of those that ended.
 #[derive(Debug, Default)]
-pub struct Connections {
-    inner: Mutex<Inner>,
-    ended: Condvar,
-}
+pub struct Connections(Awaited<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -58,47 +57,45 @@ struct Inner {
 }
 
 impl Connections {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// What the kernel says of every connection since the last call of [`Connections::forget`].
     pub fn evidence(&self) -> BTreeMap<Ends, TcpInfo> {
-        let inner = self.lock();
-        let mut evidence = inner.ended.clone();
-        for (ends, stream) in &inner.alive {
-            if let Some(info) = stream.upgrade().and_then(|stream| tcp::info(&*stream).ok()) {
-                evidence.insert(*ends, info);
+        self.0.with(|inner| {
+            let mut evidence = inner.ended.clone();
+            for (ends, stream) in &inner.alive {
+                if let Some(info) = stream.upgrade().and_then(|stream| tcp::info(&*stream).ok()) {
+                    evidence.insert(*ends, info);
+                }
             }
-        }
-        evidence
+            evidence
+        })
     }
 
     /// Ends the connections that are alive with a reset, as soon as their owner lets go.
     pub fn reset_on_close(&self) {
-        for stream in self.lock().alive.values().filter_map(Weak::upgrade) {
-            let _ = SockRef::from(&*stream).set_linger(Some(Duration::ZERO));
-        }
+        self.with_alive(|socket| drop(socket.set_linger(Some(Duration::ZERO))));
     }
 
     /// Ends all connections that are alive, with a reset: what is under way on them is lost.
     pub fn reset(&self) {
         self.reset_on_close();
-        for stream in self.lock().alive.values().filter_map(Weak::upgrade) {
-            // Whoever owns it reads its end, lets go, and so closes it.
-            let _ = SockRef::from(&*stream).shutdown(std::net::Shutdown::Both);
-        }
+        // Whoever owns it reads its end, lets go, and so closes it.
+        self.with_alive(|socket| drop(socket.shutdown(std::net::Shutdown::Both)));
+    }
+
+    fn with_alive(&self, act: impl Fn(SockRef)) {
+        self.0.with(|inner| {
+            inner.alive.values().filter_map(Weak::upgrade).for_each(|stream| act(SockRef::from(&*stream)));
+        });
     }
 
     /// Waits until no connection is alive, or `patience` is over. Says whether none is.
     pub fn wait_until_ended(&self, patience: Duration) -> bool {
-        let waited = self.ended.wait_timeout_while(self.lock(), patience, |inner| !inner.alive.is_empty());
-        waited.is_ok_and(|(inner, _)| inner.alive.is_empty())
+        self.0.wait_until(patience, |inner| inner.alive.is_empty())
     }
 
     /// Forgets the connections that ended.
     pub fn forget(&self) {
-        self.lock().ended.clear();
+        self.0.with(|inner| inner.ended.clear());
     }
 }
 
@@ -113,8 +110,14 @@ impl ObservedStream {
     /// Takes `stream` into `connections`, as the one between `ends`.
     pub fn new(stream: TcpStream, ends: Ends, connections: Arc<Connections>) -> Self {
         let stream = Arc::new(stream);
-        connections.lock().alive.insert(ends, Arc::downgrade(&stream));
+        connections.0.with(|inner| inner.alive.insert(ends, Arc::downgrade(&stream)));
         Self { stream, ends, connections }
+    }
+
+    /// Has the next read wait for the kernel's word instead of asking it in vain: a read that got less than it had room for
+    /// left nothing, and what comes later is told. An end that has been told of stays known.
+    fn has_been_emptied(&self) {
+        let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }
 
     fn poll_send(
@@ -149,9 +152,14 @@ impl AsyncRead for ObservedStream {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(context))?;
-            match self.stream.try_read(buffer.initialize_unfilled()) {
+            let room = buffer.initialize_unfilled();
+            let wanted = room.len();
+            match self.stream.try_read(room) {
                 Ok(count) => {
                     buffer.advance(count);
+                    if 0 < count && count < wanted {
+                        self.has_been_emptied();
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -189,12 +197,12 @@ impl AsyncWrite for ObservedStream {
 
 impl Drop for ObservedStream {
     fn drop(&mut self) {
-        let mut inner = self.connections.lock();
-        if let Ok(info) = tcp::info(&*self.stream) {
-            inner.ended.insert(self.ends, info);
-        }
-        inner.alive.remove(&self.ends);
-        self.connections.ended.notify_all();
+        self.connections.0.change(|inner| {
+            if let Ok(info) = tcp::info(&*self.stream) {
+                inner.ended.insert(self.ends, info);
+            }
+            inner.alive.remove(&self.ends);
+        });
     }
 }
 

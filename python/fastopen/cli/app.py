@@ -9,24 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli import (
-    audit,
-    doctor,
-    export,
-    figures,
-    kernel,
-    ls,
-    pages,
-    probe,
-    record,
-    report,
-    resume,
-    run,
-    shell,
-    show,
-    validate,
-)
-from fastopen.cli.exec import COMMAND_LINE, execute
+from fastopen.cli.commands import Commands
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
 
@@ -35,24 +18,9 @@ EXIT_HELP: Final = (
     "3 this machine cannot do it; 130 interrupted."
 )
 
-app = typer.Typer(name="fastopen", no_args_is_help=True, epilog=EXIT_HELP, pretty_exceptions_enable=False)
-app.command("run")(run.run)
-app.command("reproduce")(run.reproduce)
-app.command("resume")(resume.resume)
-app.command("ls")(ls.ls)
-app.command("show")(show.show)
-app.command("export")(export.export)
-app.command("report")(report.report)
-app.command("figures")(figures.figures)
-app.command("audit")(audit.audit_command)
-app.command("exec", context_settings=COMMAND_LINE)(execute)
-app.command("record")(record.record)
-app.command("shell", context_settings=COMMAND_LINE)(shell.shell)
-app.command("probe")(probe.probe_hosts)
-app.command("doctor")(doctor.doctor)
-app.add_typer(pages.app, name="page")
-app.add_typer(kernel.app, name="kernel")
-app.add_typer(validate.app, name="validate")
+app = typer.Typer(
+    name="fastopen", cls=Commands, no_args_is_help=True, epilog=EXIT_HELP, pretty_exceptions_enable=False
+)
 
 
 def _version(asked: bool) -> None:

@@ -4,15 +4,12 @@ import json as json_text
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from fastopen.engines import find_program
 from fastopen.errors import InputError
-
-# Options after the command's name are the command's own.
-COMMAND_LINE: Final = {"allow_interspersed_args": False}
 
 
 def execute(

@@ -23,8 +23,8 @@ SAME_EVERYWHERE: Final = {
 # Part of CONFIG_SYSCTL in newer kernels.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
-# Warnings of a source that is not ours only hide its errors in the log, and looking for them takes a seventh of
-# the compiler's time: `-w` alone leaves them unsaid, not unsought.
+# Warnings of a source that is not ours only hide its errors in the log, and looking for them takes a seventh
+# of the compiler's time: `-w` alone leaves them unsaid, not unsought.
 QUIET: Final = "KCFLAGS=-w -Wno-all -Wno-extra"
 # How many files the configuration compiles, about; for the live line only.
 FILES_ABOUT: Final = 600

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use crate::Nanos;
 
 /// What has become of a resource.
@@ -171,6 +171,10 @@ impl Discovery {
     pub(crate) fn failures(&self) -> impl Iterator<Item = (usize, Outcome)> + '_ {
         let outcomes = self.resources.iter().map(|progress| progress.outcome).enumerate();
         outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Failed { .. } | Outcome::NeverAsked))
+    }
+
+    pub(crate) fn wants_progress(&self, resource: usize) -> bool {
+        self.plan.requests[resource].as_ref().is_some_and(plan::Request::gives_away_before_its_end)
     }
 
     fn make_known(&mut self, now: Nanos, resource: usize) {

@@ -79,6 +79,11 @@ impl Scheduler {
         self.pool.open_needed();
     }
 
+    /// Whether some part of this resource's body gives another away, so that [`Event::BodyProgress`] makes a difference.
+    pub fn wants_progress(&self, resource: usize) -> bool {
+        self.discovery.wants_progress(resource)
+    }
+
     /// Tells that it is `now`, so that what is due happens.
     pub fn advance(&mut self, now: Nanos) {
         self.queue_due(now);

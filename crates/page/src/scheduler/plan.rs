@@ -31,6 +31,13 @@ pub(crate) struct Child {
     pub(crate) resource: usize,
 }
 
+impl Request {
+    pub(crate) fn gives_away_before_its_end(&self) -> bool {
+        // They are in the order of their bytes.
+        self.children.first().is_some_and(|child| child.at_bytes != AT_END)
+    }
+}
+
 /// More bytes than any body has: only the end of the response gives it away.
 const AT_END: u64 = u64::MAX;
 

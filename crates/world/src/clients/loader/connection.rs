@@ -62,7 +62,7 @@ impl Connection {
         let stream = socket.connect(SocketAddr::V4(self.address)).await?;
         let at_ns = monotonic_ns();
         // State 1 is ESTABLISHED. With a cookie at hand the socket waits for its first write in SYN_SENT.
-        let established = tcp::info(&stream)?.state == 1;
+        let established = !self.fastopen || tcp::info(&stream)?.state == 1;
         let SocketAddr::V4(client) = stream.local_addr()? else {
             return Err(io::ErrorKind::Unsupported.into());
         };

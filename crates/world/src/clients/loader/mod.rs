@@ -58,8 +58,14 @@ pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     Ok(loaded)
 }
 
-/// A request that a connection is to send, and the index of its resource.
-type Command = (usize, Request<SizedBody>);
+/// A request that a connection is to send.
+struct Command {
+    /// Index of its resource.
+    resource: usize,
+    request: Request<SizedBody>,
+    /// Whether to tell of each part of the answer. Each word wakes the loop, so nothing is said that nobody waits for.
+    progress: bool,
+}
 
 /// What a connection's task tells.
 enum Report {
@@ -238,9 +244,13 @@ impl Driver<'_> {
             (request.connect_start_ns, request.connected_ns) = (None, None);
         }
         connection.requests += 1;
-        let message = self.loading.message(resource);
+        let command = Command {
+            resource,
+            request: self.loading.message(resource),
+            progress: self.scheduler.wants_progress(resource),
+        };
         match self.commands.get(&id) {
-            Some(commands) if commands.send((resource, message)).is_ok() => {}
+            Some(commands) if commands.send(command).is_ok() => {}
             // The task ended a moment ago; what it said of it is on its way.
             _ => {
                 let error = "the connection was closed".to_owned();

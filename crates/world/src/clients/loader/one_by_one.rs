@@ -6,7 +6,6 @@ use std::io;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::stream::{Duplex, WatchedStream};
 use http_body_util::BodyExt;
-use hyper::Request;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::CONNECTION;
 use hyper_util::rt::TokioIo;
@@ -33,7 +32,7 @@ pub(super) async fn carry(
     let mut driven = tokio::spawn(driven);
     connection.tell(Report::Ready(id, opened));
     loop {
-        let (resource, request) = tokio::select! {
+        let command = tokio::select! {
             biased;
             command = commands.recv() => match command {
                 Some(command) => command,
@@ -45,8 +44,9 @@ pub(super) async fn carry(
             }
         };
         watch.restart();
+        let resource = command.resource;
         let mut answer = Answer::default();
-        let outcome = exchange(connection, &mut sender, resource, request, &mut answer).await;
+        let outcome = exchange(connection, &mut sender, command, &mut answer).await;
         let traffic = watch.traffic();
         answer.sent_ns = traffic.first_write_ns;
         answer.first_byte_ns = traffic.first_read_ns;
@@ -69,10 +69,14 @@ pub(super) async fn carry(
 async fn exchange(
     connection: &Connection,
     sender: &mut SendRequest<SizedBody>,
-    resource: usize,
-    request: Request<SizedBody>,
+    Command { resource, request, progress }: Command,
     answer: &mut Answer,
 ) -> Result<bool, String> {
+    let tell_progress = |bytes| {
+        if progress {
+            connection.tell(Report::Progress { resource, bytes });
+        }
+    };
     let in_words = |error: hyper::Error| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         format!("{error}{cause}")
@@ -80,11 +84,11 @@ async fn exchange(
     let response = sender.send_request(request).await.map_err(in_words)?;
     let (head, mut body) = response.into_parts();
     answer.status = Some(head.status.as_u16());
-    connection.tell(Report::Progress { resource, bytes: 0 });
+    tell_progress(0);
     while let Some(frame) = body.frame().await {
         if let Some(data) = frame.map_err(in_words)?.data_ref() {
             answer.body_bytes += data.len() as u64;
-            connection.tell(Report::Progress { resource, bytes: answer.body_bytes });
+            tell_progress(answer.body_bytes);
         }
     }
     let closes =

@@ -82,7 +82,7 @@ impl Streams {
     }
 
     /// Sends a request; a task of its own takes the answer in.
-    async fn ask(&self, sender: &mut SendRequest<Bytes>, (resource, request): Command) {
+    async fn ask(&self, sender: &mut SendRequest<Bytes>, Command { resource, request, progress }: Command) {
         let (head, body) = request.into_parts();
         let head = Request::from_parts(head, ());
         let sent = match poll_fn(|context| sender.poll_ready(context)).await {
@@ -103,15 +103,15 @@ impl Streams {
                     // An upload that breaks off shows in its answer.
                     let _ = send_body(&mut upload, body, &streams.turns, Priority::default()).await;
                 });
-                tokio::spawn(self.clone().take_in(resource, response));
+                tokio::spawn(self.clone().take_in(resource, response, progress));
             }
         }
     }
 
-    async fn take_in(self, resource: usize, response: ResponseFuture) {
+    async fn take_in(self, resource: usize, response: ResponseFuture, progress: bool) {
         let stream = response.stream_id().as_u32();
         let mut answer = Answer::default();
-        let outcome = self.receive(resource, response, &mut answer).await;
+        let outcome = self.receive(resource, response, progress, &mut answer).await;
         let crossed = self.watch.ask(|frames| frames.stream(stream));
         answer.sent_ns = crossed.written.first_ns;
         answer.first_byte_ns = crossed.read.first_ns;
@@ -133,16 +133,22 @@ impl Streams {
         &self,
         resource: usize,
         response: ResponseFuture,
+        progress: bool,
         answer: &mut Answer,
     ) -> Result<(), h2::Error> {
+        let tell_progress = |bytes| {
+            if progress {
+                self.tell(Report::Progress { resource, bytes });
+            }
+        };
         let (head, mut body) = response.await?.into_parts();
         answer.status = Some(head.status.as_u16());
-        self.tell(Report::Progress { resource, bytes: 0 });
+        tell_progress(0);
         while let Some(chunk) = body.data().await {
             let chunk = chunk?;
             answer.body_bytes += chunk.len() as u64;
             body.flow_control().release_capacity(chunk.len())?;
-            self.tell(Report::Progress { resource, bytes: answer.body_bytes });
+            tell_progress(answer.body_bytes);
         }
         Ok(())
     }

@@ -1,0 +1,83 @@
+"""Which commands there are, and where each is.
+
+A command's module is read when the command is asked for: reading all takes longer than most commands do.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+# Module of this package and name in it, by the command's name, in the order of the help.
+PLACES: Final = {
+    "run": ("run", "run"),
+    "reproduce": ("run", "reproduce"),
+    "resume": ("resume", "resume"),
+    "ls": ("ls", "ls"),
+    "show": ("show", "show"),
+    "export": ("export", "export"),
+    "report": ("report", "report"),
+    "figures": ("figures", "figures"),
+    "audit": ("audit", "audit_command"),
+    "exec": ("exec", "execute"),
+    "record": ("record", "record"),
+    "shell": ("shell", "shell"),
+    "probe": ("probe", "probe_hosts"),
+    "doctor": ("doctor", "doctor"),
+    "page": ("pages", "app"),
+    "kernel": ("kernel", "app"),
+    "validate": ("validate", "app"),
+}
+# These take another program's command line: options after its name are its own.
+WITH_COMMAND_LINE: Final = ("exec", "shell")
+COMMAND_LINE: Final = {"allow_interspersed_args": False}
+
+
+class Commands(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _OnDemand()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
+        """The names, without reading a module."""
+        return [*self.commands]
+
+
+class _OnDemand(MutableMapping[str, Any]):
+    """Commands by name, each made when it is looked up first."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = dict.fromkeys(PLACES)
+
+    def __getitem__(self, name: str) -> Any:
+        if self._made[name] is None:
+            self._made[name] = _made(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _made(name: str) -> Any:
+    module, attribute = PLACES[name]
+    found = getattr(import_module(f"fastopen.cli.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, context_settings=COMMAND_LINE if name in WITH_COMMAND_LINE else None)(found)
+    return typer.main.get_command(alone)
