@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::tcp::{self, TcpInfo};
@@ -42,6 +43,8 @@ pub(crate) struct Supervisor {
     pub(crate) ends: Ends,
     namespace: u64,
     waiting: Waiting,
+    /// Whose call was held last.
+    last_task: Option<Rc<Task>>,
     living: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
@@ -78,6 +81,7 @@ impl Supervisor {
             namespace: ends.namespace(),
             ends,
             waiting: Waiting::new(patience_ns),
+            last_task: None,
             living: BTreeMap::new(),
             peers: BTreeMap::new(),
             traffic: Traffic::default(),
@@ -118,15 +122,30 @@ impl Supervisor {
     }
 
     /// The thread of a call and the TCP socket that the call is about. None: it is about something else.
-    fn socket_of(&self, call: &Call) -> io::Result<Option<(Task, OwnedFd)>> {
-        let task = Task::open(call.thread)?;
-        let descriptor = match task.fetch(call.descriptor()) {
+    fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
+        let (task, fetched) = self.fetch(call)?;
+        let descriptor = match fetched {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
         // Only now: as long as the call waits, the thread's number was its own.
         let is_meant = descriptor::is_tcp(&descriptor) && self.listener.waits(call);
         Ok(is_meant.then_some((task, descriptor)))
+    }
+
+    /// The thread of a call and what is behind its descriptor. One thread often makes many calls, so its handle is kept: as long as
+    /// it lives nobody else gets its number, and afterwards the handle is good for nothing (ESRCH).
+    fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
+        if let Some(task) = self.last_task.clone().filter(|task| task.thread() == call.thread) {
+            let fetched = task.fetch(call.descriptor());
+            if !matches!(&fetched, Err(error) if error.raw_os_error() == Some(libc::ESRCH)) {
+                return Ok((task, fetched));
+            }
+        }
+        let task = Rc::new(Task::open(call.thread)?);
+        self.last_task = Some(task.clone());
+        let fetched = task.fetch(call.descriptor());
+        Ok((task, fetched))
     }
 
     fn connect(&mut self, call: &Call) -> io::Result<()> {

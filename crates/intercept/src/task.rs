@@ -27,10 +27,15 @@ impl Task {
         Ok(Self { thread, handle })
     }
 
+    /// Its number.
+    pub(crate) fn thread(&self) -> i32 {
+        self.thread
+    }
+
     /// A duplicate of a descriptor of the thread.
     ///
     /// # Errors
-    /// EPERM: the system protects the process from us. EBADF: it has no such descriptor.
+    /// EPERM: the system protects the process from us. EBADF: it has no such descriptor. ESRCH: it has ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         // SAFETY: no pointers.
         let fetched = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.handle.as_raw_fd(), descriptor, 0) };

@@ -4,6 +4,7 @@
 //! FTP, databases), the client does not write: without help both would wait for ever.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use crate::task::Task;
 
@@ -20,7 +21,7 @@ const MOST: usize = 4096;
 pub(crate) struct Waiter {
     due_ns: u64,
     /// Who connected it, and under which descriptor.
-    pub(crate) task: Task,
+    pub(crate) task: Rc<Task>,
     pub(crate) descriptor: i32,
     /// The socket's own number: the descriptor may mean another by then.
     pub(crate) cookie: u64,
@@ -38,7 +39,7 @@ impl Waiting {
     }
 
     /// Has a connection looked at some time after `now_ns`.
-    pub(crate) fn add(&mut self, now_ns: u64, task: Task, descriptor: i32, cookie: u64) {
+    pub(crate) fn add(&mut self, now_ns: u64, task: Rc<Task>, descriptor: i32, cookie: u64) {
         if self.waiters.len() < MOST {
             self.waiters.push_back(Waiter { due_ns: now_ns + self.patience_ns, task, descriptor, cookie });
         }
