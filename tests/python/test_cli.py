@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fastopen.cli import commands
+
 FakeWorld = Callable[..., Path]
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 
@@ -25,6 +27,20 @@ def fastopen(*arguments: object, columns: int = 100) -> subprocess.CompletedProc
         check=False,
         timeout=120,
     )
+
+
+def test_every_command_is_where_it_is_said_to_be() -> None:
+    made = commands.Commands().commands
+    assert [made[name].name for name in made] == [*commands.PLACES]
+    assert all(command.help for command in made.values())
+
+
+def test_a_command_reads_no_other_commands_modules() -> None:
+    asked = "from fastopen.cli.commands import Commands; import sys; Commands().commands['ls']"
+    told = f"{asked}; print(*(name for name in sys.modules if name.startswith('fastopen.cli.')))"
+    read = subprocess.check_output([sys.executable, "-c", told], text=True).split()
+    places = {f"fastopen.cli.{module}" for module, _ in commands.PLACES.values()}
+    assert places & {*read} == {"fastopen.cli.ls"}
 
 
 def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorld) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fake_kernel import write_recipe, write_source
+from fastopen.kernels.compile import LIGHTLY, lighten
 from fastopen.kernels.precompile import FIRST, NAMES, PLAIN, precompile, prepare_names
 from fastopen.kernels.process import plain_environment
 from fastopen.kernels.recipe import Recipe, read_recipe
@@ -104,3 +105,14 @@ def test_a_header_that_does_not_compile_costs_only_time(tree: Path, tmp_path: Pa
         log.seek(0)
         assert b"no precompiled header" in log.read()
     assert not (tree / f"{FIRST}.gch").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "lightly"), [("fs/proc", True), ("mm", True), ("net/ipv4", False), ("kernel/time", False)]
+)
+def test_what_no_load_waits_for_is_compiled_lightly(tree: Path, folder: str, lightly: bool) -> None:
+    lighten(tree)
+    makefile = f"_c_flags = -O2\nobj = {folder}\ninclude scripts/Makefile.lib\nall:\n\t@echo $(_c_flags)\n"
+    (tree / "Makefile").write_text(makefile)
+    flags = ["-O2", "-O1"] if lightly else ["-O2"]
+    assert subprocess.check_output(["make", "--silent", LIGHTLY], cwd=tree, text=True).split() == flags

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from fastopen import kernels
 from fastopen.api.beside_kernels import Change, changes, verdict
 from fastopen.api.engines import Worker, auto_engine
 from fastopen.engines import LoadDone, VirtualEngine
-from fastopen.engines.base import JobEnded
+from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
@@ -164,6 +165,16 @@ def test_a_kernel_that_is_named_twice_is_refused(kernel: Path) -> None:
     done = fastopen("run", "example", "--kernel", f"{kernel},{kernel}")
     assert done.returncode == 2
     assert "is named twice" in done.stderr
+
+
+def test_the_longest_jobs_come_first(tmp_path: Path, fake_world: Callable[..., Path]) -> None:
+    pages = [load_pages([name])[0].page for name in ("example", "wikipedia-tcp", "gnu")]
+    plans = [planned(page) for page in pages]
+    jobs = [plan.jobs[0].job.model_copy(update={"id": plan.pages[0].name}) for plan in plans]
+    manifest = cast("Any", kernels.Manifest).model_construct(arguments=[])
+    engine = VirtualEngine(fake_world(), kernels.Kernel(tmp_path, manifest), parallel=1)
+    begun = [event.job for event in engine.run(jobs, {}) if isinstance(event, JobStarted)]
+    assert begun == ["wikipedia-tcp", "gnu", "example"]
 
 
 def another_name(kernel: Path, folder: Path) -> Path:

@@ -133,10 +133,9 @@ impl Supervisor {
         Ok(is_meant.then_some((task, descriptor)))
     }
 
-    /// The thread of a call and what is behind its descriptor. One thread often makes many calls, so its handle is kept: as long as
-    /// it lives nobody else gets its number, and afterwards the handle is good for nothing (ESRCH).
+    /// The thread of a call and what is behind its descriptor. One thread often makes many calls, so its handle is kept.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
-        if let Some(task) = self.last_task.clone().filter(|task| task.thread() == call.thread) {
+        if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
             if !matches!(&fetched, Err(error) if error.raw_os_error() == Some(libc::ESRCH)) {
                 return Ok((task, fetched));

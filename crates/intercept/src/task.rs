@@ -11,6 +11,8 @@ use nix::unistd::Pid;
 pub(crate) struct Task {
     thread: i32,
     handle: OwnedFd,
+    /// Whether the handle is the thread's own, and not its process's.
+    own: bool,
 }
 
 impl Task {
@@ -19,17 +21,19 @@ impl Task {
     /// # Errors
     /// ESRCH: it has ended.
     pub(crate) fn open(thread: i32) -> io::Result<Self> {
-        let handle = match pidfd_open(thread, libc::PIDFD_THREAD) {
+        match pidfd_open(thread, libc::PIDFD_THREAD) {
             // Before Linux 6.9 only a process has such a handle; its threads share its descriptors.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => pidfd_open(process_of(thread)?, 0),
-            done => done,
-        }?;
-        Ok(Self { thread, handle })
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Ok(Self { thread, handle: pidfd_open(process_of(thread)?, 0)?, own: false })
+            }
+            done => Ok(Self { thread, handle: done?, own: true }),
+        }
     }
 
-    /// Its number.
-    pub(crate) fn thread(&self) -> i32 {
-        self.thread
+    /// Whether it is good for the thread that has this number now, or for none. As long as a thread lives nobody else gets its
+    /// number, and afterwards its own handle is good for nothing (ESRCH); its process's may outlive it.
+    pub(crate) fn is_good_for(&self, thread: i32) -> bool {
+        self.own && self.thread == thread
     }
 
     /// A duplicate of a descriptor of the thread.

@@ -1,28 +1,64 @@
 //! The TCP counters of the calling thread's network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use crate::{Doing, Result};
+
+/// More than the kernel has to say.
+const FILE_BYTES: usize = 1 << 14;
+
+/// The counters of one network namespace, whichever thread reads them from where.
+pub struct CounterFiles([(File, &'static str); 2]);
+
+impl CounterFiles {
+    /// Opens those of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// Where /proc is not mounted.
+    pub fn open() -> Result<Self> {
+        // "thread-self": /proc/net would show the namespace of the process's first thread.
+        let open = |path, group| Ok((File::open(path).doing(|| format!("opening {path}"))?, group));
+        Ok(Self([
+            open("/proc/thread-self/net/netstat", "TcpExt:")?,
+            open("/proc/thread-self/net/snmp", "Tcp:")?,
+        ]))
+    }
+
+    /// Reads the `TcpExt` and `Tcp` groups.
+    ///
+    /// # Errors
+    /// Where they are of another form.
+    pub fn read(&self) -> Result<Counters> {
+        let mut counters = Counters::default();
+        let mut bytes = vec![0; FILE_BYTES];
+        for (file, group) in &self.0 {
+            let doing = || format!("reading the counters {group}");
+            // Each file is one record, which the kernel gives in one piece, made anew for who reads from its start.
+            let length = file.read_at(&mut bytes, 0).doing(doing)?;
+            let text = str::from_utf8(&bytes[..length]).map_err(io::Error::other).doing(doing)?;
+            if length == bytes.len() {
+                return Err(io::Error::from(io::ErrorKind::FileTooLarge)).doing(doing);
+            }
+            counters.0.extend(parse(text, group));
+        }
+        Ok(counters)
+    }
+}
 
 /// Counters by name, as the kernel names them (`TCPFastOpenActive`, `RetransSegs`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<String, i64>);
 
 impl Counters {
-    /// Reads the `TcpExt` and `Tcp` groups.
+    /// Reads those of the calling thread's namespace once.
     ///
     /// # Errors
     /// Where /proc is not mounted or of another form.
     pub fn read() -> Result<Self> {
-        // "thread-self": /proc/net would show the namespace of the process's first thread.
-        let mut counters = Self::default();
-        for (file, group) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {
-            let path = format!("/proc/thread-self/net/{file}");
-            let text = fs::read_to_string(&path).doing(|| format!("reading {path}"))?;
-            counters.0.extend(parse(&text, group));
-        }
-        Ok(counters)
+        CounterFiles::open()?.read()
     }
 
     /// One counter; 0 where the kernel does not have it.

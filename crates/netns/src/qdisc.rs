@@ -4,7 +4,7 @@ use netlink_packet_core::{DefaultNla, Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 
-use crate::route::{RouteSocket, interface_index};
+use crate::route::RouteSocket;
 use crate::{Doing, Result};
 
 /// One discipline.
@@ -68,8 +68,9 @@ impl RouteSocket {
     /// # Errors
     /// ENOENT where the kernel lacks one of them; EEXIST where the interface has some already.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
+        let index = self.index(interface)? as i32;
         for (number, qdisc) in (1..).zip(chain) {
-            let mut message = TcMessage::with_index(interface_index(interface)? as i32);
+            let mut message = TcMessage::with_index(index);
             message.header.handle = TcHandle { major: number, minor: 0 };
             message.header.parent =
                 if number == 1 { TcHandle::ROOT } else { TcHandle { major: number - 1, minor: 1 } };
@@ -91,7 +92,7 @@ impl RouteSocket {
     /// # Errors
     /// ENOENT where it has none.
     pub fn delete_qdiscs(&mut self, interface: &str) -> Result<()> {
-        let mut message = TcMessage::with_index(interface_index(interface)? as i32);
+        let mut message = TcMessage::with_index(self.index(interface)? as i32);
         message.header.handle = ROOT;
         message.header.parent = TcHandle::ROOT;
         self.ask(RouteNetlinkMessage::DelQueueDiscipline(message), 0)
@@ -103,7 +104,7 @@ impl RouteSocket {
     /// # Errors
     /// As the kernel says.
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
-        let index = interface_index(interface)? as i32;
+        let index = self.index(interface)? as i32;
         let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
         let answers = self
             .exchange(request, NLM_F_DUMP)

@@ -1,5 +1,6 @@
 //! Interfaces, addresses and routes of a network namespace (rtnetlink), and the offloads of an interface (ethtool).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::net::Ipv4Addr;
@@ -49,8 +50,12 @@ pub struct Route<'a> {
     pub initial_window: Option<u32>,
 }
 
-/// The routing socket of one namespace.
-pub struct RouteSocket(Netlink);
+/// The routing socket of one namespace, whichever thread uses it from where.
+pub struct RouteSocket {
+    netlink: Netlink,
+    /// The kernel's numbers of interfaces that it was asked for.
+    known: BTreeMap<String, u32>,
+}
 
 impl RouteSocket {
     /// Opens it in the calling thread's namespace.
@@ -58,7 +63,8 @@ impl RouteSocket {
     /// # Errors
     /// Where the kernel has no rtnetlink.
     pub fn open() -> Result<Self> {
-        Ok(Self(Netlink::open(NETLINK_ROUTE).doing(|| "opening a routing socket".into())?))
+        let netlink = Netlink::open(NETLINK_ROUTE).doing(|| "opening a routing socket".into())?;
+        Ok(Self { netlink, known: BTreeMap::new() })
     }
 
     /// Makes a veth pair, each end in its namespace, both down.
@@ -92,7 +98,7 @@ impl RouteSocket {
     /// Where there is no such interface.
     pub fn bring_up(&mut self, interface: &str) -> Result<()> {
         let mut link = LinkMessage::default();
-        link.header.index = interface_index(interface)?;
+        link.header.index = self.index(interface)?;
         link.header.flags = LinkFlags::Up | LinkFlags::Noarp;
         link.header.change_mask = LinkFlags::Up | LinkFlags::Noarp;
         self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("bringing {interface} up"))
@@ -104,7 +110,7 @@ impl RouteSocket {
     /// Where there is no such interface, or it does not become ready within seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let mut link = LinkMessage::default();
-        link.header.index = interface_index(interface)?;
+        link.header.index = self.index(interface)?;
         let up = LinkAttribute::OperState(State::Up);
         for _ in 0..CARRIER_TRIES {
             let answers = self.exchange(RouteNetlinkMessage::GetLink(link.clone()), 0);
@@ -125,7 +131,8 @@ impl RouteSocket {
     /// Where there is no such interface.
     pub fn delete(&mut self, interface: &str) -> Result<()> {
         let mut link = LinkMessage::default();
-        link.header.index = interface_index(interface)?;
+        link.header.index = self.index(interface)?;
+        self.known.remove(interface);
         self.ask(RouteNetlinkMessage::DelLink(link), 0).doing(|| format!("deleting {interface}"))
     }
 
@@ -134,7 +141,7 @@ impl RouteSocket {
     /// # Errors
     /// Where loopback is missing.
     pub fn own_network(&mut self, network: (Ipv4Addr, u8)) -> Result<()> {
-        let mut route = route_to(network, interface_index("lo")?);
+        let mut route = route_to(network, self.index("lo")?);
         route.header.table = 255;
         route.header.scope = RouteScope::Host;
         route.header.kind = RouteType::Local;
@@ -147,7 +154,7 @@ impl RouteSocket {
     /// # Errors
     /// ENOENT where the kernel lacks the congestion control.
     pub fn replace_route(&mut self, route: &Route) -> Result<()> {
-        let mut message = route_to(route.destination, interface_index(route.interface)?);
+        let mut message = route_to(route.destination, self.index(route.interface)?);
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.scope = RouteScope::Link;
         message.header.kind = RouteType::Unicast;
@@ -178,7 +185,26 @@ impl RouteSocket {
         message: RouteNetlinkMessage,
         flags: u16,
     ) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.0.exchange(message, flags)
+        self.netlink.exchange(message, flags)
+    }
+
+    /// The kernel's number of an interface of this namespace.
+    pub(crate) fn index(&mut self, interface: &str) -> Result<u32> {
+        if let Some(index) = self.known.get(interface) {
+            return Ok(*index);
+        }
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(interface.to_owned()));
+        let answers = self.exchange(RouteNetlinkMessage::GetLink(link), 0);
+        let answers = answers.doing(|| format!("looking up the interface {interface}"))?;
+        let index = answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(link) => Some(link.header.index),
+            _ => None,
+        });
+        let index = index.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
+        let index = index.doing(|| format!("looking up the interface {interface}"))?;
+        self.known.insert(interface.to_owned(), index);
+        Ok(index)
     }
 }
 

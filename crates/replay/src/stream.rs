@@ -190,8 +190,9 @@ impl AsyncWrite for ObservedStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Whoever ends a stream here lets go of it as well, and that closes it in both directions.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&*self.stream).shutdown(std::net::Shutdown::Write))
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -70,7 +70,7 @@ pub enum Link {
     /// This program moves each packet, as the link model says.
     Program(Wire),
     /// The kernel's queueing disciplines do.
-    Kernel(Mutex<Routers>),
+    Kernel(Box<Mutex<Routers>>),
 }
 
 impl Link {

@@ -12,7 +12,6 @@
 
 use fastopen_link::{DirectionConfig, Rate, Stats};
 use fastopen_netns::Result;
-use fastopen_netns::namespace::NetNs;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
 use fastopen_netns::route::RouteSocket;
 
@@ -22,16 +21,14 @@ use crate::link::{DirectionReport, LinkConfig, LinkReport};
 const AHEAD_NS: u64 = 20_000;
 
 /// What a router sends towards one of its sides.
-#[derive(Clone)]
 pub struct Sending {
-    /// The router.
-    pub router: NetNs,
+    /// The routing socket of the router.
+    pub routes: RouteSocket,
     /// Its interface on that side.
     pub interface: &'static str,
 }
 
 /// One direction: the router that queues, and the one that is the wire.
-#[derive(Clone)]
 pub struct Way {
     /// The first router's interface to the second.
     pub queue: Sending,
@@ -71,7 +68,7 @@ impl Routers {
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn report(&self) -> Result<LinkReport> {
+    pub fn report(&mut self) -> Result<LinkReport> {
         Ok(LinkReport { down: self.down.report()?, up: self.up.report()? })
     }
 }
@@ -87,28 +84,23 @@ struct Direction {
 impl Direction {
     fn configure(&mut self, config: &DirectionConfig) -> Result<()> {
         let (queue, wire) = disciplines(config, self.mtu_bytes);
-        for (sending, old, new) in
-            [(&self.way.queue, &mut self.queue, queue), (&self.way.wire, &mut self.wire, wire)]
+        for (Sending { routes, interface }, old, new) in
+            [(&mut self.way.queue, &mut self.queue, queue), (&mut self.way.wire, &mut self.wire, wire)]
         {
-            sending.router.run(|| {
-                let mut routes = RouteSocket::open()?;
-                if !old.is_empty() {
-                    routes.delete_qdiscs(sending.interface)?;
-                }
-                old.clear();
-                routes.add_qdiscs(sending.interface, &new)?;
-                *old = new;
-                Ok(())
-            })?;
+            if !old.is_empty() {
+                routes.delete_qdiscs(interface)?;
+            }
+            old.clear();
+            routes.add_qdiscs(interface, &new)?;
+            *old = new;
         }
         Ok(())
     }
 
-    fn report(&self) -> Result<DirectionReport> {
-        let read =
-            |sending: &Sending| sending.router.run(|| RouteSocket::open()?.qdisc_stats(sending.interface));
-        let queue = if self.queue.is_empty() { Vec::new() } else { read(&self.way.queue)? };
-        let wire = read(&self.way.wire)?;
+    fn report(&mut self) -> Result<DirectionReport> {
+        let read = |Sending { routes, interface }: &mut Sending| routes.qdisc_stats(interface);
+        let queue = if self.queue.is_empty() { Vec::new() } else { read(&mut self.way.queue)? };
+        let wire = read(&mut self.way.wire)?;
         Ok(DirectionReport {
             stats: counted(&self.queue, &queue, &wire),
             queue_watched: false,

@@ -12,6 +12,7 @@
 //! client takes a new one for every load, so that nothing the kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes
 //! from load to load. Flushing `tcp_metrics` would need root of the whole machine.
 
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::thread;
 
@@ -86,6 +87,7 @@ pub struct Topology {
     pub client: NetNs,
     /// Where the origins run.
     pub origins: NetNs,
+    client_routes: RefCell<RouteSocket>,
     between: Between,
     tcp: TcpSettings,
 }
@@ -114,7 +116,9 @@ impl Topology {
             Shape::Ports => Between::Ports(NetNs::create()?),
             Shape::Routers => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
         };
-        let topology = Self { client: NetNs::create()?, origins: NetNs::create()?, between, tcp };
+        let (client, origins) = (NetNs::create()?, NetNs::create()?);
+        let client_routes = RefCell::new(client.run(RouteSocket::open)?);
+        let topology = Self { client, origins, client_routes, between, tcp };
         match &topology.between {
             Between::Ports(link) => link.run(|| topology.set_up_ports(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
@@ -227,12 +231,16 @@ impl Topology {
     }
 
     /// The two directions through the routers, down and up; none where there are ports instead.
-    pub fn ways(&self) -> Option<(Way, Way)> {
-        let Between::Routers { near, far } = &self.between else { return None };
-        let sending = |router: &NetNs, interface| Sending { router: router.clone(), interface };
-        let down = Way { queue: sending(far, TO_NEAR), wire: sending(near, CLIENT_END) };
-        let up = Way { queue: sending(near, TO_FAR), wire: sending(far, ORIGINS_END) };
-        Some((down, up))
+    ///
+    /// # Errors
+    /// Where there are no sockets left.
+    pub fn ways(&self) -> Result<Option<(Way, Way)>> {
+        let Between::Routers { near, far } = &self.between else { return Ok(None) };
+        let sending =
+            |router: &NetNs, interface| Ok(Sending { routes: router.run(RouteSocket::open)?, interface });
+        let down = Way { queue: sending(far, TO_NEAR)?, wire: sending(near, CLIENT_END)? };
+        let up = Way { queue: sending(near, TO_FAR)?, wire: sending(far, ORIGINS_END)? };
+        Ok(Some((down, up)))
     }
 
     /// Gives the client the address for its next connections.
@@ -240,7 +248,7 @@ impl Topology {
     /// # Errors
     /// As the kernel says.
     pub fn set_client_address(&self, address: Ipv4Addr) -> Result<()> {
-        self.client.run(|| RouteSocket::open()?.replace_route(&self.route(ORIGIN_NETWORK, address)))
+        self.client_routes.borrow_mut().replace_route(&self.route(ORIGIN_NETWORK, address))
     }
 
     /// Turns Fast Open on or off at both ends (bit 1 for the client, bit 2 for the origins; no cookie-less modes).

@@ -1,5 +1,6 @@
 //! One job: a world is built, measured, loaded in, and taken down.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
-use fastopen_netns::counters::Counters;
+use fastopen_netns::counters::{CounterFiles, Counters};
 use fastopen_netns::{process, sysctl, tcp, tcp_metrics};
 use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
@@ -88,6 +89,9 @@ struct World<'a> {
     /// Who vouches for the origins, in a job that has TLS.
     authority: Option<Authority>,
     link: Link,
+    /// What the kernel tells of the client's cookies, and of both ends' connections.
+    cookies: RefCell<tcp_metrics::Table>,
+    counters: BothEnds<CounterFiles>,
     topology: Topology,
     _names: Names,
 }
@@ -110,6 +114,11 @@ impl<'a> World<'a> {
         let shape = if by_kernel { Shape::Routers } else { Shape::Ports };
         let topology = Topology::build(tcp, shape).map_err(|error| explain(error, job))?;
         let link = make_link(&topology, engine)?;
+        let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
+        let counters = BothEnds {
+            client: topology.client.run(CounterFiles::open)?,
+            origins: topology.origins.run(CounterFiles::open)?,
+        };
         let addresses: Vec<_> = job
             .page
             .origins()
@@ -135,6 +144,8 @@ impl<'a> World<'a> {
             origins,
             authority,
             link,
+            cookies,
+            counters,
             topology,
             _names: names,
         })
@@ -220,7 +231,7 @@ impl<'a> World<'a> {
         self.settle()?;
         self.origins.begin_load(plan.transport.is_encrypted());
         self.link.configure(&self.asked)?;
-        let cookies = self.topology.client.run(|| self.cookies(address))?;
+        let cookies = self.cookies(address)?;
         let before = self.counters()?;
         self.engine.begin_load();
         let started_unix_ms = realtime_ns() / 1_000_000;
@@ -296,7 +307,7 @@ impl<'a> World<'a> {
         self.settle()?;
         // The link is made anew before the load, and what is on it then is lost: the client is to know by then.
         let until_ns = monotonic_ns() + SETTLING.as_nanos() as u64;
-        while self.topology.client.run(Counters::read)?.get("CurrEstab") > 0 {
+        while self.counters.client.read()?.get("CurrEstab") > 0 {
             if monotonic_ns() > until_ns {
                 return Err(Failure::new(Fault::World, "connections of the first visit did not end"));
             }
@@ -364,7 +375,7 @@ impl<'a> World<'a> {
 
     /// The hosts of this world whose cookie the client at `address` holds.
     fn cookies(&self, address: Ipv4Addr) -> fastopen_netns::Result<Vec<Ipv4Addr>> {
-        let mut table = tcp_metrics::Table::open()?;
+        let mut table = self.cookies.borrow_mut();
         let mut held = Vec::new();
         for host in self.hosts.values() {
             if table.cookie(address, *host)?.is_some() {
@@ -375,19 +386,16 @@ impl<'a> World<'a> {
     }
 
     fn counters(&self) -> fastopen_netns::Result<BothEnds<Counters>> {
-        Ok(BothEnds {
-            client: self.topology.client.run(Counters::read)?,
-            origins: self.topology.origins.run(Counters::read)?,
-        })
+        Ok(BothEnds { client: self.counters.client.read()?, origins: self.counters.origins.read()? })
     }
 }
 
 fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
     let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
-    if let Some((down, up)) = topology.ways() {
+    if let Some((down, up)) = topology.ways()? {
         let mut routers = Routers::new(down, up, topology.mtu_bytes());
         routers.configure(&LinkConfig::open()).map_err(no_discipline)?;
-        return Ok(Link::Kernel(Mutex::new(routers)));
+        return Ok(Link::Kernel(Box::new(Mutex::new(routers))));
     }
     let (client, origins) = topology.ports()?;
     let wire = Wire::start(client, origins, LinkConfig::open(), engine.spin_ns()).map_err(wrong)?;

@@ -34,7 +34,7 @@ Scale = Annotated[float, Field(ge=0, le=1000)]
 class _Part(BaseModel):
     """A part of a job: no key that the contract does not know, no silent conversion."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class RateLimit(_Part):

@@ -12,7 +12,7 @@ from fastopen.contract.job import CONTRACT, Cookies, Transport
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
 class MeasuredRtt(_Part):

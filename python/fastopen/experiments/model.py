@@ -20,7 +20,7 @@ AskedEngine = Literal["auto", "host", "virtual"]
 class Arm(BaseModel):
     """One side of the comparison: a transport and, with TFO, what cookies the client starts with."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True)
 
     name: ArmName
     transport: Transport
@@ -52,7 +52,7 @@ ARMS: Final[dict[ArmName, Arm]] = {
 class PublishedTable(BaseModel):
     """Which rows of published.csv the experiment is held against."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     experiment: str
     """The `experiment` of the rows."""
@@ -69,7 +69,7 @@ class PublishedTable(BaseModel):
 class Setup(BaseModel):
     """How both ends are set: the client, the origin servers, TCP and TLS on either side."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     origins: Origins = Field(default_factory=Origins)
@@ -91,7 +91,7 @@ class Setup(BaseModel):
 class Experiment(BaseModel):
     """Pages x networks x setups x transports x engines, loaded `repeats` times; in microseconds and bytes."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: str
     title: str = ""

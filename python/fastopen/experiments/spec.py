@@ -53,7 +53,7 @@ Loss = Annotated[LossFraction, _with_unit(units.parse_fraction, '"1%"')]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 def _one_or_more(item: Any) -> PlainValidator:

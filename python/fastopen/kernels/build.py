@@ -107,11 +107,12 @@ def _build(job: _Job) -> Built:
     version = step.kernel_version(tree)
     job.watch(Stage("configuring", f"Linux {version} for User-Mode Linux"))
     step.patch(tree, job.recipe, job.log)
-    step.configure(tree, job.recipe, job.log)
+    jobs = job.request.jobs or len(os.sched_getaffinity(0))
+    step.configure(tree, job.recipe, jobs, job.log)
     program = step.make(
         tree,
         job.recipe,
-        job.request.jobs or len(os.sched_getaffinity(0)),
+        jobs,
         job.log,
         lambda files: job.watch(Stage("compiling", f"Linux {version}", files, step.FILES_ABOUT)),
     )

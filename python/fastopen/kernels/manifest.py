@@ -24,7 +24,7 @@ class DamagedKernelError(Exception):
 class Manifest(BaseModel):
     """What an installed kernel is and what it was made of."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     format: Literal[1] = FORMAT
     name: Name

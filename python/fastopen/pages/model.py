@@ -30,9 +30,9 @@ Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Microseconds = Annotated[int, Field(ge=0, le=MAX_US)]
 Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
 
-_CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+_CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-
+# Keys that pages of earlier versions do not have, with what was so before them.
 _LATER_KEYS: Final = {"server_send_us": 0, "fresh_s": None, "validator": False}
 
 

@@ -194,7 +194,9 @@ impl<'a> Load<'a> {
             }
             Fate::Answered { reusable } => {
                 let (body_bytes, slow) = (asked.body_bytes, self.network.slow);
-                for bytes_so_far in (0..body_bytes).step_by(1000).filter(|_| slow) {
+                // As the loader does: what makes no difference is not told.
+                let told = slow && self.scheduler.wants_progress(resource);
+                for bytes_so_far in (0..body_bytes).step_by(1000).filter(|_| told) {
                     self.at(start + bytes_so_far * MS / 1000, Event::BodyProgress { resource, bytes_so_far });
                 }
                 let end = start + if slow { body_bytes * MS / 1000 } else { 0 };

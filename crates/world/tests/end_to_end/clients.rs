@@ -1,14 +1,11 @@
 //! Commands as clients: what they are given, what is seen of them, what becomes of those that fail. On both engines.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::support::{
-    PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run_command, with,
-    with_syn_data,
+    Run, image, job, list, network, number, page, plt_ms, request, root, with, with_syn_data,
 };
-use crate::virtual_time::in_virtual_time;
+use crate::virtual_time::on_each_engine;
 
 /// Asks for each of its arguments (HOST PATH, alternately) on a connection of its own, one after the other. `cat` writes the whole
 /// request at once; the here-string ends it with the last line feed.
@@ -28,16 +25,6 @@ fn three() -> Value {
 }
 
 const ALL: [&str; 6] = ["a.test", "/", "b.test", "/1", "a.test", "/2"];
-
-/// Has each engine do the job; the virtual one where there is a kernel.
-fn on_each_engine(job: &Value) -> Vec<Run> {
-    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
-    engines
-        .into_iter()
-        .flatten()
-        .map(|mut engine| run_command(&mut engine, job.to_string().as_bytes()))
-        .collect()
-}
 
 /// Has each engine run a script as the client of a small page, and returns what is wrong with the only load.
 fn faults(script: &str) -> Vec<(Value, String)> {

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::chromium::{browser, in_chromium};
 use crate::support::{
-    PROGRAM, Run, image, job, list, network, number, page, plt_ms, rate, request, root, run, run_command,
-    with, with_syn_data,
+    Run, image, job, list, network, number, page, plt_ms, rate, request, root, run, run_command, with,
+    with_syn_data,
 };
-use crate::virtual_time::{in_virtual_time, written};
+use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
 const ARMS: [&str; 6] = ["tcp", "cold", "warm", "tls", "tls-cold", "tls-warm"];
 /// A key share that a SYN has room for.
@@ -152,8 +152,7 @@ fn curl_speaks_it_over_tls() {
     let words: Vec<&str> = words.into_iter().chain(urls.iter().map(String::as_str)).collect();
     let client = json!({"client": {"kind": "command", "command": words}});
     let job = with(over_http2(&page, &network(20_000), &ARMS[3..]), client);
-    for mut engine in [Some(Command::new(PROGRAM)), in_virtual_time()].into_iter().flatten() {
-        let run = run_command(&mut engine, job.to_string().as_bytes());
+    for run in on_each_engine(&job) {
         for arm in &ARMS[3..] {
             let load = run.valid(arm);
             assert_eq!(list(&load["requests"]).len(), 3, "{load:#}");
@@ -234,8 +233,7 @@ fn a_browser_asks_for_everything_over_one_connection_an_origin() {
     let arms = &ARMS[3..];
     let job = in_chromium(job(&page, &network(100_000), arms));
     let job = with(job, json!({"origins": {"http": "2", "bodies": "structural"}}));
-    for mut engine in [Some(Command::new(PROGRAM)), in_virtual_time()].into_iter().flatten() {
-        let run = run_command(&mut engine, job.to_string().as_bytes());
+    for run in on_each_engine(&job) {
         for arm in arms {
             let load = run.valid(arm);
             assert_eq!(

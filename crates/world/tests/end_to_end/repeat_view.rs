@@ -1,15 +1,12 @@
 //! Chromium on a second visit: what it kept of the first and may use again it does not ask for, and all else is as on any load.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::chromium::{browser, in_chromium};
 use crate::support::{
-    PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
-    with_syn_data,
+    image, job, list, network, number, page, plt_ms, request, root, run, with, with_syn_data,
 };
-use crate::virtual_time::in_virtual_time;
+use crate::virtual_time::on_each_engine;
 
 /// Of each kind one, by number: 0 can be confirmed, 1 and 4 are good for a day, 2 must not be kept, 3 says nothing, 5 can be confirmed
 /// and says no more, 6 leads elsewhere for good.
@@ -34,16 +31,6 @@ fn visited_before(job: Value) -> Value {
     with(in_chromium(job), json!({"client": {"kind": "chromium", "view": "repeat"}}))
 }
 
-/// On the host, and where there is a kernel in virtual time.
-fn on_both_engines(job: &Value) -> Vec<Run> {
-    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
-    engines
-        .into_iter()
-        .flatten()
-        .map(|mut engine| run_command(&mut engine, job.to_string().as_bytes()))
-        .collect()
-}
-
 fn by_cache(load: &Value, cache: &Value) -> Vec<u64> {
     let requests = list(&load["requests"]).iter().filter(|one| &one["cache"] == cache);
     requests.map(|one| number(&one["resource"])).collect()
@@ -55,7 +42,7 @@ fn what_is_still_good_is_not_asked_for_what_can_be_confirmed_is_and_all_else_is_
         return;
     }
     let arms = ["tcp", "cold", "warm", "tls-warm"];
-    for run in on_both_engines(&visited_before(job(&site(), &network(100_000), &arms))) {
+    for run in on_each_engine(&visited_before(job(&site(), &network(100_000), &arms))) {
         for arm in arms {
             let load = run.valid(arm);
             assert_eq!(by_cache(load, &json!("fresh")), [1, 4, 6, 7], "{arm}: {run}");

@@ -41,6 +41,13 @@ pub(crate) fn in_virtual_time() -> Option<Command> {
     Some(on(&kernel, &arguments))
 }
 
+/// Has each engine do the job; the virtual one where there is a kernel.
+pub(crate) fn on_each_engine(job: &Value) -> Vec<Run> {
+    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
+    let job = job.to_string();
+    engines.into_iter().flatten().map(|mut engine| run_command(&mut engine, job.as_bytes())).collect()
+}
+
 fn on(kernel: &Path, arguments: &[String]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("--kernel").arg(kernel).args(arguments);

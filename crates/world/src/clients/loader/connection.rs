@@ -61,7 +61,8 @@ impl Connection {
         }
         let stream = socket.connect(SocketAddr::V4(self.address)).await?;
         let at_ns = monotonic_ns();
-        // State 1 is ESTABLISHED. With a cookie at hand the socket waits for its first write in SYN_SENT.
+        // Without Fast Open the kernel lets a socket be written to once its handshake is over. With a cookie at hand it does so
+        // in SYN_SENT, where the socket waits for its first write; state 1 is ESTABLISHED.
         let established = !self.fastopen || tcp::info(&stream)?.state == 1;
         let SocketAddr::V4(client) = stream.local_addr()? else {
             return Err(io::ErrorKind::Unsupported.into());

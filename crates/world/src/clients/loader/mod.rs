@@ -10,13 +10,16 @@ mod streams;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddrV4;
+use std::panic;
 use std::sync::Arc;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_page::{Action, ConnectionId, Event, Outcome, PolicyError, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Origin, Outcome, PolicyError, Scheduler};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::stream::{Connections, Ends};
 use hyper::{Request, Version};
+use rustls::ClientConfig;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use self::connection::Connection;
@@ -35,26 +38,36 @@ pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let sockets = Arc::new(Connections::default());
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
     let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
-    let loaded = runtime.block_on(async {
+    let messages: Vec<_> = (0..loading.page.resources.len()).map(|number| loading.message(number)).collect();
+    let reach = |(address, origin): (_, &Origin)| Reach { address, version: loading.version(&origin.host) };
+    let origins = loading.addresses.iter().copied().zip(scheduler.origins()).map(reach).collect();
+    let (loaded, open) = runtime.block_on(async {
         let (events, reports) = unbounded_channel();
         let alarm = Alarm::new()?;
         let driver = Driver {
-            loading,
             scheduler,
+            origins,
+            fastopen: loading.fastopen,
+            tls: loading.tls.clone(),
+            first_port: loading.first_port,
+            timeout_ns: loading.timeout_ns,
             start_ns: monotonic_ns(),
             events,
             sockets: sockets.clone(),
             commands: BTreeMap::new(),
-            requests: vec![RequestRecord::default(); loading.page.resources.len()],
+            requests: vec![RequestRecord::default(); messages.len()],
+            messages,
             connections: Vec::new(),
             ends: Vec::new(),
             connection_error: None,
         };
-        Ok::<_, io::Error>(driver.run(reports, alarm).await)
+        // A task like the connections': for the runtime's own future, tokio asks the kernel for news before each step.
+        let loaded = tokio::spawn(driver.run(reports, alarm)).await;
+        Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
     after();
     sockets.reset_on_close();
-    drop(runtime);
+    drop((open, runtime));
     Ok(loaded)
 }
 
@@ -99,14 +112,30 @@ struct Answer {
     body_bytes: u64,
 }
 
-struct Driver<'a> {
-    loading: &'a Loading<'a>,
+/// How to reach one of the page's origins.
+#[derive(Clone, Copy)]
+struct Reach {
+    address: SocketAddrV4,
+    version: Version,
+}
+
+/// Where to send each open connection its next request.
+type Open = BTreeMap<ConnectionId, UnboundedSender<Command>>;
+
+struct Driver {
     scheduler: Scheduler,
+    /// By the scheduler's number.
+    origins: Vec<Reach>,
+    /// What to ask for each resource with.
+    messages: Vec<Request<SizedBody>>,
+    fastopen: bool,
+    tls: Option<Arc<ClientConfig>>,
+    first_port: Option<u16>,
+    timeout_ns: u64,
     start_ns: u64,
     events: UnboundedSender<Report>,
     sockets: Arc<Connections>,
-    /// Where to send each open connection its next request.
-    commands: BTreeMap<ConnectionId, UnboundedSender<Command>>,
+    commands: Open,
     requests: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
     /// The addresses of each, once it has them.
@@ -114,9 +143,10 @@ struct Driver<'a> {
     connection_error: Option<String>,
 }
 
-impl Driver<'_> {
-    async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> Loaded {
-        let deadline = self.start_ns + self.loading.timeout_ns;
+impl Driver {
+    /// Loads, and gives back what happened and the connections that are open, which end when nobody holds them.
+    async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Open) {
+        let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
         self.act();
         while !self.scheduler.is_finished() && monotonic_ns() < deadline {
@@ -202,6 +232,7 @@ impl Driver<'_> {
 
     fn open(&mut self, id: ConnectionId, origin: usize) {
         let server = &self.scheduler.origins()[origin];
+        let Reach { address, version } = self.origins[origin];
         self.connections.push(ConnectionRecord {
             id: id.0,
             host: server.host.clone(),
@@ -211,7 +242,7 @@ impl Driver<'_> {
             connected_ns: None,
             handshake_us: None,
             tls: None,
-            multiplexed: self.loading.version(&server.host) == Version::HTTP_2,
+            multiplexed: version == Version::HTTP_2,
             requests: 0,
             client: None,
             origin: None,
@@ -221,12 +252,12 @@ impl Driver<'_> {
         self.commands.insert(id, command);
         let task = Connection {
             id,
-            address: self.loading.addresses[origin],
-            fastopen: self.loading.fastopen,
-            version: self.loading.version(&server.host),
-            tls: self.loading.tls.clone().map(|tls| (tls, server.host.clone())),
+            address,
+            fastopen: self.fastopen,
+            version,
+            tls: self.tls.clone().map(|tls| (tls, server.host.clone())),
             // Beyond the last port the kernel chooses.
-            port: self.loading.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
+            port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
             events: self.events.clone(),
         };
@@ -246,7 +277,7 @@ impl Driver<'_> {
         connection.requests += 1;
         let command = Command {
             resource,
-            request: self.loading.message(resource),
+            request: self.messages[resource].clone(),
             progress: self.scheduler.wants_progress(resource),
         };
         match self.commands.get(&id) {
@@ -266,8 +297,10 @@ impl Driver<'_> {
         }
     }
 
-    fn finish(self) -> Loaded {
-        let Self { scheduler, mut requests, mut connections, ends, sockets, connection_error, .. } = self;
+    fn finish(self) -> (Loaded, Open) {
+        let Self {
+            scheduler, commands, mut requests, mut connections, ends, sockets, connection_error, ..
+        } = self;
         for (resource, request) in requests.iter_mut().enumerate() {
             request.resource = resource;
             request.queued_ns = scheduler.queued_at(resource);
@@ -284,7 +317,7 @@ impl Driver<'_> {
         for (connection, ends) in connections.iter_mut().zip(&ends) {
             connection.client = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
         }
-        Loaded {
+        let loaded = Loaded {
             plt_ns: scheduler.plt(),
             unfinished: (!scheduler.is_finished()).then(|| "not finished in the time given".into()),
             seen_at: SeenAt::Client,
@@ -293,6 +326,7 @@ impl Driver<'_> {
             connections,
             ends,
             browser: None,
-        }
+        };
+        (loaded, commands)
     }
 }
