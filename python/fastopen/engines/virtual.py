@@ -13,8 +13,9 @@ from fastopen.kernels import Kernel
 class VirtualEngine(WorldEngine):
     """Worlds on User-Mode Linux, where waiting costs no time and the same job gives the same bytes.
 
-    Each job has a kernel of its own, so that nothing passes from job to job (docs/benchmarks.md: what that
-    costs). It stays on one core: of its processes only one runs at a time, and waking one elsewhere takes longer.
+    Each job has a kernel of its own, so that nothing passes from job to job; what that costs says
+    docs/benchmarks.md. It stays on one core: of its processes only one runs at a time, and waking one
+    elsewhere takes longer.
     """
 
     def __init__(self, program: Path, kernel: Kernel, parallel: int | None = None) -> None:

@@ -26,7 +26,7 @@ COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
 # Warnings of a source that is not ours only hide its errors in the log, and looking for them takes time: `-w`
 # alone leaves them unsaid, not unsought.
 QUIET: Final = "KCFLAGS=-w -Wno-all -Wno-extra"
-# Loads spend their time here; with less search for speed in all the rest the compiler has a seventh less to do.
+# Loads spend their time here; with less search for speed in the rest the compiler has a seventh less to do.
 HOT: Final = (
     *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
     *("net/core", "net/ipv4", "net/sched"),
