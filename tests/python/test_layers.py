@@ -6,7 +6,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
-    {"errors", "resources", "units", "whole"},
+    {"errors", "resources", "units", "versions", "whole"},
     {"validation", "browsers"},
     {"pages", "kernels", "execute", "probe", "record"},
     {"contract"},

@@ -3,7 +3,6 @@
 import signal
 import sys
 import traceback
-from importlib import metadata
 from types import FrameType
 from typing import Annotated, Final
 
@@ -12,6 +11,7 @@ import typer
 from fastopen.cli.commands import Commands
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
 from fastopen.errors import InputError, MachineError, one_line
+from fastopen.versions import version_of
 
 EXIT_HELP: Final = (
     "Exit codes: 0 done; 1 done, but a cell has no valid load, or a bug; 2 bad input; "
@@ -25,7 +25,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"fastopen {metadata.version('fastopen')}")
+        typer.echo(f"fastopen {version_of('fastopen')}")
         raise typer.Exit
 
 

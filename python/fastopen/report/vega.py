@@ -2,11 +2,11 @@
 
 import os
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from fastopen.figures import VEGA_LITE
+from fastopen.versions import version_of
 from fastopen.whole import write_whole
 
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
@@ -15,7 +15,7 @@ EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 @cache
 def library() -> str:
     """One script, 0.9 MB. It takes seconds to put together, so it is kept in the user's cache."""
-    path = _cache() / f"vega-{metadata.version('vl-convert-python')}-{VEGA_LITE}.js"
+    path = _cache() / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -3,9 +3,10 @@
 import os
 import platform
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from fastopen.versions import version_of
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
@@ -13,11 +14,11 @@ def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
-            "fastopen": metadata.version("fastopen"),
+            "fastopen": version_of("fastopen"),
             "fastopen-world": program_version,
             "python": platform.python_version(),
-            "numpy": metadata.version("numpy"),
-            "scipy": metadata.version("scipy"),
+            "numpy": version_of("numpy"),
+            "scipy": version_of("scipy"),
         },
         "kernel": platform.release(),
         "architecture": platform.machine(),

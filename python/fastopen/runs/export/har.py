@@ -7,7 +7,6 @@ of each connection in `_connection` of its entries, that of the load in `_fastop
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from importlib import metadata
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -16,6 +15,7 @@ from fastopen.experiments import Cell, Experiment
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
 from fastopen.runs.rows import LoadRow
+from fastopen.versions import version_of
 
 PAGE: Final = "page_1"
 HEADERS: Final = (
@@ -61,7 +61,7 @@ def har_document(
             **{key: record[key] for key in ("client_address", "counters", "link")},
         },
     }
-    creator = {"name": "fastopen", "version": metadata.version("fastopen")}
+    creator = {"name": "fastopen", "version": version_of("fastopen")}
     log = {"version": "1.2", "creator": creator, "pages": [about], "entries": entries, "comment": HEADERS}
     return {"log": log}
 
