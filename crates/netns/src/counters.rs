@@ -1,4 +1,4 @@
-//! The TCP counters of the calling thread's network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
+//! The TCP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
