@@ -92,7 +92,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some file of some version may not bear these shortcuts: what is left is compiled without them.
+        # Some file of some version may not bear these shortcuts. Then it is compiled without them, and so is
+        # what was compiled lightly: its flags are others now.
         done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
         empty_precompiled(tree)
     if not done and not _make([*command, "linux"], environment, tree, log, count):

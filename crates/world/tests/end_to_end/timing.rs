@@ -42,6 +42,7 @@ fn a_server_may_send_over_a_time_and_its_first_bytes_give_others_away_at_once() 
     let load = run.valid("tcp");
     let ms = |resource: u64, key: &str| number(&request(load, resource)[key]) as f64 / 1e6;
     // From the load's start, since a busy machine may see the first byte late, but nothing early: two round trips and the sending.
+    assert_within("the first byte", ms(0, "first_byte_ns"), 20.0, 80.0);
     assert_within("the body", ms(0, "end_ns"), 319.0, 80.0);
     assert_within("half of it", ms(1, "queued_ns"), 160.0, 80.0);
 }
