@@ -53,9 +53,12 @@ impl Chromium {
         let (mut browser, profile, tab) = self.open(loading, true)?;
         loading.engine.begin_load();
         let told = follow(&mut browser, &tab, loading, &mut Account::new(loading));
-        // In a tab of its own the next visit has nothing in memory.
-        let told = told.and_then(|_| browser.close_tab(&tab));
-        self.visited = Some(Visited { browser, profile, trouble: told.err() });
+        // In a tab of its own the next visit has nothing in memory. One that failed would ask again, once its connection is reset.
+        let closed = match &told {
+            Ok(_) | Err(Silence::Refused(_)) => browser.close_tab(&tab),
+            Err(_) => Ok(()),
+        };
+        self.visited = Some(Visited { browser, profile, trouble: told.and(closed).err() });
         Ok(())
     }
 
