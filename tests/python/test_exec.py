@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fastopen.execute.words import notes, verdict, write_report
+from fastopen.exec_front.words import notes, verdict, write_report
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("FASTOPEN_WORLD", str(ROOT / "target" / "release" / "fastopen-world"))

@@ -6,12 +6,12 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
-    {"errors", "resources", "units", "versions", "whole"},
-    {"validation", "browsers"},
-    {"pages", "kernels", "execute", "probe", "record"},
+    {"errors", "resources", "units", "versions", "atomic"},
+    {"pydantic_errors", "browsers"},
+    {"pages", "kernels", "exec_front", "probe", "record"},
     {"contract"},
     {"experiments"},
-    {"engines", "truth"},
+    {"engines", "replay_validation"},
     {"runs"},
     {"statistics", "audit"},
     {"attribution"},

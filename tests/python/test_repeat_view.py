@@ -13,7 +13,7 @@ from fastopen.attribution import critical_path
 from fastopen.cli.options import SetupOptions
 from fastopen.contract import Client, LoadRecord, Origins, Tcp
 from fastopen.errors import InputError
-from fastopen.experiments import axes_of, clients_of, read_experiment, setups_of, with_clients
+from fastopen.experiments import clients_of, read_experiment, setups_of, varying_factors, with_clients
 from fastopen.figures.requests import _pieces
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore
@@ -37,7 +37,7 @@ def test_views_are_an_axis_of_chromium() -> None:
     setups = asked_setups("chromium", "first,repeat")
     assert [setup.client.view for setup in setups] == ["first", "repeat"]
     plan = made_up_plan([made_up_page("p")], setups=[setup.model_dump() for setup in setups])
-    assert [axis.name for axis in axes_of(plan.experiment).varying] == ["view", "rtt"]
+    assert [factor.name for factor in varying_factors(plan.experiment).varying] == ["view", "rtt"]
     assert {planned.job.id.split(",")[1].split("#")[0] for planned in plan.jobs} == {
         "first-view",
         "repeat-view",

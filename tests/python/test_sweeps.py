@@ -15,11 +15,11 @@ from fastopen.errors import InputError
 from fastopen.experiments import (
     AskedNetworks,
     Experiment,
-    axes_of,
     estimated_s,
     make_plan,
     networks_of,
     read_experiment,
+    varying_factors,
 )
 from fastopen.pages import Page
 
@@ -52,7 +52,7 @@ def experiment(tmp_path: Path, text: str) -> Experiment:
 
 
 def varying(asked: Experiment) -> list[str]:
-    return [axis.name for axis in axes_of(asked).varying]
+    return [factor.name for factor in varying_factors(asked).varying]
 
 
 def test_every_list_of_the_command_line_is_crossed_with_every_other(fake_world: FakeWorld) -> None:

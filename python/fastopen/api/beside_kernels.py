@@ -56,7 +56,7 @@ def changes(before: Results, after: Results) -> Iterator[Change]:
     of_after = {result.cell.index: result for result in after.cells}
     for result in before.cells:
         cell = result.cell
-        yield Change(cell.page, before.axes.name(cell), cell.arm.name, result, of_after[cell.index])
+        yield Change(cell.page, before.factors.name(cell), cell.arm.name, result, of_after[cell.index])
 
 
 def verdict(names: tuple[str, str], found: Sequence[Change]) -> str:

@@ -12,7 +12,7 @@ from fastopen.experiments import Combine, load_experiment
 from fastopen.experiments import Experiment as Asked
 from fastopen.experiments.spec import ExperimentSpec
 from fastopen.pages import ImportedPage, Page, load_pages
-from fastopen.validation import input_error
+from fastopen.pydantic_errors import input_error
 
 OneOrMore = str | Sequence[str]
 

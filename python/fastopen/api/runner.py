@@ -18,6 +18,7 @@ from fastopen.api.engines import Worker, auto_engine
 from fastopen.api.experiment import Experiment
 from fastopen.api.frames import cells_frame, table_frame
 from fastopen.api.progress import NotebookProgress
+from fastopen.atomic import write_atomic
 from fastopen.contract import LoadRecord
 from fastopen.errors import InputError
 from fastopen.experiments import make_plan
@@ -34,7 +35,6 @@ from fastopen.runs import (
 )
 from fastopen.runs.export import Format, export
 from fastopen.statistics import Results, UntilInterval, collect
-from fastopen.whole import write_whole
 
 if TYPE_CHECKING:
     import altair as alt
@@ -116,7 +116,7 @@ class Run:
         from fastopen.figures import read_source
         from fastopen.report.page import html
 
-        write_whole(path, html(read_source(self._store)))
+        write_atomic(path, html(read_source(self._store)))
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:

@@ -15,7 +15,7 @@ from fastopen.engines.base import JobStarted, LoadDone
 from fastopen.errors import InputError
 from fastopen.experiments import EngineName, Plan, make_plan
 from fastopen.pages import ImportedPage
-from fastopen.truth import Judged, Replay, Rules, cause_of, replay_of
+from fastopen.replay_validation import Judged, Replay, Rules, cause_of, replay_of
 
 # A replay may take this often the time of its recording before it is given up.
 PATIENCE: Final = 4

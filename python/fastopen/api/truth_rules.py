@@ -11,7 +11,7 @@ from statistics import mean
 from fastopen.api.truth import Verdict, judge
 from fastopen.errors import InputError, MachineError
 from fastopen.pages import load_pages
-from fastopen.truth import Rules, median_error_percent
+from fastopen.replay_validation import Rules, median_error_percent
 
 VARIANTS: dict[str, Rules] = {
     "all rules": Rules(),

@@ -45,7 +45,7 @@ class Curve:
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
     """The comparisons of a page, in the order of the table."""
     places = []
-    axes = results.axes
+    factors = results.factors
     for comparison, cells in results.comparisons(page).items():
         arms: dict[str, CellResult] = {result.cell.arm.name: result for result in cells}
         taken: dict[str, Breakdown] = {
@@ -58,7 +58,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
         places.append(
             Place(
                 comparison=comparison,
-                name=axes.name(comparison),
+                name=factors.name(comparison),
                 rtt_ms=network.rtt_us / 1000,
                 down_mbit=None if rate is None else rate / 1e6,
                 arms=arms,
@@ -70,11 +70,11 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 def curves_of(results: Results, places: list[Place], along: Along = "rtt") -> list[Curve]:
     """The same in rows. The name of a row is empty where there is only one."""
-    axes = results.axes
+    factors = results.factors
     rows: dict[tuple[str, ...], list[Place]] = {}
     for place in places:
-        point = axes.point(place.comparison)
-        rest = tuple(axis.said(point) for axis in axes.varying if axis.name != along)
+        point = factors.point(place.comparison)
+        rest = tuple(factor.phrase_at(point) for factor in factors.varying if factor.name != along)
         rows.setdefault(rest, []).append(place)
     return [
         Curve(", ".join(rest), tuple(sorted(row, key=lambda place: position(place, along) or 0.0)))

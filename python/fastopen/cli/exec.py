@@ -37,7 +37,7 @@ def execute(
         _be_writable(report)
     settings = {"json": json, "report": None if report is None else str(report.absolute()), "quiet": quiet}
     # In this process's place, so that whoever started it meets the command's front alone.
-    module = [sys.executable, "-P", "-m", "fastopen.execute"]
+    module = [sys.executable, "-P", "-m", "fastopen.exec_front"]
     os.execv(sys.executable, [*module, json_text.dumps(settings), str(program), *command])  # noqa: S606  # a list of arguments
 
 

@@ -32,7 +32,7 @@ from fastopen.experiments import (
     with_clients,
 )
 from fastopen.experiments.spec import BitPerS, LossFraction
-from fastopen.validation import input_error
+from fastopen.pydantic_errors import input_error
 
 T = TypeVar("T")
 N = TypeVar("N", bound=str)

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import typer
 
+from fastopen.atomic import write_atomic
 from fastopen.cli.carrying import QuietOption
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
 from fastopen.errors import InputError
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
-from fastopen.whole import write_whole
 
 PAGES_MAX: Final = 1000
 
@@ -109,6 +109,6 @@ def _url(text: str, place: str) -> str:
 def _write(output: Path, document: object) -> None:
     """Whole or not at all. Halves of surrogate pairs, which pages may send, become question marks."""
     try:
-        write_whole(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
+        write_atomic(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", str(output)) from None

@@ -24,7 +24,7 @@ from fastopen.cli.output import (
 from fastopen.cli.reading import read_pages
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
-from fastopen.truth import Judged, median_error_percent
+from fastopen.replay_validation import Judged, median_error_percent
 
 RECORDINGS: Final = "recordings"
 # Pages that are further off are explained below the table.

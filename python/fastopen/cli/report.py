@@ -5,10 +5,10 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from fastopen.atomic import write_atomic
 from fastopen.cli.output import errors_console
 from fastopen.errors import InputError
 from fastopen.runs import RunStore, find_run
-from fastopen.whole import write_whole
 
 Form = Literal["html", "markdown", "latex", "csv"]
 NAME: Final = "report.html"
@@ -71,6 +71,6 @@ def report_text(store: RunStore, form: Form) -> str:
 def write_report(text: str, path: Path) -> None:
     """Raises InputError where the file cannot be written."""
     try:
-        write_whole(path, text)
+        write_atomic(path, text)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

@@ -103,7 +103,7 @@ def _enter(
         file.seek(0)
         for descriptor in (file.fileno(), *bodies.descriptors):
             os.set_inheritable(descriptor, True)
-        module = [sys.executable, "-P", "-m", "fastopen.execute"]
+        module = [sys.executable, "-P", "-m", "fastopen.exec_front"]
         asked = json_text.dumps({**settings, "job": file.fileno()})
         os.execv(sys.executable, [*module, asked, str(program), *words])  # noqa: S606  # a list of arguments
 

@@ -8,12 +8,12 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from fastopen.atomic import write_atomic
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json
 from fastopen.errors import InputError
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore, find_run
 from fastopen.statistics import Results, collect
-from fastopen.whole import write_whole
 
 # Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -49,6 +49,6 @@ def write_svg(results: Results, path: Path) -> None:
     print_results(results, recorder)
     try:
         svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
-        write_whole(path, FONTS.sub("", svg))
+        write_atomic(path, FONTS.sub("", svg))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

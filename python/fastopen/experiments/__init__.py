@@ -1,13 +1,24 @@
 """Experiments: what to load over which networks and how often, from TOML files to the jobs of a run."""
 
-from fastopen.experiments.axes import RTT, Axes, Axis, Point, axes_of
-from fastopen.experiments.clients import KINDS, asked_for
-from fastopen.experiments.estimate import estimated_s
-from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
-from fastopen.experiments.model import (
+from fastopen.experiments.arms import (
     ARMS,
+    BASELINE,
+    CONTROL,
+    DEFAULT_ARMS,
+    HEADLINE,
+    TREATMENTS,
     Arm,
     ArmName,
+    Role,
+    baseline_of,
+    compared,
+    headline_of,
+)
+from fastopen.experiments.clients import KINDS, asked_for
+from fastopen.experiments.estimate import estimated_s
+from fastopen.experiments.factors import RTT, Factor, Point, VaryingFactors, varying_factors
+from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
+from fastopen.experiments.model import (
     AskedEngine,
     EngineName,
     Experiment,
@@ -42,34 +53,42 @@ from fastopen.experiments.transports import TRANSPORT_WORDS, arms_and_tls
 
 __all__ = [
     "ARMS",
+    "BASELINE",
+    "CONTROL",
+    "DEFAULT_ARMS",
+    "HEADLINE",
     "KINDS",
     "RTT",
     "TRANSPORT_WORDS",
+    "TREATMENTS",
     "Arm",
     "ArmName",
     "AskedEngine",
     "AskedNetworks",
-    "Axes",
-    "Axis",
     "Cell",
     "Combine",
     "Comparison",
     "EngineName",
     "Experiment",
+    "Factor",
     "Link",
     "Plan",
     "PlannedJob",
     "Point",
     "PublishedCell",
     "PublishedTable",
+    "Role",
     "Setup",
+    "VaryingFactors",
     "arms_and_tls",
     "asked_for",
-    "axes_of",
+    "baseline_of",
     "clients_of",
+    "compared",
     "default_queue_bytes",
     "derive_seed",
     "estimated_s",
+    "headline_of",
     "load_experiment",
     "make_plan",
     "multiplied",
@@ -81,6 +100,7 @@ __all__ = [
     "repeats_of",
     "setups_of",
     "tls_settings",
+    "varying_factors",
     "with_clients",
     "without_chance",
 ]

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from fastopen.errors import InputError
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.spec import ExperimentSpec
+from fastopen.pydantic_errors import input_error
 from fastopen.resources import packaged_folder
-from fastopen.validation import input_error
 
 SUFFIX: Final = ".toml"
 

@@ -4,49 +4,16 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fastopen.contract import Client, LoadSpec, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.job import Cookies, Transport
+from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
+from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
 QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
-ArmName = Literal["off", "cold", "warm", "off2"]
 EngineName = Literal["host", "virtual"]
 AskedEngine = Literal["auto", "host", "virtual"]
-
-
-class Arm(BaseModel):
-    """One side of the comparison: a transport and, with TFO, what cookies the client starts with."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: ArmName
-    transport: Transport
-    cookies: Cookies
-
-    def over(self, tls: Tls | None) -> "Arm":
-        """The same in the clear (None), or with TLS in every connection."""
-        if tls is None:
-            return self
-        return self.model_copy(update={"transport": "tls" if self.cookies is None else "tls+tfo"})
-
-    def load(self) -> LoadSpec:
-        """This arm as a load of a job."""
-        identity = self.transport if self.cookies is None else f"{self.transport}-{self.cookies}"
-        if self.name == "off2":
-            identity += "-again"
-        return LoadSpec(id=identity, transport=self.transport, cookies=self.cookies)
-
-
-ARMS: Final[dict[ArmName, Arm]] = {
-    "off": Arm(name="off", transport="tcp", cookies=None),
-    "cold": Arm(name="cold", transport="tfo", cookies="cold"),
-    "warm": Arm(name="warm", transport="tfo", cookies="warm"),
-    # The same as off once more (an A/A test): what it seems to save is what noise alone does.
-    "off2": Arm(name="off2", transport="tcp", cookies=None),
-}
 
 
 class PublishedTable(BaseModel):
@@ -100,7 +67,7 @@ class Experiment(BaseModel):
     pages: Annotated[list[str], Field(min_length=1)]
     networks: Annotated[list[Network], Field(min_length=1)]
     setups: Annotated[list[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
-    arms: Annotated[list[ArmName], Field(min_length=1)] = ["off", "cold", "warm"]
+    arms: Annotated[list[ArmName], Field(min_length=1)] = list(DEFAULT_ARMS)
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
     """`auto` stands for the one that the machine can run best; a plan names it."""
     tolerance: Tolerance = Field(default_factory=Tolerance)

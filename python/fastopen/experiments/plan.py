@@ -22,12 +22,13 @@ from pydantic import ValidationError
 from fastopen.contract import CONTRACT, Job, Network, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
-from fastopen.experiments.axes import network_labels, setup_labels
+from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
-from fastopen.experiments.model import Arm, EngineName, Experiment
+from fastopen.experiments.factors import network_labels, setup_labels
+from fastopen.experiments.model import EngineName, Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.pages import Page
-from fastopen.validation import input_error
+from fastopen.pydantic_errors import input_error
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from fastopen.contract import Tls
-from fastopen.experiments.model import ARMS, ArmName
+from fastopen.experiments.arms import ARMS, ArmName
 
 TransportWord = Literal["off", "cold", "warm", "off2", "tcp", "tfo", "tls", "tls+tfo"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)

@@ -6,10 +6,10 @@ from typing import Final, Literal
 
 import vl_convert as vlc
 
+from fastopen.atomic import write_atomic
 from fastopen.errors import InputError
 from fastopen.figures.figure import VEGA_LITE, Figure
 from fastopen.figures.style import PAPER, Style
-from fastopen.whole import write_whole
 
 Format = Literal["svg", "png", "pdf"]
 FORMATS: Final[tuple[Format, ...]] = ("svg", "png", "pdf")
@@ -27,7 +27,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
             name = _free_name(figure.name, taken)
             for form in formats:
                 path = folder / f"{name}.{form}"
-                write_whole(path, rendered(figure, form))
+                write_atomic(path, rendered(figure, form))
                 written.append(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(folder)) from None

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from fastopen.atomic import write_atomic
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
-from fastopen.validation import input_error
-from fastopen.whole import write_whole
+from fastopen.pydantic_errors import input_error
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
@@ -240,7 +240,7 @@ def page_json(page: Page) -> str:
 
 def write_page(page: Page, path: Path | str) -> None:
     """Writes a `*.page.json`."""
-    write_whole(path, page_json(page))
+    write_atomic(path, page_json(page))
 
 
 _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")

@@ -62,10 +62,10 @@ def _table(results: Results, found: list[Parting], *, narrow: bool) -> Table:
     # Columns are a space apart by the box alone.
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0 if narrow else 1, 0, 0), pad_edge=False)
     # A published experiment varies in its networks alone.
-    axes = [axis for axis in results.axes.varying if axis.name in ("down", "rtt")]
+    factors = [factor for factor in results.factors.varying if factor.name in ("down", "rtt")]
     table.add_column("page", no_wrap=True, vertical="bottom")
-    for axis in axes:
-        table.add_column(axis.header, justify="right", no_wrap=True)
+    for factor in factors:
+        table.add_column(factor.header, justify="right", no_wrap=True)
     percent = "\n%" if narrow else " %"
     for who in ("theirs", "ours"):
         table.add_column(f"{who}\noff s", justify="right", no_wrap=True)
@@ -76,10 +76,10 @@ def _table(results: Results, found: list[Parting], *, narrow: bool) -> Table:
     earlier = [None, *(one.comparison.page for one in found)]
     following = [*(one.comparison.page for one in found[1:]), None]
     for one, before, after in zip(found, earlier, following, strict=False):
-        page, point = one.comparison.page, results.axes.point(one.comparison)
+        page, point = one.comparison.page, results.factors.point(one.comparison)
         table.add_row(
             page if page != before else "",
-            *(axis.shown(point) for axis in axes),
+            *(factor.text_at(point) for factor in factors),
             _seconds(one.theirs.off_ms),
             _seconds(one.theirs.tfo_ms),
             f"{one.theirs.improvement_percent:+.1f}",
@@ -153,7 +153,7 @@ def _beyond(results: Results, found: list[Parting]) -> Iterator[str]:
         took_ms = one.warm.handshakes_ms if one.warm is not None else None
         ours = "" if took_ms is None else f"; in ours, handshakes in a row took {_trips(took_ms, rtt_ms)}"
         yield (
-            f"{one.comparison.page} at {results.axes.name(one.comparison)}: theirs saves "
+            f"{one.comparison.page} at {results.factors.name(one.comparison)}: theirs saves "
             f"{_trips(one.theirs_saved_ms, rtt_ms)}{ours}."
         )
 

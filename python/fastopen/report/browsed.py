@@ -18,7 +18,7 @@ def kept_lines(results: Results, page: str) -> Iterator[str]:
                 f"of {requests:g} requests {fresh:g} were answered by the browser's cache and {confirmed:g}"
                 " confirmed by the origin (304)"
             )
-            said[words].append(results.axes.name(row))
+            said[words].append(results.factors.name(row))
     for words, places in said.items():
         where = f", RTT {'; '.join(places)}" if len(said) > 1 else ""
         yield f"Repeat view{where}: {words}."

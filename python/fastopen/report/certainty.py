@@ -59,4 +59,4 @@ def _outliers(results: Results) -> Iterator[str]:
 
 
 def _name(results: Results, cell: CellResult) -> str:
-    return f"{cell.cell.page} at {results.axes.name(cell.cell.comparison)}"
+    return f"{cell.cell.page} at {results.factors.name(cell.cell.comparison)}"

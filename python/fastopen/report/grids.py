@@ -46,10 +46,10 @@ class Grid:
 def result_grid(source: Source, page: str) -> Grid:
     """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
     results = source.results
-    axes, arms = results.axes, results.experiment.arms
+    factors, arms = results.factors, results.experiment.arms
     on = [name for name in arms if name != "off"]
     gaining = on if "off" in arms else []
-    columns = [axis.header.replace("-\n", "").replace("\n", " ") for axis in axes.varying]
+    columns = [factor.header.replace("-\n", "").replace("\n", " ") for factor in factors.varying]
     heads = len(columns)
     columns += [f"PLT {name}{NBSP}s" for name in arms]
     told = [cell for cell in results.cells if cell.cell.page == page and cell.improvement_percent is not None]
@@ -59,10 +59,10 @@ def result_grid(source: Source, page: str) -> Grid:
     rows = []
     for comparison, cells in results.comparisons(page).items():
         of = {result.cell.arm.name: result for result in cells}
-        point = axes.point(comparison)
+        point = factors.point(comparison)
         rows.append(
             (
-                *(Text(axis.shown(point)) for axis in axes.varying),
+                *(Text(factor.text_at(point)) for factor in factors.varying),
                 *(Text(seconds(of[name].plt_ms_median)) for name in arms),
                 *(gain(of[name]) for name in gaining),
                 *(Text(f"{of[name].syn_data_connections}/{of[name].connections}") for name in on),
@@ -82,7 +82,7 @@ def published_grid(source: Source) -> Grid | None:
     rows = [
         (
             Text(one.comparison.page),
-            Text(results.axes.name(one.comparison)),
+            Text(results.factors.name(one.comparison)),
             Text(seconds(one.theirs.off_ms)),
             Text(seconds(one.theirs.tfo_ms)),
             Text(with_sign(one.theirs.improvement_percent)),
@@ -130,7 +130,7 @@ def path_grid(source: Source) -> Grid:
 def evidence_grid(source: Source) -> Grid:
     """What the kernels said of each cell, and what the network measured."""
     results = source.results
-    axes = results.axes
+    factors = results.factors
     rows = []
     for result in results.cells:
         cell = result.cell
@@ -138,7 +138,7 @@ def evidence_grid(source: Source) -> Grid:
         proof = "" if cell.arm.cookies is None else _share(result.syn_data_connections, result.connections)
         rows.append(
             (
-                *(Text(head) for head in (cell.page, axes.name(cell), cell.arm.name)),
+                *(Text(head) for head in (cell.page, factors.name(cell), cell.arm.name)),
                 Text(f"{result.syn_data_connections}/{result.connections}"),
                 Text(proof or MISSING),
                 Text(MISSING if measured is None else f"{measured:.2f}"),
@@ -159,10 +159,10 @@ def evidence_grid(source: Source) -> Grid:
 
 def invalid_grid(source: Source) -> Grid | None:
     """Loads that count for nothing, with why: invalid ones, and attempts that were done again."""
-    axes = source.results.axes
+    factors = source.results.factors
     rows = []
     for result in source.results.cells:
-        heads = (result.cell.page, axes.name(result.cell), result.cell.arm.name)
+        heads = (result.cell.page, factors.name(result.cell), result.cell.arm.name)
         for what, reasons in (("invalid", result.reasons), ("done again", result.repeated)):
             rows += [
                 (

@@ -151,7 +151,7 @@ def _other_setups(results: Results) -> str:
     setups = len(results.experiment.setups)
     if setups == 1:
         return ""
-    varied = [axis.header.replace("-\n", "").replace("\n", " ") for axis in results.axes.varying]
+    varied = [factor.header.replace("-\n", "").replace("\n", " ") for factor in results.factors.varying]
     return f" This is the first of {setups} settings; varied were {listed(varied)}, as the tables say."
 
 

@@ -60,7 +60,7 @@ def html(source: Source) -> str:
         intervals=any(
             cell.improvement_percent is not None and not cell.deterministic for cell in results.cells
         ),
-        only_rtt=all(axis.name == "rtt" for axis in results.axes.varying),
+        only_rtt=all(factor.name == "rtt" for factor in results.factors.varying),
         figures=[_drawn(figure) for figure in overview],
         loads=[one[0] for one in loads],
         first_load=[_drawn(figure) for figure in first],

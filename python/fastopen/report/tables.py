@@ -15,7 +15,7 @@ from rich.text import Text
 from fastopen import units
 from fastopen.contract import RateLimit
 from fastopen.experiments import Experiment, asked_for
-from fastopen.experiments.axes import RTT, Axis, Point
+from fastopen.experiments.factors import RTT, Factor, Point
 from fastopen.report.beside import beside_renderables
 from fastopen.report.browsed import kept_lines, unshown_lines
 from fastopen.report.certainty import certainty_lines
@@ -55,14 +55,14 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _page_table(results: Results, page: str, width: int) -> Table:
-    """A column for each axis; where that is too wide, all but the RTT in one, of words on several lines."""
-    varying = results.axes.varying
-    table = _filled(results, page, [_of_axis(axis) for axis in varying], narrow=width < WIDE)
-    others = [axis for axis in varying if axis != RTT]
+    """A column for each factor; where that is too wide, all but the RTT in one, of words on several lines."""
+    varying = results.factors.varying
+    table = _filled(results, page, [_of_factor(factor) for factor in varying], narrow=width < WIDE)
+    others = [factor for factor in varying if factor != RTT]
     if not others or Measurement.get(MEASURE, MEASURE.options, table).maximum <= width:
         return table
-    words = _Place("", lambda point: ", ".join(axis.said(point) for axis in others), in_words=True)
-    places = [words, *(_of_axis(axis) for axis in varying if axis == RTT)]
+    words = _Place("", lambda point: ", ".join(factor.phrase_at(point) for factor in others), in_words=True)
+    places = [words, *(_of_factor(factor) for factor in varying if factor == RTT)]
     return _filled(results, page, places, narrow=width < WIDE)
 
 
@@ -75,13 +75,13 @@ class _Place:
     in_words: bool = False
 
 
-def _of_axis(axis: Axis) -> _Place:
-    return _Place(axis.header, axis.shown)
+def _of_factor(factor: Factor) -> _Place:
+    return _Place(factor.header, factor.text_at)
 
 
 def _filled(results: Results, page: str, places: Sequence[_Place], *, narrow: bool) -> Table:
     experiment = results.experiment
-    axes = results.axes
+    factors = results.factors
     in_seconds = _largest_plt_ms(results, page) >= 1000
     unit = "s" if in_seconds else "ms"
     on = [name for name in experiment.arms if name != "off"]
@@ -109,7 +109,7 @@ def _filled(results: Results, page: str, places: Sequence[_Place], *, narrow: bo
     for row, arms in results.comparisons(page).items():
         cells = {result.cell.arm.name: result for result in arms}
         table.add_row(
-            *(place.shown(axes.point(row)) for place in places),
+            *(place.shown(factors.point(row)) for place in places),
             *(_plt(cells[name].plt_ms_median, in_seconds) for name in experiment.arms),
             *(_gain(cells[name], narrow=narrow) for name in gaining),
             *(f"{cells[name].syn_data_connections}/{cells[name].connections}" for name in on),
@@ -124,7 +124,7 @@ def _is(cell: CellResult, page: str, arm: str) -> bool:
 
 def _fixed_rates(results: Results) -> str:
     """The rates that are the same in every row."""
-    varying = {axis.name for axis in results.axes.varying}
+    varying = {factor.name for factor in results.factors.varying}
     network = results.experiment.networks[0]
     rates = {"down": network.down, "up": network.up}
     return "  " + ", ".join(f"{_rate(rate)} {way}" for way, rate in rates.items() if way not in varying)
@@ -148,7 +148,7 @@ def _problems(results: Results, page: str) -> Iterator[Text]:
         for cell in cells:
             for reason in cell.reasons:
                 struck[reason.kind, reason.example][cell.cell.arm.name] = reason.loads
-        where = f"RTT {results.axes.name(row)}"
+        where = f"RTT {results.factors.name(row)}"
         for (kind, example), arms in struck.items():
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
             line = f"{where}: invalid loads: {counts}: {kind}: {example}"
@@ -167,7 +167,7 @@ def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
         if off is None or warm is None or not warm.beats_bound:
             continue
         yield (
-            f"RTT {results.axes.name(row)}: warm TFO saved {warm.saved_ms:.0f} ms, but the handshakes in a"
+            f"RTT {results.factors.name(row)}: warm TFO saved {warm.saved_ms:.0f} ms, but the handshakes in a"
             f" row took {warm.handshakes_ms:.0f} ms at most. The rest has other causes: segments sent again a"
             f" load {off.retransmitted:g} without, {warm.retransmitted:g} with TFO."
         )

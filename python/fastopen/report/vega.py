@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from fastopen.atomic import write_atomic
 from fastopen.figures import VEGA_LITE
 from fastopen.versions import version_of
-from fastopen.whole import write_whole
 
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 
@@ -41,6 +41,6 @@ def _keep(path: Path, script: str) -> None:
     """Whole or not at all: another process may be reading. Without a cache it works too, only slower."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, script)
+        write_atomic(path, script)
     except OSError:
         return

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.experiments import Axes
+from fastopen.experiments import VaryingFactors
 from fastopen.statistics import CellResult, Results
 
 # Less than this is printed as 0.0, and no difference to anybody.
@@ -29,10 +29,10 @@ def page_verdict(results: Results, page: str) -> str:
         return "Too few valid repeats to say what TFO does."
     said = [worth(arms.get("warm", []))]
     if arms.get("warm"):
-        said.append(_of_arm(results.axes, arms["warm"], "With warm cookies TFO"))
+        said.append(_of_arm(results.factors, arms["warm"], "With warm cookies TFO"))
     if arms.get("cold"):
         opening = "With cold cookies it" if arms.get("warm") else "With cold cookies TFO"
-        said.append(_of_arm(results.axes, arms["cold"], opening))
+        said.append(_of_arm(results.factors, arms["cold"], opening))
     return " ".join(sentence for sentence in said if sentence)
 
 
@@ -51,12 +51,12 @@ def worth(warm: Sequence[CellResult]) -> str:
     return "Not worth turning on here."
 
 
-def _of_arm(axes: Axes, cells: Sequence[CellResult], opening: str) -> str:
+def _of_arm(factors: VaryingFactors, cells: Sequence[CellResult], opening: str) -> str:
     if len(cells) > ROWS_IN_WORDS:
         return _of_many(cells, opening)
     groups: dict[str, list[str]] = {"sooner": [], "later": [], "unclear": [], "unknown": []}
     for result in cells:
-        where = axes.name(result.cell).replace(" ms", "\N{NO-BREAK SPACE}ms", 1)
+        where = factors.name(result.cell).replace(" ms", "\N{NO-BREAK SPACE}ms", 1)
         gain, interval = result.improvement_percent, result.improvement_ci95
         if gain is None or interval is None:
             groups["unknown"].append(f"at {where}")

@@ -7,12 +7,12 @@ from statistics import median
 from typing import Any
 
 from fastopen.experiments import (
-    Axes,
     Comparison,
     Experiment,
     PublishedCell,
-    axes_of,
+    VaryingFactors,
     published_cells,
+    varying_factors,
     without_chance,
 )
 from fastopen.pages import Page
@@ -52,9 +52,11 @@ class Results:
         return next((arms for row, arms in rows if row.network == network), [])
 
     @property
-    def axes(self) -> Axes:
+    def factors(self) -> VaryingFactors:
         """What varies from comparison to comparison."""
-        return axes_of(self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells)))
+        return varying_factors(
+            self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
+        )
 
 
 def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:

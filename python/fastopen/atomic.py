@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: Path | str, content: str | bytes) -> None:
+def write_atomic(path: Path | str, content: str | bytes) -> None:
     """Writes a file: who reads meanwhile, or after a full disk or a kill, sees the old one or the new one.
 
     What is no regular file, such as /dev/stdout, is written to as it is. Raises OSError.

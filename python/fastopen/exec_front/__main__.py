@@ -1,4 +1,4 @@
-"""`python -m fastopen.execute SETTINGS PROGRAM COMMAND...`: run it, report, end as it ended."""
+"""`python -m fastopen.exec_front SETTINGS PROGRAM COMMAND...`: run it, report, end as it ended."""
 
 import json
 import sys
@@ -8,9 +8,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from fastopen.execute.front import CommandError, SupervisorLostError, end_like, run_supervised
-from fastopen.execute.words import IN_WORLD, write_report
-from fastopen.whole import write_whole
+from fastopen.atomic import write_atomic
+from fastopen.exec_front.front import CommandError, SupervisorLostError, end_like, run_supervised
+from fastopen.exec_front.words import IN_WORLD, write_report
 
 FORMAT: Final = "fastopen-exec/1"
 LOST: Final = 1
@@ -51,7 +51,7 @@ def _document(command: tuple[str, ...], ended: dict[str, Any], form: str) -> dic
 def _write(report: Path, document: dict[str, Any], target: Console) -> None:
     """A report that cannot be written is said, and does not change how the command ended."""
     try:
-        write_whole(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_atomic(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         _complain(target, f"{report}: cannot be written: {error.strerror}")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from fastopen.truth.causes import Cause
-from fastopen.truth.implied import Replay
+from fastopen.replay_validation.causes import Cause
+from fastopen.replay_validation.implied import Replay
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What varies over the cells of an experiment: each axis is a column of a table, and a word of a name."""
+"""What varies over the cells of an experiment: each factor is a column of a table, and a word of a name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ class Located(Protocol):
 
 
 @dataclass(frozen=True)
-class Axis:
+class Factor:
     """One thing that may vary.
 
     `value` takes it from a point, `natural` says what it is where nobody asks (it follows from the other
-    axes, and then no table shows it). `text` is for a column whose `header` names the unit, `phrase` for a
+    factors, and then no table shows it). `text` is for a column whose `header` names the unit, `phrase` for a
     sentence, where the text stands for `{}`.
     """
 
@@ -48,13 +48,13 @@ class Axis:
     text: Callable[[Any], str] = str
     natural: Callable[[Point], Any] | None = None
 
-    def shown(self, point: Point) -> str:
+    def text_at(self, point: Point) -> str:
         """The value as a column shows it."""
         return self.text(self.value(point))
 
-    def said(self, point: Point) -> str:
+    def phrase_at(self, point: Point) -> str:
         """The value as a sentence says it."""
-        return self.phrase.format(self.shown(point))
+        return self.phrase.format(self.text_at(point))
 
     def varies(self, points: Sequence[Point]) -> bool:
         """Whether it is something of its own that is different from point to point."""
@@ -94,24 +94,24 @@ def _of_profile(key: str) -> Callable[[Point], Any]:
     return lambda point: PROFILES[point.setup.client.profile][key]
 
 
-RTT: Final = Axis("rtt", "RTT\nms", "{} ms", lambda p: p.network.rtt_us, lambda us: f"{us / 1000:g}")
+RTT: Final = Factor("rtt", "RTT\nms", "{} ms", lambda p: p.network.rtt_us, lambda us: f"{us / 1000:g}")
 
 _NETWORK: Final = (
-    Axis(
+    Factor(
         "down",
         "down\nMbit/s",
         "{} Mbit/s down",
         lambda p: (p.network.down.rate_bit_per_s, p.network.down.trace_ms is not None),
         _rate,
     ),
-    Axis(
+    Factor(
         "up",
         "up\nMbit/s",
         "{} Mbit/s up",
         lambda p: (p.network.up.rate_bit_per_s, p.network.up.trace_ms is not None),
         _rate,
     ),
-    Axis(
+    Factor(
         "queue",
         "queue\nkB",
         "a queue of {} kB",
@@ -119,13 +119,13 @@ _NETWORK: Final = (
         _queues,
         _default_queues,
     ),
-    Axis("loss", "loss\n%", "{} % loss", lambda p: p.network.down.loss, lambda loss: f"{100 * loss:g}"),
+    Factor("loss", "loss\n%", "{} % loss", lambda p: p.network.down.loss, lambda loss: f"{100 * loss:g}"),
 )
 _SETUP: Final = (
-    Axis("client", "client", "{}", lambda p: p.setup.client.label),
-    Axis("view", "view", "{} view", lambda p: p.setup.client.view),
-    Axis("profile", "profile", "{}", lambda p: p.setup.client.profile),
-    Axis(
+    Factor("client", "client", "{}", lambda p: p.setup.client.label),
+    Factor("view", "view", "{} view", lambda p: p.setup.client.view),
+    Factor("profile", "profile", "{}", lambda p: p.setup.client.profile),
+    Factor(
         "keep_alive",
         "keep-\nalive",
         "keep-alive {}",
@@ -133,7 +133,7 @@ _SETUP: Final = (
         _on,
         _of_profile("keep_alive"),
     ),
-    Axis(
+    Factor(
         "connections_per_host",
         "conns\na host",
         "{} connections a host",
@@ -141,7 +141,7 @@ _SETUP: Final = (
         str,
         _of_profile("connections_per_host"),
     ),
-    Axis(
+    Factor(
         "connections_total",
         "conns\nin all",
         "{} connections in all",
@@ -149,16 +149,16 @@ _SETUP: Final = (
         str,
         _of_profile("connections_total"),
     ),
-    Axis(
+    Factor(
         "processing_scale",
         "process-\ning",
         "processing x {}",
         lambda p: p.setup.client.processing_scale,
         "{:g}".format,
     ),
-    Axis("http", "HTTP", "HTTP/{}", lambda p: p.setup.origins.http),
-    Axis("tls", "TLS", "TLS {}", lambda p: p.setup.tls and p.setup.tls.version, _or_none),
-    Axis(
+    Factor("http", "HTTP", "HTTP/{}", lambda p: p.setup.origins.http),
+    Factor("tls", "TLS", "TLS {}", lambda p: p.setup.tls and p.setup.tls.version, _or_none),
+    Factor(
         "key_share",
         "key\nshare",
         "key share {}",
@@ -166,7 +166,7 @@ _SETUP: Final = (
         _or_none,
         lambda p: p.setup.tls and Tls().key_share,
     ),
-    Axis(
+    Factor(
         "resumption",
         "resump-\ntion",
         "resumption {}",
@@ -174,7 +174,7 @@ _SETUP: Final = (
         _on,
         lambda p: p.setup.tls and Tls().resumption,
     ),
-    Axis(
+    Factor(
         "chain_bytes",
         "chain\nbytes",
         "certificates of {} bytes",
@@ -182,33 +182,33 @@ _SETUP: Final = (
         _or_none,
         lambda p: p.setup.tls and Tls().chain_bytes,
     ),
-    Axis(
+    Factor(
         "origins_keep_alive",
         "origins\nkeep",
         "keep-alive of the origins {}",
         lambda p: p.setup.origins.keep_alive,
         _on,
     ),
-    Axis("think_scale", "think", "think time x {}", lambda p: p.setup.origins.think_scale, "{:g}".format),
-    Axis("tfo_queue", "TFO\nqueue", "TFO queue {}", lambda p: p.setup.origins.tfo_queue),
-    Axis(
+    Factor("think_scale", "think", "think time x {}", lambda p: p.setup.origins.think_scale, "{:g}".format),
+    Factor("tfo_queue", "TFO\nqueue", "TFO queue {}", lambda p: p.setup.origins.tfo_queue),
+    Factor(
         "initial_window",
         "initial\nwindow",
         "initial window {}",
         lambda p: p.setup.tcp.initial_window_segments,
     ),
-    Axis("congestion_control", "conges-\ntion", "{}", lambda p: p.setup.tcp.congestion_control),
+    Factor("congestion_control", "conges-\ntion", "{}", lambda p: p.setup.tcp.congestion_control),
 )
-_ENGINE: Final = (Axis("engine", "engine", "{}", lambda p: p.engine),)
-AXES: Final[tuple[Axis, ...]] = (*_NETWORK, *_SETUP, *_ENGINE, RTT)
+_ENGINE: Final = (Factor("engine", "engine", "{}", lambda p: p.engine),)
+FACTORS: Final[tuple[Factor, ...]] = (*_NETWORK, *_SETUP, *_ENGINE, RTT)
 
 
 @dataclass(frozen=True)
-class Axes:
-    """The axes that vary in an experiment, in the order of a table's columns; the RTT is always one."""
+class VaryingFactors:
+    """The factors that vary in an experiment, in the order of a table's columns; the RTT is always one."""
 
     experiment: Experiment
-    varying: tuple[Axis, ...]
+    varying: tuple[Factor, ...]
 
     def point(self, at: Located) -> Point:
         """Where a cell or a comparison stands."""
@@ -216,41 +216,47 @@ class Axes:
 
     def name(self, at: Located) -> str:
         """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells a cell from the others of its page."""
-        return self.said(self.point(at))
+        return self.phrase(self.point(at))
 
-    def said(self, point: Point) -> str:
+    def phrase(self, point: Point) -> str:
         """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells the point from all others."""
-        return ", ".join([RTT.said(point), *(axis.said(point) for axis in self.varying if axis is not RTT)])
+        return ", ".join(
+            [RTT.phrase_at(point), *(factor.phrase_at(point) for factor in self.varying if factor is not RTT)]
+        )
 
-    def said_of_setup(self, setup: int) -> str:
+    def setup_phrase(self, setup: int) -> str:
         """`mget, keep-alive off`: what tells the setup from the others; empty where there is only one."""
         point = Point(self.experiment.networks[0], self.experiment.setups[setup], "host")
-        return ", ".join(axis.said(point) for axis in self.varying if axis in _SETUP)
+        return ", ".join(factor.phrase_at(point) for factor in self.varying if factor in _SETUP)
 
 
-def axes_of(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> Axes:
+def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
     """What varies in the experiment where it runs on `engines`."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
-    return Axes(experiment, tuple(axis for axis in AXES if axis is RTT or axis.varies(points)))
+    return VaryingFactors(
+        experiment, tuple(factor for factor in FACTORS if factor is RTT or factor.varies(points))
+    )
 
 
 def network_labels(experiment: Experiment) -> list[str]:
     """A short name for each network, for ids of jobs: `20ms`, `20ms,down2mbit`; numbered where need be."""
-    axes = axes_of(experiment)
+    factors = varying_factors(experiment)
     short = {"down": "down{}mbit", "up": "up{}mbit", "queue": "queue{}kB", "loss": "loss{}%"}
-    varying = [axis for axis in axes.varying if axis.name in short]
+    varying = [factor for factor in factors.varying if factor.name in short]
     labels = []
     for network in experiment.networks:
         point = Point(network, experiment.setups[0], "host")
         rtt = units.format_duration_us(network.rtt_us)
-        labels.append(",".join([rtt, *(short[axis.name].format(axis.shown(point)) for axis in varying)]))
+        labels.append(
+            ",".join([rtt, *(short[factor.name].format(factor.text_at(point)) for factor in varying)])
+        )
     return _numbered(labels)
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
     """A short name for each setup, for ids of jobs: empty where there is only one."""
-    axes = axes_of(experiment)
-    labels = [axes.said_of_setup(number).replace(" ", "-") for number in range(len(experiment.setups))]
+    factors = varying_factors(experiment)
+    labels = [factors.setup_phrase(number).replace(" ", "-") for number in range(len(experiment.setups))]
     return _numbered([label.replace(",-", ",") for label in labels])
 
 

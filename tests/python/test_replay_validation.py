@@ -15,8 +15,8 @@ from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, Page
 from fastopen.pages.har import import_har
 from fastopen.pages.recording import Exchange
-from fastopen.truth import Rules, replay_of
-from fastopen.truth.rates import achieved_bit_per_s, link_bit_per_s
+from fastopen.replay_validation import Rules, replay_of
+from fastopen.replay_validation.rates import achieved_bit_per_s, link_bit_per_s
 from pages.hars import entry, har, one_page
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]

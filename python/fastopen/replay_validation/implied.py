@@ -18,7 +18,7 @@ from fastopen.errors import InputError
 from fastopen.experiments import ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource
 from fastopen.pages.recording import Exchange, Recording
-from fastopen.truth.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
+from fastopen.replay_validation.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
 
 # Bytes of a response in one packet of 1500.
 SEGMENT_BYTES: Final = 1448
