@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Whether two checkouts write the same bytes of records: loads of all the virtual engine's features, by both.
+
+    .venv/bin/python tools/compare_records.py OLD_CHECKOUT NEW_CHECKOUT [NAME...]
+
+Each checkout is run with its own Python package and its own built program, on this machine's kernel for the
+virtual engine. What is compared is the text of each load's record as it was kept. Exit status 1 where any
+record differs; the first difference of each is printed. Keys of RENAMED are compared under their new name.
+"""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import zlib
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+# What differs from run to run: when it was, and how long the machine took.
+VOLATILE: Final = {"started_unix_ms", "setup_us", "teardown_us", "contract"}
+RENAMED: Final[dict[str, str]] = {}
+VIRTUAL: Final = ("--engine", "virtual", "--seed", "7", "--repeats", "2", "-q")
+JOBS: Final[dict[str, tuple[str, ...]]] = {
+    "paper": ("amazon", "nytimes", "wsj", "wikipedia-tcp", "--rtt", "20ms,100ms,200ms"),
+    "loss": ("wikipedia-tcp", "gnu", "--rtt", "50ms", "--loss", "0.5%,2%"),
+    "queue": ("amazon", "--rtt", "100ms", "--queue", "16kB,none", "--down", "2mbit,none", "--up", "none"),
+    "program link": ("nytimes", "--rtt", "100ms", "--link", "program", "--loss", "0%,1%"),
+    "far hosts": ("omscs", "--rtt", "30ms", "--extra-rtt", "{host}=70ms"),
+    "profiles": ("ucla", "--rtt", "50ms", "--profile", "browser,mget", "--keep-alive", "on,off"),
+    "connections": ("ucla", "--rtt", "50ms", "--connections-per-host", "2,6", "--processing-scale", "0,2"),
+    "tcp": ("wsj", "--rtt", "100ms", "--congestion-control", "cubic,reno,bbr", "--initial-window", "4,10"),
+    "tls": (
+        *("gnu", "example", "--rtt", "100ms", "--transports", "tcp,tfo,tls,tls+tfo"),
+        *("--key-share", "x25519,x25519mlkem768", "--tls", "1.2,1.3"),
+    ),
+    "http": ("nytimes", "--rtt", "100ms", "--http", "1.0,1.1,2"),
+    "http2 over tls": ("nytimes", "--rtt", "100ms", "--http", "2", "--transports", "tls,tls+tfo"),
+    "curl": ("example", "--rtt", "50ms", "--client", "curl,wget2", "--transports", "tcp,tfo"),
+    "command": (
+        *("example", "--rtt", "50ms", "--client", "command"),
+        *("--command", "curl --silent --output /dev/null {url}"),
+    ),
+}
+
+
+def main() -> int:
+    """Runs the jobs by both checkouts; returns the exit status."""
+    old, new, *names = sys.argv[1:]
+    different = 0
+    for name in names or JOBS:
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = (records(Path(checkout), name, Path(folder)) for checkout in (old, new))
+        differing = [key for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
+        different += len(differing)
+        print(f"{name}: {len(one)} loads, {len(differing)} differ")
+        for key in differing[:3]:
+            print(f"  {key}: {difference(one.get(key), other.get(key))}")
+    return 1 if different else 0
+
+
+def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
+    """Job and load to the record, of a run by this checkout."""
+    kept = folder / checkout.resolve().name
+    arguments = [
+        word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(checkout.resolve() / "python"),
+        "FASTOPEN_WORLD": str(checkout.resolve() / "target" / "release" / "fastopen-world"),
+    }
+    command = [sys.executable, "-c", "from fastopen.cli import main; main()", "run", *arguments, *VIRTUAL]
+    done = subprocess.run(
+        [*command, "--output", str(kept)], env=environment, capture_output=True, text=True, check=False
+    )
+    if not kept.is_dir():
+        raise SystemExit(f"{checkout}: {name}: {done.stderr.strip()}")
+    (database,) = kept.glob("*.sqlite")
+    rows = sqlite3.connect(database).execute(
+        "SELECT jobs.id, loads.id, record_zlib FROM records JOIN loads ON loads.number = records.load"
+        " JOIN jobs ON jobs.number = loads.job"
+    )
+    return {f"{job} {load}": stable(json.loads(zlib.decompress(raw))) for job, load, raw in rows}
+
+
+def first_foreign_host(checkout: Path) -> str:
+    """A host of the page `omscs` beside its own."""
+    page = json.loads((checkout / "pages" / "omscs.page.json").read_text())
+    hosts = dict.fromkeys(resource["url"].split("/")[2].split(":")[0] for resource in page["resources"])
+    return list(hosts)[-1]
+
+
+def stable(value: Any) -> Any:
+    """Without what is volatile, with the order of keys that it was written in."""
+    if isinstance(value, dict):
+        return {RENAMED.get(key, key): stable(one) for key, one in value.items() if key not in VOLATILE}
+    return [stable(one) for one in value] if isinstance(value, list) else value
+
+
+def difference(one: Any, other: Any, place: str = "") -> str:
+    """Where two records part first."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*one, *other]):
+            if one.get(key) != other.get(key):
+                return difference(one.get(key), other.get(key), f"{place}.{key}")
+    if isinstance(one, list) and isinstance(other, list):
+        for number, (left, right) in enumerate(zip_longest(one, other)):
+            if left != right:
+                return difference(left, right, f"{place}[{number}]")
+    return f"{place.lstrip('.') or 'record'}: {json.dumps(one)[:80]} there, {json.dumps(other)[:80]} here"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
