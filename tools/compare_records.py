@@ -3,7 +3,7 @@
 
     .venv/bin/python tools/compare_records.py OLD_CHECKOUT NEW_CHECKOUT [NAME...]
 
-Each checkout is run with its own Python package and its own built program, on this machine's kernel for the
+Each checkout is run with its own Python package and its own built program (release, else debug), on this machine's kernel for the
 virtual engine. What is compared is the text of each load's record as it was kept. Exit status 1 where any
 record differs; the first difference of each is printed. Keys of RENAMED are compared under their new name.
 """
@@ -18,6 +18,7 @@ import zlib
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 # What differs from run to run: when it was, and how long the machine took.
 VOLATILE: Final = {"started_unix_ms", "setup_us", "teardown_us", "contract"}
@@ -70,7 +71,7 @@ def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
     environment = {
         **os.environ,
         "PYTHONPATH": str(checkout.resolve() / "python"),
-        "FASTOPEN_WORLD": str(checkout.resolve() / "target" / "release" / "fastopen-world"),
+        "FASTOPEN_WORLD": str(built_program(checkout.resolve())),
     }
     command = [sys.executable, "-c", "from fastopen.cli import main; main()", "run", *arguments, *VIRTUAL]
     done = subprocess.run(
@@ -86,10 +87,17 @@ def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
     return {f"{job} {load}": stable(json.loads(zlib.decompress(raw))) for job, load, raw in rows}
 
 
+def built_program(checkout: Path) -> Path:
+    """The release build, else the debug build: in virtual time they write the same."""
+    builds = [checkout / "target" / profile / "fastopen-world" for profile in ("release", "debug")]
+    return next((program for program in builds if program.exists()), builds[0])
+
+
 def first_foreign_host(checkout: Path) -> str:
     """A host of the page `omscs` beside its own."""
     page = json.loads((checkout / "pages" / "omscs.page.json").read_text())
-    hosts = dict.fromkeys(resource["url"].split("/")[2].split(":")[0] for resource in page["resources"])
+    urls: list[str] = [resource["url"] for resource in page["resources"]]
+    hosts = dict.fromkeys(urlsplit(url).hostname or "" for url in urls)
     return list(hosts)[-1]
 
 
