@@ -3,9 +3,10 @@
 
     .venv/bin/python tools/compare_records.py OLD_CHECKOUT NEW_CHECKOUT [NAME...]
 
-Each checkout is run with its own Python package and its own built program (release, else debug), on this machine's kernel for the
-virtual engine. What is compared is the text of each load's record as it was kept. Exit status 1 where any
-record differs; the first difference of each is printed. Keys of RENAMED are compared under their new name.
+Each checkout is run with its own Python package and its own program (release build, else debug), on the
+kernel of the virtual engine. What is compared is the text of each load's record as it was kept. Exit
+status 1 where any record differs; the first difference of each is printed. Keys of RENAMED are compared
+under their new name.
 """
 
 import json
