@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 
 use fastopen_page::Page;
 
-use crate::contract::{Cached, ConnectionRecord, Cookies, Invalid, LinkRecord, LoadPlan, RequestRecord};
+use crate::contract::{
+    Cached, ConnectionRecord, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, RequestRecord,
+};
 
 /// Everything that is known of a load when it is judged.
 #[derive(Debug)]
@@ -65,10 +67,10 @@ impl Known<'_> {
         if let Some((request, error)) = failed.next() {
             let more = failed.count();
             let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            reasons.push(invalid("incomplete", format!("{}: {error}{others}", name(request))));
+            reasons.push(invalid(InvalidKind::Incomplete, format!("{}: {error}{others}", name(request))));
         }
         if let Some(why) = self.unfinished.filter(|_| reasons.is_empty()) {
-            reasons.push(invalid("incomplete", why.into()));
+            reasons.push(invalid(InvalidKind::Incomplete, why.into()));
         }
         for request in
             self.requests.iter().filter(|request| request.error.is_none() && request.end_ns.is_some())
@@ -84,7 +86,7 @@ impl Known<'_> {
             };
             if request.body_bytes != wanted || request.status != Some(status) {
                 reasons.push(invalid(
-                    "wrong_bytes",
+                    InvalidKind::WrongBytes,
                     format!(
                         "{}: status {} and {} bytes instead of {status} and {wanted}",
                         name(request),
@@ -102,17 +104,17 @@ impl Known<'_> {
         for (counter, kind, what) in [
             (
                 "TCPFastOpenListenOverflow",
-                "listen_overflow",
+                InvalidKind::ListenOverflow,
                 "connections found the origins' Fast Open queue full",
             ),
             (
                 "TCPFastOpenBlackhole",
-                "blackhole",
+                InvalidKind::Blackhole,
                 "times the kernel suspected a black hole and turned Fast Open off",
             ),
             (
                 "TCPFastOpenPassiveFail",
-                "fastopen_failed",
+                InvalidKind::FastopenFailed,
                 "connections came with data in the SYN that was refused",
             ),
         ] {
@@ -126,7 +128,7 @@ impl Known<'_> {
         if failed > 0 && !lossy {
             let detail =
                 format!("{failed} connections lost the data in their SYN on a link that lost nothing");
-            reasons.push(invalid("fastopen_failed", format!("{detail} (TCPFastOpenActiveFail)")));
+            reasons.push(invalid(InvalidKind::FastopenFailed, format!("{detail} (TCPFastOpenActiveFail)")));
         }
         let sockets = self.with_syn_data(|connection| connection.client);
         let origins = self.with_syn_data(|connection| connection.origin);
@@ -134,7 +136,7 @@ impl Known<'_> {
         let passive = grown(self.origins, "TCPFastOpenPassive");
         if sockets != active || origins != passive || (sockets != origins && !lossy) {
             reasons.push(invalid(
-                "counters_disagree",
+                InvalidKind::CountersDisagree,
                 format!(
                     "data in the SYN: {sockets} client sockets, {origins} origin sockets, {active} by TCPFastOpenActive, \
                      {passive} by TCPFastOpenPassive"
@@ -160,7 +162,7 @@ impl Known<'_> {
             for name in FASTOPEN_COUNTERS {
                 if let Some(count) = counters.get(name).filter(|count| **count > 0) {
                     reasons.push(invalid(
-                        "syn_data_without_tfo",
+                        InvalidKind::SynDataWithoutTfo,
                         format!("{name} of the {end} grew by {count}"),
                     ));
                 }
@@ -169,7 +171,7 @@ impl Known<'_> {
         let with_data = self.with_syn_data(|connection| connection.client);
         if with_data > 0 {
             reasons.push(invalid(
-                "syn_data_without_tfo",
+                InvalidKind::SynDataWithoutTfo,
                 format!("{with_data} connections carried data in their SYN"),
             ));
         }
@@ -184,7 +186,7 @@ impl Known<'_> {
             .collect();
         if let Some(first) = missing.first() {
             let detail = format!("no cookie of {first} ({} of {} hosts)", missing.len(), self.hosts.len());
-            reasons.push(invalid("no_cookie_when_warm", detail));
+            reasons.push(invalid(InvalidKind::NoCookieWhenWarm, detail));
         }
         let bare: Vec<_> = self.connections.iter().filter(|connection| Self::went_bare(connection)).collect();
         if let Some(first) = bare.first() {
@@ -194,7 +196,7 @@ impl Known<'_> {
                 self.connections.len(),
                 first.host
             );
-            reasons.push(invalid("no_syn_data", detail));
+            reasons.push(invalid(InvalidKind::NoSynData, detail));
         }
     }
 
@@ -213,7 +215,7 @@ impl Known<'_> {
         if !self.cookies_before.is_empty() {
             let detail =
                 format!("the client held {} cookies before its first connection", self.cookies_before.len());
-            reasons.push(invalid("cookie_before_cold", detail));
+            reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
         }
         // The first connection to each host asks for the cookie that later ones use. It surely has come when a handshake that
         // lost nothing is over: a SYN that is sent again asks for no cookie, and a SYN's answer that is sent again brings none.
@@ -225,12 +227,12 @@ impl Known<'_> {
             let host = connection.host.as_str();
             if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(host) {
                 let detail = format!("the first connection to {host} carried data in its SYN");
-                reasons.push(invalid("cookie_before_cold", detail));
+                reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
             }
             let cookie_was_there = cookie_at.get(host).is_some_and(|at| connection.opened_ns > *at);
             if cookie_was_there && Self::went_bare(connection) {
                 let detail = format!("a connection to {host} carried none although the cookie was there");
-                reasons.push(invalid("no_syn_data", detail));
+                reasons.push(invalid(InvalidKind::NoSynData, detail));
             }
             let Some(connected) = connection.connected_ns.filter(|_| connection.handshake_us.is_some())
             else {
@@ -248,17 +250,17 @@ impl Known<'_> {
         for (way, record) in [("down", &self.link.down), ("up", &self.link.up)] {
             if record.late_us_max > self.late_us {
                 let detail = format!("a packet left the link {way} {} us later than due", record.late_us_max);
-                reasons.push(invalid("link_late", detail));
+                reasons.push(invalid(InvalidKind::LinkLate, detail));
             }
             if record.overruns > 0 {
                 let detail = format!("{} packets {way} were lost before the link saw them", record.overruns);
-                reasons.push(invalid("link_late", detail));
+                reasons.push(invalid(InvalidKind::LinkLate, detail));
             }
         }
     }
 }
 
-fn invalid(kind: &'static str, detail: String) -> Invalid {
+fn invalid(kind: InvalidKind, detail: String) -> Invalid {
     Invalid { kind, detail }
 }
 

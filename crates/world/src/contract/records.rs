@@ -165,11 +165,29 @@ pub enum SeenAt {
     Origins,
 }
 
+/// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to write).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub enum InvalidKind {
+    Incomplete,
+    SynDataWithoutTfo,
+    NoSynData,
+    CookieBeforeCold,
+    NoCookieWhenWarm,
+    ListenOverflow,
+    FastopenFailed,
+    Blackhole,
+    CountersDisagree,
+    WrongBytes,
+    LinkLate,
+}
+
 /// Why a load does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Invalid {
-    /// One of the kinds of docs/contract.md.
-    pub kind: &'static str,
+    /// What is wrong, for programs.
+    pub kind: InvalidKind,
     /// What exactly.
     pub detail: String,
 }

@@ -19,6 +19,8 @@ struct Load {
 const A: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
 const LATE_US: u64 = 5000;
+/// No reason: the load counts.
+const NONE: [InvalidKind; 0] = [];
 
 const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://a.test/", "source": "made up",
     "initiators": "declared", "resources": [
@@ -137,7 +139,7 @@ impl Load {
         })
     }
 
-    fn kinds(&self) -> Vec<&'static str> {
+    fn kinds(&self) -> Vec<InvalidKind> {
         self.reasons().into_iter().map(|reason| reason.kind).collect()
     }
 
@@ -165,16 +167,16 @@ fn retransmitted(mut connection: ConnectionRecord) -> ConnectionRecord {
 
 #[test]
 fn a_load_whose_evidence_fits_its_transport_is_valid() {
-    assert_eq!(Load::tcp().kinds(), [""; 0]);
-    assert_eq!(Load::warm().kinds(), [""; 0]);
+    assert_eq!(Load::tcp().kinds(), NONE);
+    assert_eq!(Load::warm().kinds(), NONE);
     let known = vec![connection("a.test", 0, false), connection("a.test", 11, true)];
-    assert_eq!(Load::cold(known).kinds(), [""; 0]);
+    assert_eq!(Load::cold(known).kinds(), NONE);
 }
 
 #[test]
 fn a_request_that_failed_makes_a_load_incomplete() {
     let load = Load::tcp().with(|load| load.requests[1].error = Some("no answer".into()));
-    assert_eq!(load.kinds(), ["incomplete"]);
+    assert_eq!(load.kinds(), [InvalidKind::Incomplete]);
     assert_eq!(load.reasons()[0].detail, "http://b.test/: no answer");
     let both = load.with(|load| load.requests[0].error = Some("reset".into()));
     assert_eq!(both.reasons()[0].detail, "http://a.test/: reset (and 1 more)");
@@ -182,18 +184,21 @@ fn a_request_that_failed_makes_a_load_incomplete() {
 
 #[test]
 fn a_load_that_did_not_finish_is_incomplete() {
-    assert_eq!(Load::tcp().with(|load| load.finished = false).kinds(), ["incomplete"]);
+    assert_eq!(Load::tcp().with(|load| load.finished = false).kinds(), [InvalidKind::Incomplete]);
 }
 
 #[test]
 fn bytes_other_than_the_pages_are_wrong() {
-    assert_eq!(Load::tcp().with(|load| load.requests[1].body_bytes = 299).kinds(), ["wrong_bytes"]);
-    assert_eq!(Load::tcp().with(|load| load.requests[1].status = Some(404)).kinds(), ["wrong_bytes"]);
+    assert_eq!(Load::tcp().with(|load| load.requests[1].body_bytes = 299).kinds(), [InvalidKind::WrongBytes]);
+    assert_eq!(
+        Load::tcp().with(|load| load.requests[1].status = Some(404)).kinds(),
+        [InvalidKind::WrongBytes]
+    );
     let missing = Load::tcp().with(|load| {
         load.page.resources[1].status = 404;
         load.requests[1].status = Some(404);
     });
-    assert_eq!(missing.kinds(), [""; 0]);
+    assert_eq!(missing.kinds(), NONE);
 }
 
 #[test]
@@ -203,11 +208,11 @@ fn what_a_client_had_kept_needs_no_bytes_and_what_was_confirmed_needs_a_304() {
             let request = &mut load.requests[1];
             (request.cache, request.status, request.body_bytes) = (Some(cache), Some(status), 0);
         });
-        assert_eq!(kept.kinds(), [""; 0], "{cache:?}");
-        assert_eq!(kept.with(|load| load.requests[1].status = Some(404)).kinds(), ["wrong_bytes"]);
+        assert_eq!(kept.kinds(), NONE, "{cache:?}");
+        assert_eq!(kept.with(|load| load.requests[1].status = Some(404)).kinds(), [InvalidKind::WrongBytes]);
     }
     let nothing = Load::tcp().with(|load| load.requests[1].body_bytes = 0);
-    assert_eq!(nothing.kinds(), ["wrong_bytes"]);
+    assert_eq!(nothing.kinds(), [InvalidKind::WrongBytes]);
 }
 
 #[test]
@@ -218,19 +223,19 @@ fn answers_that_must_not_have_a_body_are_right_without() {
             load.page.resources[1].status = status;
             (load.requests[1].status, load.requests[1].body_bytes) = (Some(status), 0);
         });
-        assert_eq!(load.kinds(), [""; 0], "{method} {status}");
+        assert_eq!(load.kinds(), NONE, "{method} {status}");
     }
 }
 
 #[test]
 fn data_in_a_syn_without_fast_open_shows_by_sockets_and_by_counters() {
     let sockets = Load::tcp().with(|load| load.connections[0].client = Some(end(true)));
-    assert!(sockets.kinds().contains(&"syn_data_without_tfo"));
+    assert!(sockets.kinds().contains(&InvalidKind::SynDataWithoutTfo));
     for counter in FASTOPEN_COUNTERS {
         let client = Load::tcp().client_counts(counter, 1);
-        assert!(client.kinds().contains(&"syn_data_without_tfo"), "{counter}");
+        assert!(client.kinds().contains(&InvalidKind::SynDataWithoutTfo), "{counter}");
         let origins = Load::tcp().origins_count(counter, 1);
-        assert!(origins.kinds().contains(&"syn_data_without_tfo"), "{counter}");
+        assert!(origins.kinds().contains(&InvalidKind::SynDataWithoutTfo), "{counter}");
     }
 }
 
@@ -243,87 +248,90 @@ fn a_warm_connection_without_data_in_its_syn_is_named_unless_it_lost_something_o
             load.count();
         })
     };
-    assert_eq!(load(bare()).kinds(), ["no_syn_data"]);
+    assert_eq!(load(bare()).kinds(), [InvalidKind::NoSynData]);
     assert!(load(bare()).reasons()[0].detail.contains("1 of 2 connections"));
-    assert_eq!(load(retransmitted(bare())).kinds(), [""; 0]);
-    assert_eq!(load(ConnectionRecord { requests: 0, ..bare() }).kinds(), [""; 0]);
+    assert_eq!(load(retransmitted(bare())).kinds(), NONE);
+    assert_eq!(load(ConnectionRecord { requests: 0, ..bare() }).kinds(), NONE);
 }
 
 #[test]
 fn a_warm_load_needs_a_cookie_of_every_host() {
     let load = Load::warm().with(|load| load.cookies_before = vec![A]);
-    assert_eq!(load.kinds(), ["no_cookie_when_warm"]);
+    assert_eq!(load.kinds(), [InvalidKind::NoCookieWhenWarm]);
     assert_eq!(load.reasons()[0].detail, "no cookie of b.test (1 of 2 hosts)");
 }
 
 #[test]
 fn a_cold_load_must_begin_without_cookies() {
     let cold = || Load::cold(vec![connection("a.test", 0, false)]);
-    assert_eq!(cold().kinds(), [""; 0]);
-    assert_eq!(cold().with(|load| load.cookies_before = vec![A]).kinds(), ["cookie_before_cold"]);
-    assert_eq!(Load::cold(vec![connection("a.test", 0, true)]).kinds(), ["cookie_before_cold"]);
+    assert_eq!(cold().kinds(), NONE);
+    assert_eq!(cold().with(|load| load.cookies_before = vec![A]).kinds(), [InvalidKind::CookieBeforeCold]);
+    assert_eq!(Load::cold(vec![connection("a.test", 0, true)]).kinds(), [InvalidKind::CookieBeforeCold]);
 }
 
 #[test]
 fn cold_connections_before_the_cookie_has_come_may_go_without_and_those_after_may_not() {
     let six: Vec<_> = (0..6).map(|at| connection("a.test", at, false)).collect();
-    assert_eq!(Load::cold(six.clone()).kinds(), [""; 0]);
+    assert_eq!(Load::cold(six.clone()).kinds(), NONE);
     // The first was established at 10 ms.
     let at = |at_ms| [six.clone(), vec![connection("a.test", at_ms, false)]].concat();
-    assert_eq!(Load::cold(at(10)).kinds(), [""; 0]);
-    assert_eq!(Load::cold(at(11)).kinds(), ["no_syn_data"]);
+    assert_eq!(Load::cold(at(10)).kinds(), NONE);
+    assert_eq!(Load::cold(at(11)).kinds(), [InvalidKind::NoSynData]);
     let elsewhere = vec![connection("a.test", 0, false), connection("b.test", 50, false)];
-    assert_eq!(Load::cold(elsewhere).kinds(), [""; 0]);
+    assert_eq!(Load::cold(elsewhere).kinds(), NONE);
 }
 
 #[test]
 fn the_cookie_of_a_host_serves_all_its_ports() {
     let other_port = |syn_data| ConnectionRecord { port: 8080, ..connection("a.test", 20, syn_data) };
-    assert_eq!(Load::cold(vec![connection("a.test", 0, false), other_port(true)]).kinds(), [""; 0]);
-    assert_eq!(Load::cold(vec![connection("a.test", 0, false), other_port(false)]).kinds(), ["no_syn_data"]);
+    assert_eq!(Load::cold(vec![connection("a.test", 0, false), other_port(true)]).kinds(), NONE);
+    assert_eq!(
+        Load::cold(vec![connection("a.test", 0, false), other_port(false)]).kinds(),
+        [InvalidKind::NoSynData]
+    );
 }
 
 #[test]
 fn a_connection_that_carried_nothing_brings_a_cookie_all_the_same() {
     let unused = ConnectionRecord { requests: 0, ..connection("a.test", 0, false) };
-    assert_eq!(Load::cold(vec![unused, connection("a.test", 20, true)]).kinds(), [""; 0]);
+    assert_eq!(Load::cold(vec![unused, connection("a.test", 20, true)]).kinds(), NONE);
 }
 
 #[test]
 fn a_cold_connection_that_lost_its_syn_brings_no_cookie() {
     let first = || retransmitted(connection("a.test", 0, false));
-    assert_eq!(Load::cold(vec![first(), connection("a.test", 20, false)]).kinds(), [""; 0]);
+    assert_eq!(Load::cold(vec![first(), connection("a.test", 20, false)]).kinds(), NONE);
     // It may still have brought one, where what it lost was not its SYN.
-    assert_eq!(Load::cold(vec![first(), connection("a.test", 20, true)]).kinds(), [""; 0]);
+    assert_eq!(Load::cold(vec![first(), connection("a.test", 20, true)]).kinds(), NONE);
 }
 
 #[test]
 fn a_full_queue_a_black_hole_and_refused_data_are_found_by_their_counters() {
     for (counter, kind) in [
-        ("TCPFastOpenListenOverflow", "listen_overflow"),
-        ("TCPFastOpenBlackhole", "blackhole"),
-        ("TCPFastOpenPassiveFail", "fastopen_failed"),
+        ("TCPFastOpenListenOverflow", InvalidKind::ListenOverflow),
+        ("TCPFastOpenBlackhole", InvalidKind::Blackhole),
+        ("TCPFastOpenPassiveFail", InvalidKind::FastopenFailed),
     ] {
         assert_eq!(Load::warm().origins_count(counter, 2).kinds(), [kind]);
         assert_eq!(Load::warm().client_counts(counter, 2).kinds(), [kind]);
-        assert_eq!(Load::warm().client_counts(counter, 0).kinds(), [""; 0]);
+        assert_eq!(Load::warm().client_counts(counter, 0).kinds(), NONE);
     }
 }
 
 #[test]
 fn data_in_a_syn_may_be_lost_where_packets_are_and_nowhere_else() {
     let failed = || Load::warm().client_counts("TCPFastOpenActiveFail", 1);
-    assert_eq!(failed().kinds(), ["fastopen_failed"]);
-    assert_eq!(failed().with(|load| load.link.up.dropped_loss = 1).kinds(), [""; 0]);
-    assert_eq!(failed().with(|load| load.link.down.dropped_queue = 1).kinds(), [""; 0]);
+    assert_eq!(failed().kinds(), [InvalidKind::FastopenFailed]);
+    assert_eq!(failed().with(|load| load.link.up.dropped_loss = 1).kinds(), NONE);
+    assert_eq!(failed().with(|load| load.link.down.dropped_queue = 1).kinds(), NONE);
 }
 
 #[test]
 fn counters_and_sockets_must_tell_the_same_story() {
     let active = Load::warm().client_counts("TCPFastOpenActive", 1);
-    assert_eq!(active.kinds(), ["counters_disagree"]);
+    assert_eq!(active.kinds(), [InvalidKind::CountersDisagree]);
     let passive = Load::warm().origins_count("TCPFastOpenPassive", 3);
-    assert_eq!(passive.kinds(), ["counters_disagree"]);
+    assert_eq!(passive.kinds(), [InvalidKind::CountersDisagree]);
 }
 
 #[test]
@@ -336,12 +344,15 @@ fn the_ends_may_disagree_only_where_packets_are_lost() {
             load.count();
         })
     };
-    assert_eq!(ends().kinds(), ["counters_disagree"]);
-    assert_eq!(ends().with(|load| load.link.down.dropped_loss = 1).kinds(), [""; 0]);
+    assert_eq!(ends().kinds(), [InvalidKind::CountersDisagree]);
+    assert_eq!(ends().with(|load| load.link.down.dropped_loss = 1).kinds(), NONE);
 }
 
 #[test]
 fn a_packet_later_than_allowed_or_lost_before_the_link_is_told() {
-    assert_eq!(Load::tcp().with(|load| load.link.up.late_us_max = LATE_US + 1).kinds(), ["link_late"]);
-    assert_eq!(Load::tcp().with(|load| load.link.down.overruns = 1).kinds(), ["link_late"]);
+    assert_eq!(
+        Load::tcp().with(|load| load.link.up.late_us_max = LATE_US + 1).kinds(),
+        [InvalidKind::LinkLate]
+    );
+    assert_eq!(Load::tcp().with(|load| load.link.down.overruns = 1).kinds(), [InvalidKind::LinkLate]);
 }
