@@ -90,7 +90,7 @@ def test_the_report_reads_as_a_verdict_a_table_and_what_is_odd() -> None:
         - gave no cookie though asked several times: [2001:db8::1]:80
         - 1 connection: the server acknowledged the SYN without its data (cookie not taken)
         - 1 connection: never established (refused, timed out, no route)
-        - 1 handshake begun without data, since the client did not write within 20 ms
+        - 1 handshake started without data, since the client did not write within 20 ms
         - counters of the network namespace, everybody's connections together: TCPFastOpenActive +7"""
     assert lines == textwrap.dedent(expected).splitlines()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, Page
 from fastopen.pages.har import import_har
-from fastopen.pages.recording import Exchange
+from fastopen.pages.recording import RecordedExchange
 from fastopen.replay_validation import Rules, replay_of
 from fastopen.replay_validation.rates import achieved_bit_per_s, link_bit_per_s
 from pages.hars import entry, har, one_page
@@ -43,10 +43,10 @@ def small() -> dict[str, Any]:
     return har(entry("http://a.test/"), picture, on_load=170)
 
 
-def exchange(**changes: Any) -> Exchange:
+def exchange(**changes: Any) -> RecordedExchange:
     moments = {"asked": 0.0, "sent": 20.0, "first_byte": 70.0, "end": 80.0}
     parts = {"lookup": 0.0, "tcp": 20.0, "tls": 0.0, "multiplexed": False, "received_bytes": 1000}
-    return Exchange(**{**moments, **parts, **changes})
+    return RecordedExchange(**{**moments, **parts, **changes})
 
 
 def page_of(imported: ImportedPage, rules: Rules | None = None) -> Page:

@@ -20,7 +20,7 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.published import PublishedCell, all_published_cells
 from fastopen.pages import Page, load_pages
-from fastopen.pages.declared import declared_pages
+from fastopen.pages.handwritten import handwritten_pages
 from fastopen.pages.library import packaged_pages
 from fastopen.report import results_renderables
 from fastopen.report.beside import parting_words
@@ -90,7 +90,7 @@ def test_the_bandwidth_sweeps_take_rates_first_with_first() -> None:
 
 
 def test_the_packaged_pages_of_reports_are_those_that_are_written_down() -> None:
-    (written,) = ({page.name: page for page in pages} for pages in (declared_pages(),))
+    (written,) = ({page.name: page for page in pages} for pages in (handwritten_pages(),))
     for name, page in written.items():
         (packaged,) = load_pages([str(packaged_pages()[name])])
         assert packaged.page == page

@@ -15,7 +15,7 @@ from fastopen.engines.base import JobStarted, LoadDone
 from fastopen.errors import InputError
 from fastopen.experiments import EngineName, Plan, make_plan
 from fastopen.pages import ImportedPage
-from fastopen.replay_validation import Judged, Replay, Rules, cause_of, replay_of
+from fastopen.replay_validation import Replay, Rules, ValidatedReplay, cause_of, replay_of
 
 # A replay may take this often the time of its recording before it is given up.
 PATIENCE: Final = 4
@@ -33,7 +33,7 @@ class Skipped:
 class Verdict:
     """All pages, in the order in which they were given."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[ValidatedReplay, ...]
     unreplayable: tuple[Skipped, ...]
     """What the recordings do not say enough of."""
     failed: tuple[Skipped, ...]
@@ -64,7 +64,7 @@ def judge(
         return Verdict((), tuple(unreplayable), (), chosen, None)
     worker = Worker.of(plans[0], kernel, jobs)
     records = _records(plans, worker.engines[chosen], watch)
-    judged: list[Judged] = []
+    judged: list[ValidatedReplay] = []
     failed: list[Skipped] = []
     for replay, of_page in zip(replays, records, strict=True):
         done = [record for record in of_page if record.valid and record.plt_ns is not None]
@@ -128,12 +128,12 @@ def _jobs(plans: Sequence[Plan]) -> Iterator[tuple[int, Job]]:
             yield number, job.model_copy(update={"id": f"{number}:{job.id}"})
 
 
-def _judged(replay: Replay, records: Sequence[LoadRecord]) -> Judged:
+def _judged(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
     """By the load with the median PLT (the lower of two in the middle)."""
     middle = median_low([record.plt_ns or 0 for record in records])
     record = next(record for record in records if record.plt_ns == middle)
     cause = cause_of(replay.page, replay.recording, replay.held_ms, record)
-    return Judged(replay, middle / 1e6, cause)
+    return ValidatedReplay(replay, middle / 1e6, cause)
 
 
 def _why(records: Sequence[LoadRecord]) -> str:

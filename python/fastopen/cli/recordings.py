@@ -24,7 +24,7 @@ from fastopen.cli.output import (
 from fastopen.cli.reading import read_pages
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
-from fastopen.replay_validation import Judged, median_error_percent
+from fastopen.replay_validation import ValidatedReplay, median_error_percent
 
 RECORDINGS: Final = "recordings"
 # Pages that are further off are explained below the table.
@@ -130,7 +130,7 @@ def _print(verdict: Verdict) -> None:
             screen.print(line, soft_wrap=True)
 
 
-def _table(judged: Sequence[Judged]) -> Table:
+def _table(judged: Sequence[ValidatedReplay]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.pad_edge = False
     table.add_column("page", overflow="fold")

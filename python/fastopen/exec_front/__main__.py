@@ -49,7 +49,7 @@ def _document(command: tuple[str, ...], ended: dict[str, Any], form: str) -> dic
 
 
 def _write(report: Path, document: dict[str, Any], target: Console) -> None:
-    """A report that cannot be written is said, and does not change how the command ended."""
+    """Prints why a report cannot be written, and does not change how the command ended."""
     try:
         write_atomic(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:

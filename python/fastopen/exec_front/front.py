@@ -55,7 +55,7 @@ def run_supervised(program: Path, command: Sequence[str], job: int | None = None
 
     With `job`, a descriptor from which a job is read, in a world of its own.
     """
-    # Some that start programs ignore it, and then nobody is told of the end of children.
+    # Some that start programs ignore it, and then wait() gives no status of children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Blocked first: whatever comes is then taken up below, and the supervisor unblocks its command itself.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})

@@ -35,13 +35,13 @@ def verdict(total: dict[str, int]) -> str:
     if not connections:
         return "TCP Fast Open: the command opened no TCP connection."
     sent, acknowledged = total["syn_data_sent"], total["syn_data_acked"]
-    said = f"TCP Fast Open: {sent} of {counted(connections, 'connection')} carried data in the SYN"
+    message = f"TCP Fast Open: {sent} of {counted(connections, 'connection')} carried data in the SYN"
     if sent:
         each = "all" if acknowledged == sent else str(acknowledged)
-        said += f", {each} acknowledged"
+        message += f", {each} acknowledged"
     if total["cookie_requested"]:
-        said += f"; {total['cookie_requested']} asked for a cookie"
-    return said + "."
+        message += f"; {total['cookie_requested']} asked for a cookie"
+    return message + "."
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
@@ -62,8 +62,8 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
         if total[key]:
             yield f"{counted(total[key], 'connection')}: {meaning}"
     if document["begun_without_data"]:
-        begun = counted(document["begun_without_data"], "handshake")
-        yield f"{begun} begun without data, since the client did not write within 20 ms"
+        handshakes = counted(document["begun_without_data"], "handshake")
+        yield f"{handshakes} started without data, since the client did not write within 20 ms"
     for reason, calls in document["not_helped"].items():
         yield f"{counted(calls, 'call')} went on without help: {reason}"
     if document["overrun"]:
@@ -88,8 +88,8 @@ def _about_setting(setting: int, listeners: int) -> Iterator[str]:
     if not setting & CLIENT_BIT:
         yield f"net.ipv4.tcp_fastopen is {setting}, off for clients ({remedy})"
     if listeners and not setting & SERVER_BIT:
-        said = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
-        yield said + f"{counted(listeners, 'listener')} handed out no cookies ({remedy})"
+        message = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
+        yield message + f"{counted(listeners, 'listener')} handed out no cookies ({remedy})"
 
 
 def _gives_no_cookie(peer: dict[str, Any]) -> bool:

@@ -67,10 +67,10 @@ class Apt:
         known = machine_archives()
         if not known:
             raise MachineError("apt has no archive with kernel sources on this machine", GIVE_SOURCE)
-        said = ""
+        message = ""
         offered: list[Package] = []
         for archives in rounds(known, codename()):
-            said = self._update(archives) or said
+            message = self._update(archives) or message
             offered = self._offered()
             chosen = _choose(offered, series)
             if chosen and (series or chosen.series >= FAST_SINCE):
@@ -81,7 +81,7 @@ class Apt:
         if series and offered:
             names = ", ".join(sorted({".".join(map(str, p.series)) for p in offered}))
             raise MachineError(f"apt offers no source of Linux {series}; it offers {names}", GIVE_SOURCE)
-        why = said or "no archive of this machine has a package linux-source-*"
+        why = message or "no archive of this machine has a package linux-source-*"
         raise MachineError(f"apt found no kernel source: {why}", f"look at the network, or {GIVE_SOURCE}")
 
     def download(self, package: Package) -> Path:

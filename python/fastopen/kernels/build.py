@@ -80,8 +80,8 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
                 raise MachineError(*_why(error.program, folder / LOG)) from None
             except OSError as error:
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                said = f"the disk of {folder} is full" if full else f"the build failed: {error}"
-                raise MachineError(said, MAKE_ROOM if full else "") from None
+                message = f"the disk of {folder} is full" if full else f"the build failed: {error}"
+                raise MachineError(message, MAKE_ROOM if full else "") from None
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ def _unpack(job: _Job, source: Source, tree: Path) -> None:
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:
-        said, remedy = _why(error.program, Path(job.log.name))
+        message, remedy = _why(error.program, Path(job.log.name))
         if job.request.source is None or remedy == MAKE_ROOM:
             raise
-        raise InputError(f"cannot be unpacked; {said}", str(job.request.source), remedy) from None
+        raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
 
 
 def is_outdated(kernel: Kernel) -> bool:
@@ -212,5 +212,5 @@ def _why(program: str, log: Path) -> tuple[str, str]:
     # A compiler's own words come first and tell most; make's "Error 2" lines follow for each folder.
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
-    said = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
-    return f"the kernel's build failed in {Path(program).name}: {said}", f"the whole log is {log}"
+    message = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
+    return f"the kernel's build failed in {Path(program).name}: {message}", f"the whole log is {log}"

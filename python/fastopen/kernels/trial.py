@@ -34,11 +34,13 @@ def needed_arguments(kernel: Path) -> list[str]:
     `free-clock` where it has patch 0003.
     """
     try:
-        said = subprocess.run([kernel, "--help"], capture_output=True, timeout=BOOT_S, check=False).stdout
+        help_text = subprocess.run(
+            [kernel, "--help"], capture_output=True, timeout=BOOT_S, check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"the kernel does not start: {error}") from None
     known = {"seccomp=on": b"\nseccomp=", "free-clock": b"\nfree-clock"}
-    return [argument for argument, said_as in known.items() if said_as in said]
+    return [argument for argument, option in known.items() if option in help_text]
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> str:

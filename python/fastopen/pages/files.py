@@ -102,8 +102,8 @@ class TextFile:
                 missing -= len(part)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             if not self._lenient or not (self._taken or parts):
-                said = f"damaged gzip: {error}"
-                raise InputError(said, str(self._path), "fetch or export it again") from None
+                message = f"damaged gzip: {error}"
+                raise InputError(message, str(self._path), "fetch or export it again") from None
         except OSError as error:
             raise self._unreadable(error) from None
         data = b"".join(parts)

@@ -89,9 +89,9 @@ def check(data: bytes, folder: Path) -> bool:
     try:
         first = load_pages([file], lenient=len(data) % 2 == 0)
     except InputError as error:
-        said = str(error)
-        if not said.isprintable() or str(file) not in said:
-            raise AssertionError(f"not one line that names the file: {said!r}") from error
+        message = str(error)
+        if not message.isprintable() or str(file) not in message:
+            raise AssertionError(f"not one line that names the file: {message!r}") from error
         return False
     again = load_pages([file], lenient=len(data) % 2 == 0)
     assert first == again, "two readings differ"

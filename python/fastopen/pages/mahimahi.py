@@ -14,15 +14,15 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError
 
 from fastopen.errors import InputError
+from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
+from fastopen.pages.archives.chunks import without_chunks
+from fastopen.pages.archives.exchange import head_bytes
+from fastopen.pages.archives.roots import navigated_or_widest
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
-from fastopen.pages.untimed import Exchange, Notes, http_exchange, pages_of
-from fastopen.pages.untimed.chunks import without_chunks
-from fastopen.pages.untimed.exchange import head_bytes
-from fastopen.pages.untimed.roots import navigated_or_widest
 
 # The first field of each message is the address, which mm-webrecord always writes.
 _FIRST_BYTE: Final = b"\x0a"
@@ -78,7 +78,7 @@ def import_recording(
     folder: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage]:
     """The page of a recording. Raises InputError."""
-    notes, store = Notes(), BodyStore()
+    notes, store = ArchiveNotes(), BodyStore()
     files = _files(folder)
     found = []
     for number, path in enumerate(files, start=1):
@@ -113,7 +113,7 @@ def _exchange_of(path: Path) -> Any:
     return request_response().FromString(path.read_bytes())
 
 
-def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
+def _exchange(message: Any, store: BodyStore, notes: ArchiveNotes) -> Exchange | None:
     """A message as an exchange, or None where it is no part of a page."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")

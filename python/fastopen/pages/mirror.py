@@ -15,13 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
+from fastopen.pages.archives import ArchiveNotes, Exchange, pages_of
+from fastopen.pages.archives.roots import all_wide
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import kinds
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
-from fastopen.pages.untimed import Exchange, Notes, pages_of
-from fastopen.pages.untimed.roots import all_wide
 
 _INDEX: Final = "index.html"
 _HASHED: Final = re.compile(r"[0-9a-f]{32}\Z")
@@ -66,7 +66,7 @@ def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> Imported
 
 
 def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
-    mirror = _Mirror(Notes(), BodyStore())
+    mirror = _Mirror(ArchiveNotes(), BodyStore())
     files = [
         (f"{scheme}://{host.name if host != folder else _host_of(folder)}/", host, path)
         for scheme, host in _host_folders(folder) or [("http", folder)]
@@ -130,7 +130,7 @@ def _documents(folder: Path) -> Iterator[Path]:
 class _Mirror:
     """The files as exchanges, and under what names they are known. The URL of a file is made of its name."""
 
-    notes: Notes
+    notes: ArchiveNotes
     store: BodyStore
     exchanges: list[Exchange] = field(default_factory=list)
     _by_name: dict[str, str] = field(default_factory=dict)

@@ -62,7 +62,7 @@ class Resource(BaseModel):
     processing_us: Microseconds = 0
     phase: Phase = "load"
     redirect_to: Line | None = None
-    # What the response said of keeping it (RFC 9111): seconds for which it is good (0: it is to be asked for
+    # Freshness of the response (RFC 9111): seconds for which it is good (0: it is to be asked for
     # again; None: not known), and whether a client that kept it can ask if it still is.
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
     validator: bool = False

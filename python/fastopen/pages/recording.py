@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Exchange:
+class RecordedExchange:
     """How one resource crossed the recorder's network.
 
     Moments are ms since the root was asked for; lengths of time are ms, 0 where there was nothing of it.
@@ -38,7 +38,7 @@ class Exchange:
 class Recording:
     """The recorder's network, as far as its file shows it."""
 
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[RecordedExchange, ...]
     """By resource of the page."""
     round_trip_ms: Mapping[str, float]
     """By host of the page."""

@@ -21,13 +21,13 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
 
 from fastopen.errors import InputError
+from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
+from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.files import GZIP, stem_of
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
-from fastopen.pages.untimed import Exchange, Notes, http_exchange, pages_of
-from fastopen.pages.untimed.chunks import without_chunks
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
@@ -66,7 +66,7 @@ class Archive:
     """The exchanges of one or more WARC files, and what was said of them."""
 
     store: BodyStore = field(default_factory=BodyStore)
-    notes: Notes = field(default_factory=Notes)
+    notes: ArchiveNotes = field(default_factory=ArchiveNotes)
     software: str = ""
     day: str = ""
     _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
@@ -180,7 +180,7 @@ def _packed_as_one(file: IO[bytes]) -> bool:
     return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", first) is not None
 
 
-def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: Notes) -> None:
+def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: ArchiveNotes) -> None:
     try:
         with gzip.open(file) as packed:
             while part := packed.read1(_BLOCK):
@@ -193,7 +193,7 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 
 
 def _records(
-    file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
+    file: IO[bytes], place: str, lenient: bool, notes: ArchiveNotes, progress: Progress
 ) -> Iterator[_Record | str]:
     """Requests, responses and what stands for them; the name of the software, where the archive tells it.
 
@@ -221,7 +221,7 @@ def _records(
                 return
             except _DAMAGE as error:
                 reached = start + iterator.offset
-                if reached > at:  # it is the next one that could not be begun
+                if reached > at:  # it is the next one that could not be started
                     at, url = reached, _url_at(whole, reached)
                 if not lenient:
                     named = f" ({url})" if url else ""
@@ -270,13 +270,13 @@ class _Window(io.RawIOBase):
 
 def _url_at(whole: mmap.mmap, start: int) -> str:
     """The URL of a record that cannot be read, if its first bytes can be."""
-    begun = whole[start : start + _BLOCK]
-    if begun.startswith(GZIP):
+    head = whole[start : start + _BLOCK]
+    if head.startswith(GZIP):
         try:
-            begun = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(begun[:_HEAD_BYTES], _HEAD_BYTES)
+            head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head[:_HEAD_BYTES], _HEAD_BYTES)
         except zlib.error:
             return ""
-    found = _TARGET.search(begun[:_HEAD_BYTES])
+    found = _TARGET.search(head[:_HEAD_BYTES])
     return found[1].decode("utf-8", "replace") if found else ""
 
 
@@ -288,20 +288,20 @@ def _next_record(whole: mmap.mmap, start: int) -> int:
     for member in _MEMBER.finditer(whole, start):
         unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         try:
-            begun = unpacker.decompress(whole[member.start() : member.start() + _BLOCK], 64)
+            head = unpacker.decompress(whole[member.start() : member.start() + _BLOCK], 64)
         except zlib.error:
             continue
-        if _RECORD.match(begun):
+        if _RECORD.match(head):
             return member.start()
     return len(whole)
 
 
-def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
+def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
     """One record, read to its end."""
     headers = raw.rec_headers
     if raw.rec_type == "warcinfo":
-        told = raw.raw_stream.read().decode("utf-8", "replace")
-        software = re.search(r"^software:\s*(.+?)\s*$", told, re.MULTILINE | re.IGNORECASE)
+        info = raw.raw_stream.read().decode("utf-8", "replace")
+        software = re.search(r"^software:\s*(.+?)\s*$", info, re.MULTILINE | re.IGNORECASE)
         yield "".join(c for c in software[1] if c.isprintable())[:80] if software else ""
         return
     if raw.rec_type not in _KINDS:

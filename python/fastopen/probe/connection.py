@@ -37,7 +37,7 @@ class ClientFail(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one connection. Times in ms since it was begun."""
+    """What became of one connection. Times in ms since it was started."""
 
     opening: Opening
     error: str | None

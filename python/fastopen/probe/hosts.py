@@ -57,7 +57,7 @@ def greeting(target: Target) -> bytes:
 def _client_hello(host: str) -> bytes:
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is believed, or said, after the first bytes
+    context.verify_mode = ssl.CERT_NONE  # nothing is read or sent after the first bytes
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     named = None if ":" in host or host.replace(".", "").isdigit() else host
     with contextlib.suppress(ssl.SSLWantReadError):

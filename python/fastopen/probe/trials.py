@@ -96,8 +96,8 @@ def probe(
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
-        said = getattr(fault, "strerror", None) or str(fault)
-        return _unreachable(target, None, f"its name has no address: {said}", [])
+        message = getattr(fault, "strerror", None) or str(fault)
+        return _unreachable(target, None, f"its name has no address: {message}", [])
     family_of, _, _, _, address = found[0]
     return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
 

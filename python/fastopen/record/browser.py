@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fastopen.browsers import find_browser
 from fastopen.errors import MachineError
-from fastopen.record.events import EVENTS, Exchange, Log
+from fastopen.record.events import EVENTS, Log, NetworkExchange
 from fastopen.record.handshakes import missing_handshakes_ms
 from fastopen.record.har import Loaded
 
@@ -39,8 +39,8 @@ class Recorder:
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
-            said = "recording drives Chromium with playwright, which is not installed"
-            raise MachineError(said, "pip install 'fastopen[record]'") from None
+            message = "recording drives Chromium with playwright, which is not installed"
+            raise MachineError(message, "pip install 'fastopen[record]'") from None
         self._insecure = insecure
         chromium = find_browser()
         # A browser that root starts has no sandbox to put itself into.
@@ -52,8 +52,8 @@ class Recorder:
             )
         except Exception as error:
             self._playwright.stop()
-            said = f"{chromium} does not start: {str(error).strip().splitlines()[0]}"
-            raise MachineError(said, "try it by hand with --headless") from None
+            message = f"{chromium} does not start: {str(error).strip().splitlines()[0]}"
+            raise MachineError(message, "try it by hand with --headless") from None
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +110,7 @@ class Recorder:
             context.close()
 
 
-def _body(session: "CDPSession", exchange: Exchange) -> tuple[str, bool] | None:
+def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:
     """The body as programs saw it; None where there is none, or the browser has it no more."""
     from playwright.sync_api import Error
 

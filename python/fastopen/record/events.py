@@ -20,7 +20,7 @@ EVENTS: Final = (
 
 
 @dataclass
-class Exchange:
+class NetworkExchange:
     """One request: what was asked, when (seconds of the browser's clock), and what came of it."""
 
     id: str
@@ -40,10 +40,10 @@ class Exchange:
 class Log:
     """All of one page load, in the order in which it began."""
 
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None
     content_at: float | None = None
-    _current: dict[str, Exchange] = field(default_factory=dict)
+    _current: dict[str, NetworkExchange] = field(default_factory=dict)
 
     def hear(self, name: str, event: Mapping[str, Any]) -> None:
         """Takes one event. What belongs to no request that was seen is left out."""
@@ -66,11 +66,11 @@ class Log:
             before.response, before.redirected = event["redirectResponse"], True
             before.ended = event["timestamp"]
             before.received_bytes = event["redirectResponse"].get("encodedDataLength")
-        made = Exchange(event["requestId"], event)
+        made = NetworkExchange(event["requestId"], event)
         self._current[event["requestId"]] = made
         self.exchanges.append(made)
 
-    def _heard(self, exchange: Exchange, name: str, event: Mapping[str, Any]) -> None:
+    def _heard(self, exchange: NetworkExchange, name: str, event: Mapping[str, Any]) -> None:
         if name == "Network.responseReceived":
             exchange.response = event["response"]
         elif name == "Network.responseReceivedExtraInfo":

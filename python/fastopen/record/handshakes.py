@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from fastopen.record.events import Exchange
+from fastopen.record.events import NetworkExchange
 
 PATIENCE_S: Final = 3.0
 
 
-def missing_handshakes_ms(exchanges: Iterable[Exchange]) -> dict[str, float]:
+def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
     """For each host that no recorded handshake was with, how long one takes now, in ms.
 
     One connection a host, to the address that answered, and no byte on it. Hosts that do not take it are left
@@ -32,9 +32,9 @@ def missing_handshakes_ms(exchanges: Iterable[Exchange]) -> dict[str, float]:
 
 
 def _handshake_ms(address: tuple[str, int]) -> float | None:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     try:
         with socket.create_connection(address, PATIENCE_S):
-            return round((time.perf_counter() - begun) * 1000, 3)
+            return round((time.perf_counter() - started) * 1000, 3)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""Page loads as Chromium told them into a HAR 1.2, in Chrome's own habits where the format leaves room.
+"""Page loads as Chromium timing them into a HAR 1.2, in Chrome's own habits where the format leaves room.
 
 The specification: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from fastopen.record.events import Exchange, Log
+from fastopen.record.events import Log, NetworkExchange
 from fastopen.versions import version_of
 
 _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/1.0": "HTTP/1.0"}
@@ -58,7 +58,7 @@ def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
-def _is_wanted(exchange: Exchange) -> bool:
+def _is_wanted(exchange: NetworkExchange) -> bool:
     return urlsplit(exchange.asked["request"]["url"]).scheme in ("http", "https")
 
 
@@ -79,7 +79,7 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
     }
 
 
-def _entry(exchange: Exchange, page: str) -> dict[str, Any]:
+def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
     asked, response = exchange.asked, exchange.response or {}
     timings = _timings(exchange)
     entry = {
@@ -105,40 +105,40 @@ def _cache(response: Mapping[str, Any]) -> str | None:
     return "prefetch" if response.get("fromPrefetchCache") else None
 
 
-def _timings(exchange: Exchange) -> dict[str, float]:
+def _timings(exchange: NetworkExchange) -> dict[str, float]:
     """The parts of the entry's time in ms; -1: does not apply. TLS is a part of `connect` (HAR 1.2)."""
     asked_s, ended_s = exchange.asked["timestamp"], exchange.ended
-    told = (exchange.response or {}).get("timing")
+    timing = (exchange.response or {}).get("timing")
     whole = 0.0 if ended_s is None else max(0.0, (ended_s - asked_s) * 1000)
-    if not told:
+    if not timing:
         parts = {"blocked": whole, "dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0}
         return {name: round(ms, 3) for name, ms in parts.items()}
 
     def length(name: str) -> float:
-        begun, ended = told.get(f"{name}Start", -1), told.get(f"{name}End", -1)
-        return ended - begun if begun >= 0 else -1
+        started, ended = timing.get(f"{name}Start", -1), timing.get(f"{name}End", -1)
+        return ended - started if started >= 0 else -1
 
     begins = [
-        told[f"{name}Start"] for name in ("dns", "connect", "send") if told.get(f"{name}Start", -1) >= 0
+        timing[f"{name}Start"] for name in ("dns", "connect", "send") if timing.get(f"{name}Start", -1) >= 0
     ]
-    queued = (told["requestTime"] - asked_s) * 1000 + min(begins, default=0)
+    queued = (timing["requestTime"] - asked_s) * 1000 + min(begins, default=0)
     # The first byte of the head, in browsers that tell it.
-    answered = told.get("receiveHeadersStart", -1)
-    answered = answered if answered > 0 else told["receiveHeadersEnd"]
-    ended = told["receiveHeadersEnd"] if ended_s is None else (ended_s - told["requestTime"]) * 1000
+    answered = timing.get("receiveHeadersStart", -1)
+    answered = answered if answered > 0 else timing["receiveHeadersEnd"]
+    ended = timing["receiveHeadersEnd"] if ended_s is None else (ended_s - timing["requestTime"]) * 1000
     parts = {
         "blocked": max(0.0, queued),
         "dns": length("dns"),
         "connect": length("connect"),
         "ssl": length("ssl"),
         "send": max(0.0, length("send")),
-        "wait": max(0.0, answered - told["sendEnd"]),
+        "wait": max(0.0, answered - timing["sendEnd"]),
         "receive": max(0.0, ended - answered),
     }
     return {name: round(ms, 3) for name, ms in parts.items()}
 
 
-def _request(exchange: Exchange) -> dict[str, Any]:
+def _request(exchange: NetworkExchange) -> dict[str, Any]:
     request, response = exchange.asked["request"], exchange.response or {}
     posted = request.get("postData")
     return {
@@ -161,7 +161,7 @@ def _posted_type(request: Mapping[str, Any]) -> str:
     return next((v for k, v in request.get("headers", {}).items() if k.lower() == "content-type"), "")
 
 
-def _response(exchange: Exchange) -> dict[str, Any]:
+def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
     fields = _headers(response.get("headers", {}))
     # What had come when the head was there was the head.
@@ -199,8 +199,8 @@ def _size(text: str, encoded: bool) -> int:
 
 
 def _version(response: Mapping[str, Any]) -> str:
-    said = str(response.get("protocol", ""))
-    return _VERSIONS.get(said.lower(), said)
+    text = str(response.get("protocol", ""))
+    return _VERSIONS.get(text.lower(), text)
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
@@ -208,5 +208,5 @@ def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _moment(wall_s: float) -> str:
-    said = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
-    return said.replace("+00:00", "Z")
+    text = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
+    return text.replace("+00:00", "Z")

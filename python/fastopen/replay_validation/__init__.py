@@ -2,6 +2,6 @@
 
 from fastopen.replay_validation.causes import Cause, cause_of
 from fastopen.replay_validation.implied import Replay, Rules, replay_of
-from fastopen.replay_validation.judged import Judged, median_error_percent
+from fastopen.replay_validation.validated import ValidatedReplay, median_error_percent
 
-__all__ = ["Cause", "Judged", "Replay", "Rules", "cause_of", "median_error_percent", "replay_of"]
+__all__ = ["Cause", "Replay", "Rules", "ValidatedReplay", "cause_of", "median_error_percent", "replay_of"]

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.contract import LoadRecord
 from fastopen.contract.records import Request
 from fastopen.pages import Page
-from fastopen.pages.recording import Exchange, Recording
+from fastopen.pages.recording import RecordedExchange, Recording
 
 # Differences below this are the recorders' clocks.
 WORTH_SAYING_MS: Final = 5.0
@@ -76,7 +76,7 @@ def _steps(
     yield Cause(resource.url, "receiving", exchange.end - exchange.first_byte, end - first_byte)
 
 
-def _answering(exchange: Exchange) -> float:
+def _answering(exchange: RecordedExchange) -> float:
     return exchange.first_byte - exchange.asked
 
 

@@ -17,7 +17,7 @@ from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MA
 from fastopen.errors import InputError
 from fastopen.experiments import ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource
-from fastopen.pages.recording import Exchange, Recording
+from fastopen.pages.recording import RecordedExchange, Recording
 from fastopen.replay_validation.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
 
 # Bytes of a response in one packet of 1500.
@@ -130,7 +130,7 @@ def _sufficient(imported: ImportedPage) -> Recording:
     return recording
 
 
-def _held(exchange: Exchange, rules: Rules, waits: bool) -> float:
+def _held(exchange: RecordedExchange, rules: Rules, waits: bool) -> float:
     """What came between asking and sending that the replay does not make by itself.
 
     `waits`: the waits for a connection as well. A recorder that knows of shared connections knows them too,
@@ -194,7 +194,7 @@ def _as_recorded(
     `link` is its rate in bit/s and the initial window in segments.
     """
 
-    def changed(resource: Resource, exchange: Exchange, hold: float) -> Resource:
+    def changed(resource: Resource, exchange: RecordedExchange, hold: float) -> Resource:
         update = {"processing_us": resource.processing_us + _us(hold)}
         if rules.handshakes:
             update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
@@ -207,7 +207,7 @@ def _as_recorded(
     return page.model_copy(update={"resources": tuple(resources)})
 
 
-def _sending(exchange: Exchange, round_trip_ms: float, rate: int | None, window: int) -> float:
+def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
     """How long the body came, where that was longer than the network explains; else 0."""
     received = exchange.end - exchange.first_byte
     return received if received > _explained_ms(exchange.received_bytes, round_trip_ms, rate, window) else 0.0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from fastopen.pages.recording import Exchange
+from fastopen.pages.recording import RecordedExchange
 
 # Long enough that a millisecond of a recorder's clock is little, short enough to catch a burst. Of 20 to
 # 200 ms any does about as well (docs/validate.md).
@@ -15,7 +15,7 @@ SUSTAINED_WINDOWS: Final = 8
 SUSTAINED_SHARE: Final = 0.8
 
 
-def link_bit_per_s(exchanges: Sequence[Exchange], window_ms: float = WINDOW_MS) -> int | None:
+def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
     """The highest rate over any window, if nearly the same was kept up; None: nothing filled the link."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
@@ -24,7 +24,7 @@ def link_bit_per_s(exchanges: Sequence[Exchange], window_ms: float = WINDOW_MS) 
     return highest
 
 
-def achieved_bit_per_s(exchanges: Sequence[Exchange], window_ms: float) -> int | None:
+def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
     """The highest rate over any window; None where nothing was received.
 
     The bytes of a response are taken to have come evenly between its first and its last. It is a lower bound

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastopen.pages.archives.unpack import unpacked
 from fastopen.pages.references import names_in
-from fastopen.pages.untimed.unpack import unpacked
 
 
 def urls(text: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from fastopen.errors import InputError
 from fastopen.pages import packaged_pages, read_page
-from fastopen.pages.declared import cs244_2015
+from fastopen.pages.handwritten import cs244_2015
 from fastopen.pages.references import find_reference
 from fastopen.pages.snapshot.__main__ import PAGES, main, make_pages
 from fastopen.pages.snapshot.bodies import Body, file_of, never_compressed, url_of

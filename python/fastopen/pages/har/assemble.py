@@ -14,8 +14,8 @@ from fastopen.pages.har.entry import Entry
 from fastopen.pages.har.exchanges import exchanges_of
 from fastopen.pages.har.fields import MAX_MS
 from fastopen.pages.har.head import PageHead
-from fastopen.pages.har.initiators import Finder
-from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.initiators import InitiatorResolver
+from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
@@ -30,14 +30,14 @@ def assemble(
     head: PageHead,
     name: str,
     source: str,
-    notes: Notes,
+    notes: HarNotes,
     place: str,
 ) -> ImportedPage:
     """The page of these entries, of which the file says `head` besides."""
     if len(entries) > MAX_RESOURCES:
         raise InputError(f"{len(entries)} requests in one page, at most {MAX_RESOURCES} are possible", place)
     ordered, document = in_order(entries, head.title, notes)
-    finder = Finder(ordered, document)
+    finder = InitiatorResolver(ordered, document)
     initiators, known = finder.find_all(notes)
     load_at = _load_event(ordered[0], head, notes)
     round_trips = _round_trips(ordered, notes)
@@ -75,7 +75,7 @@ def assemble(
     return ImportedPage(page, bodies, None if plt_ms is None else _us(plt_ms), recording)
 
 
-def in_order(entries: Sequence[Entry], title: str, notes: Notes) -> tuple[list[Entry], int]:
+def in_order(entries: Sequence[Entry], title: str, notes: HarNotes) -> tuple[list[Entry], int]:
     """The root first, then by start; and the place of the main document."""
     by_start = sorted(entries, key=lambda e: (e.start, chains.depth(e), e.order))
     document = _main_document(by_start, urls.cleaned(title))
@@ -99,7 +99,7 @@ def _main_document(by_start: Sequence[Entry], titled: str | None) -> Entry:
     return ends[0] if ends else first
 
 
-def _load_event(root: Entry, head: PageHead, notes: Notes) -> float | None:
+def _load_event(root: Entry, head: PageHead, notes: HarNotes) -> float | None:
     started, on_load = head.started, head.on_load
     if on_load is None:
         notes.add("onload")
@@ -122,7 +122,7 @@ def _phase(entry: Entry, load_at: float | None, least: Phase) -> Phase:
     return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
 
-def _round_trips(entries: Sequence[Entry], notes: Notes) -> dict[str, float]:
+def _round_trips(entries: Sequence[Entry], notes: HarNotes) -> dict[str, float]:
     """For each host the RTT in ms that the recording implies.
 
     The shortest handshake, but not more than the 10th percentile of the waits, since every answer takes a
@@ -155,7 +155,7 @@ def _resource(
     trigger: tuple[int | None, float],
     phase: Phase,
     round_trip: float,
-    notes: Notes,
+    notes: HarNotes,
 ) -> Resource:
     at_bytes, processing = trigger
     if processing > _SLOW_MS:
@@ -176,8 +176,8 @@ def _resource(
         processing_us=_us(processing),
         phase=phase,
         redirect_to=entry.location,
-        fresh_s=entry.keeping.fresh_s,
-        validator=entry.keeping.validator,
+        fresh_s=entry.freshness.fresh_s,
+        validator=entry.freshness.validator,
     )
 
 
@@ -196,7 +196,7 @@ def _trigger(entry: Entry, parent: Entry, named_after: float | None) -> tuple[in
     return int(parent.sizes.body * min(max(share, 0.0), 1.0)), 0.0
 
 
-def _event_processing(load_at: float | None, ended: float, notes: Notes) -> int:
+def _event_processing(load_at: float | None, ended: float, notes: HarNotes) -> int:
     if load_at is None:
         return 0
     spent = load_at - ended

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.notes import HarNotes
 
 # Recorders round to milliseconds and take several clocks; a follower may seem to start a little too early.
 _CLOCK_SLACK_MS = 10.0
@@ -14,7 +14,7 @@ _CLOCK_SLACK_MS = 10.0
 _PREFLIGHT_HELD_MS = 30_000.0
 
 
-def link_chains(entries: Sequence[Entry], notes: Notes) -> None:
+def link_chains(entries: Sequence[Entry], notes: HarNotes) -> None:
     """Sets `before` of what redirects led to and preflights allowed; none of it starts before that ended."""
     by_url: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.start, e.order)):

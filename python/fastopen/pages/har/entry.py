@@ -10,8 +10,8 @@ from fastopen.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds, sizes
-from fastopen.pages.har.keeping import NOTHING_KNOWN, Keeping, keeping_of
-from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
+from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.model import ResourceType, body_is_empty
 
 _METHODS: Final = frozenset(
@@ -43,7 +43,7 @@ class Entry:
     referer: str | None
     location: str | None
     body: StoredBody | None
-    keeping: Keeping = NOTHING_KNOWN
+    freshness: Freshness = UNKNOWN_FRESHNESS
     # The body as programs saw it.
     content: StoredBody | None = field(default=None, repr=False)
     pushed: bool = False
@@ -52,7 +52,7 @@ class Entry:
     # Whose record of the initiator holds: a preflight has that of the request it is for.
     asked_like: Entry | None = field(default=None, repr=False)
     # What was guessed of it: counts only if the entry is kept.
-    notes: Notes = field(default_factory=Notes, repr=False)
+    notes: HarNotes = field(default_factory=HarNotes, repr=False)
 
     @property
     def is_redirect(self) -> bool:
@@ -79,7 +79,7 @@ class Span:
 
 
 def read_entry(
-    raw: object, order: int, place: str, page_start: float | None, previous: float | None, notes: Notes
+    raw: object, order: int, place: str, page_start: float | None, previous: float | None, notes: HarNotes
 ) -> Entry | None:
     """The entry, or None if it did not cross the network (counted in `notes`). InputError where it is broken.
 
@@ -141,7 +141,7 @@ def _entry(
     page_start: float | None,
     previous: float | None,
 ) -> Entry:
-    notes = Notes()
+    notes = HarNotes()
     request, response = raw["request"], raw["response"]
     timings = fields.mapping(raw.get("timings"))
     span = _span(raw, timings, page_start, previous, notes)
@@ -171,7 +171,7 @@ def _entry(
         sizes=found,
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and redirects else None,
-        keeping=keeping_of(method, status, fields.headers(response.get("headers")), span.end),
+        freshness=freshness_of(method, status, fields.headers(response.get("headers")), span.end),
         body=None if body_is_empty(method, status) else _recorded_body(kept, mime, found.body),
         content=kept,
         notes=notes,
@@ -184,7 +184,7 @@ def _span(
     timings: Mapping[str, Any],
     page_start: float | None,
     previous: float | None,
-    notes: Notes,
+    notes: HarNotes,
 ) -> Span:
     tested = _webpagetest_span(raw, page_start)
     if tested is not None:
@@ -225,9 +225,9 @@ def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span 
     if not asked or asked > sent:
         asked = sent
         for name in ("ssl", "connect", "dns"):
-            begun, ended = (fields.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
-            if begun and ended and begun <= ended <= asked <= ended + 5:
-                asked = begun
+            started, ended = (fields.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
+            if started and ended and started <= ended <= asked <= ended + 5:
+                asked = started
     end = sent + max(lasted if lasted is not None else waited, waited)
     return Span(*(page_start + offset for offset in (asked, sent, sent + waited, end)))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.recording import Exchange
+from fastopen.pages.recording import RecordedExchange
 
 # h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
 _MULTIPLEXED: Final = re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE)
@@ -18,14 +18,14 @@ _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.[01]$", re.IGNORECASE)
 _CLOCK_SLACK_MS: Final = 2.0
 
 
-def exchanges_of(entries: Sequence[Entry]) -> tuple[Exchange, ...]:
+def exchanges_of(entries: Sequence[Entry]) -> tuple[RecordedExchange, ...]:
     """For entries in the order of the page's resources, the root first."""
     shared = _shared_connections(entries)
-    begun = entries[0].start
-    return tuple(_exchange(entry, begun, _connection(entry) in shared) for entry in entries)
+    started = entries[0].start
+    return tuple(_exchange(entry, started, _connection(entry) in shared) for entry in entries)
 
 
-def _exchange(entry: Entry, begun: float, shared: bool) -> Exchange:
+def _exchange(entry: Entry, started: float, shared: bool) -> RecordedExchange:
     timings = fields.mapping(entry.raw.get("timings"))
     lookup = fields.milliseconds(timings.get("dns")) or 0.0
     tcp = entry.connect_ms or 0.0
@@ -36,11 +36,11 @@ def _exchange(entry: Entry, begun: float, shared: bool) -> Exchange:
     tcp = min(tcp, room)
     # ssl is a part of connect, but not with every recorder: see entry._connect.
     tls = min(max(whole - tcp, tls if tcp == whole else 0.0), room - tcp) if tcp else 0.0
-    return Exchange(
-        asked=entry.start - begun,
-        sent=entry.sent - begun,
-        first_byte=entry.first_byte - begun,
-        end=entry.end - begun,
+    return RecordedExchange(
+        asked=entry.start - started,
+        sent=entry.sent - started,
+        first_byte=entry.first_byte - started,
+        end=entry.end - started,
         lookup=min(lookup, room - tcp - tls),
         tcp=tcp,
         tls=tls,
@@ -53,7 +53,7 @@ def _says_so(entry: Entry, shared: bool) -> bool:
     """By the version or a stream's number; where neither tells, because its connection was `shared`."""
     response = fields.mapping(entry.raw.get("response"))
     versions = [
-        fields.text(said).strip() for said in (response.get("httpVersion"), entry.raw.get("_protocol"))
+        fields.text(version).strip() for version in (response.get("httpVersion"), entry.raw.get("_protocol"))
     ]
     if any(map(_MULTIPLEXED.match, versions)) or fields.number(entry.raw.get("_http2_stream_id")):
         return True

@@ -11,8 +11,8 @@ from typing import Any, Final
 from fastopen.pages import url as urls
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.notes import Notes
-from fastopen.pages.har.texts import Naming, Texts
+from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.har.text_index import Naming, TextIndex
 from fastopen.pages.model import Initiators, ResourceType
 
 _MAX_STACK: Final = 200
@@ -30,7 +30,7 @@ _ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
 }
 
 
-class Finder:
+class InitiatorResolver:
     """Finds initiators for entries that are given in order of start, the root document first."""
 
     def __init__(self, entries: Sequence[Entry], document: int) -> None:
@@ -44,12 +44,12 @@ class Finder:
         # (frame, type) to (end, index) of what has started so far, in order of end.
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
-        self._texts = Texts(entries)
+        self._texts = TextIndex(entries)
         # Index to the text that names it, where no initiator was recorded.
         self.namings: dict[int, Naming] = {}
         self._held = 0
 
-    def find_all(self, notes: Notes) -> tuple[list[int | None], Initiators]:
+    def find_all(self, notes: HarNotes) -> tuple[list[int | None], Initiators]:
         """For each entry the index of its initiator (None for the first), and how they are known."""
         found: list[int | None] = []
         known = {"recorded": 0, "named": 0, "inferred": 0, "chained": 0}
@@ -197,11 +197,11 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
 
 def _stack_urls(stack: object) -> Iterator[str]:
     """The URL of every frame, then of those that the call was scheduled from."""
-    told = 0
-    while isinstance(stack, dict) and told < _MAX_STACK:
+    seen = 0
+    while isinstance(stack, dict) and seen < _MAX_STACK:
         frames = stack.get("callFrames")
         for frame in frames if isinstance(frames, list) else ():
-            told += 1
+            seen += 1
             yield fields.text(fields.mapping(frame).get("url"))
-        told += 1
+        seen += 1
         stack = stack.get("parent")

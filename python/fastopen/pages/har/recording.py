@@ -9,10 +9,10 @@ from fastopen.errors import InputError
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import chains, fields
 from fastopen.pages.har.assemble import assemble
+from fastopen.pages.har.body_stripper import BodyStripper
 from fastopen.pages.har.entry import Entry, is_cached, read_entry
 from fastopen.pages.har.head import PageHead, head_of
-from fastopen.pages.har.notes import Notes
-from fastopen.pages.har.slim import Slimmer
+from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.stream import Scanner, read_json
 from fastopen.pages.imported import ImportedPage
 
@@ -27,24 +27,24 @@ def import_har(data: object, place: str, *, lenient: bool = False) -> list[Impor
     """
     log = data.get("log") if isinstance(data, dict) else None
     if isinstance(log, dict) and isinstance(log.get("entries"), list):
-        slim = Slimmer()
-        data = {"log": log | {"entries": [slim(raw) for raw in log["entries"]]}}
-    return pages_of_log(data, place, Notes(), lenient=lenient)
+        strip = BodyStripper()
+        data = {"log": log | {"entries": [strip(raw) for raw in log["entries"]]}}
+    return pages_of_log(data, place, HarNotes(), lenient=lenient)
 
 
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
     """Every page of a HAR out of text that `read` gives in pieces; any other JSON object as it is."""
-    notes = Notes()
-    found = read_json(Scanner(read, place), place, Slimmer(), notes, lenient=lenient)
+    notes = HarNotes()
+    found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
         return found
     return pages_of_log(found, place, notes, lenient=lenient)
 
 
-def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """The pages of a HAR whose entries are slimmed. `notes` has what was said of the file so far."""
+def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) -> list[ImportedPage]:
+    """The pages of a HAR whose entries have lost their bodies. `notes` holds the file's notes so far."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -58,15 +58,15 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         raise InputError("no entry of it crossed the network", place, "record the page with an empty cache")
     stem = stem_of(place, (".gz", ".json", ".har"))
     pages = []
-    for number, (page, of_page, said) in enumerate(usable, start=1):
-        said.merge(notes)
+    for number, (page, of_page, page_notes) in enumerate(usable, start=1):
+        page_notes.merge(notes)
         name = stem if len(usable) == 1 else f"{stem}#{number}"
         source = _source(log, of_page[0])
-        pages.append(assemble(of_page, page, name, source, said, place))
+        pages.append(assemble(of_page, page, name, source, page_notes, place))
     return pages
 
 
-def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: Notes) -> list[PageHead]:
+def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: HarNotes) -> list[PageHead]:
     """The declared pages, or those that the entries name, or one for all; each with its entries."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
@@ -96,13 +96,13 @@ def _pageref(entry: object) -> str | None:
 def _at_that_time(pages: Sequence[PageHead], entry: object) -> str:
     """The page that had started last when the entry did."""
     start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
-    begun = [p for p in pages if start is not None and p.started is not None and p.started <= start]
-    return max(begun, key=lambda p: p.started or 0.0).id if begun else pages[0].id
+    started = [p for p in pages if start is not None and p.started is not None and p.started <= start]
+    return max(started, key=lambda p: p.started or 0.0).id if started else pages[0].id
 
 
-def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], Notes]:
+def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], HarNotes]:
     """The page's entries that crossed the network, redirects linked, in file order."""
-    notes = Notes()
+    notes = HarNotes()
     entries: list[Entry] = []
     previous: float | None = None
     for index in page.members:
@@ -123,7 +123,7 @@ def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> 
     return _without_cached(entries, notes), notes
 
 
-def _pull_in(entries: Sequence[Entry], notes: Notes) -> None:
+def _pull_in(entries: Sequence[Entry], notes: HarNotes) -> None:
     """A start a day and more from most of the others' is a broken clock; the entry before gives it."""
     starts = sorted(entry.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
@@ -135,7 +135,7 @@ def _pull_in(entries: Sequence[Entry], notes: Notes) -> None:
         previous = entry.start
 
 
-def _without_cached(entries: list[Entry], notes: Notes) -> list[Entry]:
+def _without_cached(entries: list[Entry], notes: HarNotes) -> list[Entry]:
     """Leaves out what a cache answered; but the document itself stays, since without it there is no page."""
     timed = any((entry.wait_ms or 0) > 0 for entry in entries)
     cached = {entry for entry in entries if is_cached(entry, timed)}
@@ -160,8 +160,8 @@ def _source(log: Mapping[str, Any], first: Entry) -> str:
     makers = []
     for key in ("creator", "browser"):
         maker = fields.mapping(log.get(key))
-        told = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
-        makers.append("".join(c for c in told if c.isprintable())[:80])
+        creator = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
+        makers.append("".join(c for c in creator if c.isprintable())[:80])
     by = ", ".join(maker for maker in makers if maker)
     day = fields.text(first.raw.get("startedDateTime"))[:10]
     source = f"HAR by {by}" if by else "HAR"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields
-from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.model import body_is_empty
 
 Headers = list[tuple[str, str]]
@@ -51,7 +51,7 @@ def _is_binary(version: str) -> bool:
     return name.startswith(("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq"))
 
 
-def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: Notes) -> Sizes:
+def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: HarNotes) -> Sizes:
     """The sizes of an entry, with every fallback counted in `notes`."""
     request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
     sent, got = fields.headers(request.get("headers")), fields.headers(response.get("headers"))
@@ -67,7 +67,7 @@ def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes
 
 
 def _request_header(
-    request: Mapping[str, Any], sent: Headers, method: str, url: str, binary: bool, notes: Notes
+    request: Mapping[str, Any], sent: Headers, method: str, url: str, binary: bool, notes: HarNotes
 ) -> int:
     line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
     host = 0 if fields.header(sent, "host") is not None else len(f"host: {urls.host_of(url)}\r\n")
@@ -77,7 +77,7 @@ def _request_header(
 
 
 def _response_header(
-    response: Mapping[str, Any], got: Headers, status: int, binary: bool, notes: Notes
+    response: Mapping[str, Any], got: Headers, status: int, binary: bool, notes: HarNotes
 ) -> int:
     reason = HTTPStatus(status).phrase if status in _STATUSES else fields.text(response.get("statusText"))
     line = len(f"HTTP/1.1 {status} {reason}\r\n")
@@ -94,7 +94,7 @@ def _header(
     written: int,
     typical: int,
     binary: bool,
-    notes: Notes,
+    notes: HarNotes,
     subject: str,
 ) -> int:
     """The recorded size where it was HTTP/1.1 text, else the headers written out, else what is typical."""
@@ -146,7 +146,7 @@ def _body(
     got: Headers,
     method: str,
     status: int,
-    notes: Notes,
+    notes: HarNotes,
 ) -> int:
     """The body on the wire: what was recorded, made exact by Content-Length where both mean the same."""
     if body_is_empty(method, status):
@@ -178,7 +178,7 @@ def _recorded_body(
 
 
 def _guessed_body(
-    entry: Mapping[str, Any], content: Mapping[str, Any], got: Headers, length: int | None, notes: Notes
+    entry: Mapping[str, Any], content: Mapping[str, Any], got: Headers, length: int | None, notes: HarNotes
 ) -> int:
     if length is not None:
         notes.add("body_length")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fastopen.errors import InputError
-from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.notes import HarNotes
 
 # How much text is read at once, in characters.
 PIECE: Final = 2**18
@@ -64,10 +64,10 @@ class Scanner:
                 return ""
             self._more()
 
-    def take(self, expected: str, said: str) -> None:
+    def take(self, expected: str, fault: str) -> None:
         """Goes past a character that has to be here."""
         if self.peek() != expected:
-            raise self.fault(said, self._at)
+            raise self.fault(fault, self._at)
         self._at += 1
 
     def value(self) -> Any:
@@ -94,16 +94,16 @@ class Scanner:
         """Whether the text that is not read yet may put it right."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
-    def fault(self, said: str, at: int) -> DamageError:
+    def fault(self, fault: str, at: int) -> DamageError:
         """An error at a place of the kept text, with line and column of the file."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
         error = DamageError(
-            f"malformed JSON: {said}", f"{self._place}: line {self._lines + lines + 1} column {column}"
+            f"malformed JSON: {fault}", f"{self._place}: line {self._lines + lines + 1} column {column}"
         )
         error.ended = self._whole and at >= len(self._text.rstrip())
-        error.ended |= self._whole and said.startswith("Unterminated")
+        error.ended |= self._whole and fault.startswith("Unterminated")
         return error
 
     def members(self) -> Iterator[str]:
@@ -134,17 +134,17 @@ class Scanner:
             return
         index = 0
         while True:
-            begun = False
+            started = False
             try:
                 found = self.value()
-                begun = True
+                started = True
                 yield found
                 if self.peek() == "]":
                     self._at += 1
                     return
                 self.take(",", "Expecting ',' delimiter")
             except DamageError as error:
-                if not damaged(index, error) or not self._find_entry(0 if begun else 1):
+                if not damaged(index, error) or not self._find_entry(0 if started else 1):
                     return
             index += 1
 
@@ -181,9 +181,9 @@ class Scanner:
 
 
 def read_json(
-    scanner: Scanner, place: str, slim: Callable[[object], object], notes: Notes, *, lenient: bool
+    scanner: Scanner, place: str, strip: Callable[[object], object], notes: HarNotes, *, lenient: bool
 ) -> Any:
-    """The document; of a HAR the entries are slimmed as they come. Raises InputError.
+    """The document; of a HAR the entries are stripped of their bodies as they come. Raises InputError.
 
     With `lenient`, damaged entries are left out and counted, and a file that ends early has ended.
     """
@@ -214,7 +214,7 @@ def read_json(
                 if inner == "entries" and scanner.peek() == "[":
                     entries: list[object] = []
                     log[inner] = entries
-                    entries.extend(slim(raw) for raw in scanner.elements(damaged))
+                    entries.extend(strip(raw) for raw in scanner.elements(damaged))
                 else:
                     log[inner] = scanner.value()
         scanner.end()

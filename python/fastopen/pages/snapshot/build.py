@@ -12,8 +12,8 @@ from fastopen.pages import url as urls
 from fastopen.pages.har import chains, kinds
 from fastopen.pages.har.assemble import in_order
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.initiators import HELD_BACK_MS, Finder
-from fastopen.pages.har.notes import Notes
+from fastopen.pages.har.initiators import HELD_BACK_MS, InitiatorResolver
+from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.sizes import Sizes
 from fastopen.pages.model import Page, Resource, body_is_empty
 from fastopen.pages.references import Reference, find_reference
@@ -68,11 +68,11 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     entries = [_entry(order, item, items) for order, item in enumerate(items)]
     for item, entry in zip(items, entries, strict=True):
         item.entry = entry
-    chains.link_chains(entries, Notes())
+    chains.link_chains(entries, HarNotes())
     first = min(entries, key=lambda e: (e.start, e.order))
-    ordered, document = in_order(entries, first.url, Notes())
-    counts = Notes()
-    initiators, _ = Finder(ordered, document).find_all(counts)
+    ordered, document = in_order(entries, first.url, HarNotes())
+    counts = HarNotes()
+    initiators, _ = InitiatorResolver(ordered, document).find_all(counts)
     by_entry = {id(item.entry): item for item in items}
     resources = [
         _resource(by_entry[id(entry)], entry, parent, ordered, items)
@@ -136,9 +136,9 @@ def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Of the texts that name it, the one that ended last before it started, else the first that had begun."""
+    """Of the texts that name it, the one that ended last before it started, else the first started."""
     ended: list[tuple[float, int, Reference]] = []
-    begun: list[Reference] = []
+    started: list[Reference] = []
     for owner, text in enumerate(among):
         if text is item or not is_text(text.mime) or not text.body.data or kind_of(text) not in _CODE:
             continue
@@ -151,8 +151,8 @@ def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
         if item.span and text.span and text.span[1] <= item.span[0]:
             ended.append((text.span[1], owner, found))
         else:
-            begun.append(found)
-    return max(ended)[2] if ended else (begun[0] if begun else None)
+            started.append(found)
+    return max(ended)[2] if ended else (started[0] if started else None)
 
 
 def kind_of(item: Item) -> str:
@@ -264,9 +264,9 @@ def _would_start(item: Item, items: Sequence[Item]) -> tuple[float, float]:
     reference = item.reference
     assert reference is not None
     owner = items[reference.owner]
-    begun, ended = owner.span or _would_start(owner, items)
+    started, ended = owner.span or _would_start(owner, items)
     share = reference.offset / reference.length if kind_of(owner) == "document" else 1.0
-    start = begun + (ended - begun) * share + 0.001
+    start = started + (ended - started) * share + 0.001
     return start, start
 
 
@@ -340,7 +340,7 @@ def _line_bytes(url: str) -> int:
     return len(f"GET {urls.target_of(url)} HTTP/1.1\r\nHost: {urls.host_of(url)}\r\n\r\n")
 
 
-def _common_notes(log: FetchLog, counts: Notes) -> list[str]:
+def _common_notes(log: FetchLog, counts: HarNotes) -> list[str]:
     handshake = log.samples.get("Net.TCP_Connection_Latency")
     first_byte = log.samples.get("Net.HttpTimeToFirstByte")
     notes = [

@@ -1,4 +1,4 @@
-"""What an importer left out, guessed or found odd: counted while it reads, told in sentences at the end."""
+"""What an importer left out, guessed or found odd: counted while it reads, and turned into sentences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 
-class CountedNotes:
-    """Counts by subject. A subclass has the sentence of each, in the order in which they are told."""
+class ImportNotes:
+    """Counts by subject. A subclass has the sentence of each, in the order of the output."""
 
     SENTENCES: ClassVar[Mapping[str, str]]
     """Subject to sentence; `{n}` in it is how many."""
@@ -20,7 +20,7 @@ class CountedNotes:
         assert subject in self.SENTENCES, subject
         self._counts[subject] += count
 
-    def merge(self, other: CountedNotes) -> None:
+    def merge(self, other: ImportNotes) -> None:
         self._counts.update(other._counts)
 
     def count(self, subject: str) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.pages.har.keeping import Keeping, keeping_of
+from fastopen.pages.har.caching import Freshness, freshness_of
 from fastopen.pages.model import MAX_FRESH_S
 
 from .hars import entry, one_page
@@ -41,12 +41,12 @@ DAY = 86_400
 def test_headers_say_how_long_a_response_is_good(
     headers: list[tuple[str, str]], expected: tuple[int | None, bool]
 ) -> None:
-    assert keeping_of("GET", 200, headers, None) == Keeping(*expected)
+    assert freshness_of("GET", 200, headers, None) == Freshness(*expected)
 
 
 def test_a_redirect_for_good_is_kept_for_good_and_another_is_not() -> None:
     plain = [("content-type", "text/html")]
-    assert [keeping_of("GET", status, plain, None).fresh_s for status in (301, 308, 302, 404)] == [
+    assert [freshness_of("GET", status, plain, None).fresh_s for status in (301, 308, 302, 404)] == [
         MAX_FRESH_S,
         MAX_FRESH_S,
         0,
@@ -55,12 +55,12 @@ def test_a_redirect_for_good_is_kept_for_good_and_another_is_not() -> None:
 
 
 def test_what_was_not_got_is_not_kept() -> None:
-    assert keeping_of("POST", 200, [("cache-control", "max-age=60")], None) == Keeping()
+    assert freshness_of("POST", 200, [("cache-control", "max-age=60")], None) == Freshness()
 
 
 def test_without_a_date_the_recorders_clock_counts() -> None:
     at_ms = 784_887_151_000.0  # DATE
-    assert keeping_of("GET", 200, [DAY_LATER], at_ms).fresh_s == DAY
+    assert freshness_of("GET", 200, [DAY_LATER], at_ms).fresh_s == DAY
 
 
 def test_a_har_keeps_what_caching_needs() -> None:

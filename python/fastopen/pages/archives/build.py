@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastopen.errors import InputError
+from fastopen.pages.archives.exchange import Exchange
+from fastopen.pages.archives.graph import Edge, Graph, Resolve, as_url
+from fastopen.pages.archives.notes import ArchiveNotes
+from fastopen.pages.archives.roots import navigated_or_first
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, Page, Resource, ResourceType
-from fastopen.pages.untimed.exchange import Exchange
-from fastopen.pages.untimed.graph import Edge, Graph, Resolve, as_url
-from fastopen.pages.untimed.notes import Notes
-from fastopen.pages.untimed.roots import navigated_or_first
 
 # Who may ask for what when nothing names it; the document asks for everything else.
 _ASKERS: Final[dict[ResourceType, ResourceType]] = {
@@ -26,7 +26,7 @@ def pages_of(
     exchanges: Sequence[Exchange],
     name: str,
     source: str,
-    notes: Notes,
+    notes: ArchiveNotes,
     place: str,
     *,
     roots: Sequence[str] = (),
@@ -90,12 +90,12 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 
 
 def _page(
-    graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
+    graph: Graph, edges: dict[int, Edge], name: str, source: str, common: ArchiveNotes, place: str
 ) -> ImportedPage:
     """The page of these exchanges; `edges` hold each after its initiator."""
     if len(edges) > MAX_RESOURCES:
         raise InputError(f"{len(edges)} requests in one page, at most {MAX_RESOURCES} are possible", place)
-    notes = Notes()
+    notes = ArchiveNotes()
     notes.merge(common)
     positions = {index: position for position, index in enumerate(edges)}
     for edge in list(edges.values())[1:]:
@@ -154,6 +154,6 @@ def _resource(exchange: Exchange, edge: Edge, positions: dict[int, int], kind: R
         initiator=positions[edge.by] if edge.by is not None else None,
         initiator_at_bytes=edge.at_bytes,
         redirect_to=exchange.location,
-        fresh_s=exchange.keeping.fresh_s,
-        validator=exchange.keeping.validator,
+        fresh_s=exchange.freshness.fresh_s,
+        validator=exchange.freshness.validator,
     )

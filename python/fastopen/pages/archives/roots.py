@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastopen.pages.untimed.graph import Graph
+from fastopen.pages.archives.graph import Graph
 
 # What leads to so many others is a page and not the frame of an advertisement.
 _LEAST_REACH: Final = 5
@@ -12,9 +12,9 @@ _LEAST_REACH: Final = 5
 
 def navigated_or_first(graph: Graph) -> list[int]:
     """What browsers say was gone to (Sec-Fetch-Dest, since 2020), else the first document."""
-    said = _navigated(graph)
-    if said:
-        return said
+    marked = _navigated(graph)
+    if marked:
+        return marked
     documents = (i for i, e in enumerate(graph.exchanges) if e.type == "document" and not e.location)
     return [_head(graph, next(documents, 0))]
 

@@ -22,7 +22,7 @@ class Naming:
     share: float
 
 
-class Texts:
+class TextIndex:
     """Which text names what, for entries in order of their start."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -31,12 +31,12 @@ class Texts:
         self._text = lru_cache(maxsize=_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> Naming | None:
-        """The text that names an entry: the last that had come by its start, else the first begun."""
+        """The text that names an entry: the last that had come by its start, else the first started."""
         entry = self._entries[index]
-        begun = [i for i in self._owners if i < index and self._entries[i].start < entry.start]
-        ended = [i for i in begun if self._entries[i].end <= entry.start]
+        started = [i for i in self._owners if i < index and self._entries[i].start < entry.start]
+        ended = [i for i in started if self._entries[i].end <= entry.start]
         ended.sort(key=lambda i: (self._entries[i].end, i), reverse=True)
-        for owner in (*ended, *(i for i in begun if self._entries[i].end > entry.start)):
+        for owner in (*ended, *(i for i in started if self._entries[i].end > entry.start)):
             text = self._text(owner)
             offset = find_reference(text, entry.url, self._entries[owner].url) if text else None
             if offset is not None:

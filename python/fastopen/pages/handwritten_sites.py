@@ -32,7 +32,7 @@ class Site:
     name: str
     path: str
     source: str
-    said: str
+    quote: str
     """What the report says."""
     assumed: str
     """What it does not say."""

@@ -1,4 +1,4 @@
-"""What a response said of keeping it, as a browser reads it: how long it is good, how to confirm it."""
+"""Freshness and validators of a recorded response, as a browser's own cache reads them (RFC 9111)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fastopen.pages.model import MAX_FRESH_S
 # (RFC 9111 section 4.2.2); these statuses only, as Chromium does.
 _HEURISTIC: Final = frozenset([200, 203, 206])
 _HEURISTIC_SHARE: Final = 10
-# What these say holds until something else is said (the same section; RFC 9110 sections 15.4.2 and 15.4.9).
+# Responses of these statuses stay fresh for ever (the same section; RFC 9110 sections 15.4.2 and 15.4.9).
 _FOR_GOOD: Final = frozenset([300, 301, 308, 410])
 _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
-class Keeping(NamedTuple):
+class Freshness(NamedTuple):
     """Seconds for which the response is good from when it came (0: to be asked for again; None: not known),
     and whether a client that kept it can ask if it still is."""
 
@@ -26,21 +26,23 @@ class Keeping(NamedTuple):
     validator: bool = False
 
 
-NOTHING_KNOWN: Final = Keeping()
+UNKNOWN_FRESHNESS: Final = Freshness()
 
 
-def keeping_of(method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None) -> Keeping:
+def freshness_of(
+    method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
+) -> Freshness:
     """From the response's headers (names in lower case); `at_ms` is when it came, in ms since 1970.
 
     Where none were recorded, or the method is not GET, nothing is known or kept.
     """
     if not headers or method != "GET":
-        return NOTHING_KNOWN
+        return UNKNOWN_FRESHNESS
     control = _directives(headers)
     if "no-store" in control:
-        return Keeping(0)
+        return Freshness(0)
     validator = any(fields.header(headers, name) for name in ("etag", "last-modified"))
-    return Keeping(min(_fresh_s(status, headers, control, at_ms), MAX_FRESH_S), validator)
+    return Freshness(min(_fresh_s(status, headers, control, at_ms), MAX_FRESH_S), validator)
 
 
 def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:

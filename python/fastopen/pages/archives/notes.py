@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from fastopen.pages.counted import CountedNotes
+from fastopen.pages.import_notes import ImportNotes
 
 
-class Notes(CountedNotes):
+class ArchiveNotes(ImportNotes):
     """Of an archive."""
 
     SENTENCES: ClassVar = {

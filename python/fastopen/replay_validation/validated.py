@@ -10,7 +10,7 @@ from fastopen.replay_validation.implied import Replay
 
 
 @dataclass(frozen=True)
-class Judged:
+class ValidatedReplay:
     """A page that was recorded and replayed."""
 
     replay: Replay
@@ -49,7 +49,7 @@ class Judged:
         }
 
 
-def median_error_percent(judged: Iterable[Judged]) -> float | None:
+def median_error_percent(judged: Iterable[ValidatedReplay]) -> float | None:
     """The median of the errors without their signs; None of nothing."""
     errors = [abs(one.error_percent) for one in judged]
     return round(median(errors), 3) if errors else None

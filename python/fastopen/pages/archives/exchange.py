@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fastopen.pages import url as urls
+from fastopen.pages.archives.notes import ArchiveNotes
+from fastopen.pages.archives.unpack import unpacked
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds
-from fastopen.pages.har.keeping import NOTHING_KNOWN, Keeping, keeping_of
+from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
 from fastopen.pages.model import MAX_BYTES, ResourceType, body_is_empty
-from fastopen.pages.untimed.notes import Notes
-from fastopen.pages.untimed.unpack import unpacked
 
 Headers = Sequence[tuple[str, str]]
 TYPICAL_REQUEST = 400
@@ -41,7 +41,7 @@ class Exchange:
     recorded: StoredBody | None = None
     referer: str | None = None
     location: str | None = None
-    keeping: Keeping = NOTHING_KNOWN
+    freshness: Freshness = UNKNOWN_FRESHNESS
     # Whether the browser said that it asked because a person went there.
     navigated: bool = False
     text: StoredBody | None = field(default=None, repr=False)
@@ -60,7 +60,7 @@ def http_exchange(
     sent: Headers,
     got: Headers,
     body: StoredBody | None,
-    notes: Notes,
+    notes: ArchiveNotes,
     *,
     request_header_bytes: int | None = None,
     request_body_bytes: int = 0,
@@ -104,7 +104,7 @@ def http_exchange(
         recorded=body,
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location else None,
-        keeping=keeping_of(method, status, lower_got, None),
+        freshness=freshness_of(method, status, lower_got, None),
         navigated=(fields.header(lower_sent, "sec-fetch-dest") or "").strip().lower() == "document",
     )
 

@@ -1,4 +1,4 @@
-"""An entry without what no page needs: its body put away, its headers read once, the rest dropped."""
+"""HAR entries without what no page needs: bodies go to a store, equal headers are shared, the rest goes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "serverIPAddress
 
 
 @dataclass
-class Slimmer:
-    """Slims the entries of one file, whose headers say the same again and again."""
+class BodyStripper:
+    """Strips the entries of one file; headers that repeat are kept in memory once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)

@@ -10,9 +10,9 @@ from typing import Final, Literal
 from urllib.parse import urljoin
 
 from fastopen.pages import url as urls
+from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.model import ResourceType
 from fastopen.pages.references import find_reference, names_in
-from fastopen.pages.untimed.exchange import Exchange
 
 Way = Literal["chained", "named", "spelled", "referer", "guessed"]
 # (the exchange that holds the reference, the reference as written, the URL that it is relative to) to a URL.
@@ -78,9 +78,9 @@ class Graph:
         self.grow(edges, [root])
         return edges
 
-    def grow(self, edges: dict[int, Edge], begun: Iterable[int]) -> None:
+    def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
         """Breadth first: what is nearer to the root is asked for sooner."""
-        waiting = deque(begun)
+        waiting = deque(started)
         while waiting:
             index = waiting.popleft()
             exchange = self.exchanges[index]
@@ -94,9 +94,9 @@ class Graph:
                     edges[target.index] = Edge(index, target.at_bytes, target.type)
                     waiting.append(target.index)
 
-    def of_links(self, begun: Iterable[int]) -> set[int]:
+    def of_links(self, started: Iterable[int]) -> set[int]:
         """What is only linked to, and all that it names or links to in its turn: other pages of a crawl."""
-        found = set(begun)
+        found = set(started)
         waiting = deque(found)
         while waiting:
             targets = {target.index for target in self.targets(waiting.popleft())} | self.linked

@@ -1,4 +1,4 @@
-"""The pages of reports, out of what they say: `python -m fastopen.pages.declared OUT`."""
+"""The pages of reports, out of what they say: `python -m fastopen.pages.handwritten OUT`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from fastopen.pages.declared_sites import SITES, Part, Site
+from fastopen.pages.handwritten_sites import SITES, Part, Site
 from fastopen.pages.model import Page, Resource, ResourceType, write_page
 
 _HOSTS: Final = 7
@@ -90,7 +90,7 @@ def site_page(site: Site) -> Page:
         source=site.source,
         initiators="declared",
         notes=(
-            f"the report says: {site.said}",
+            f"the report says: {site.quote}",
             f"assumed: {site.assumed}",
             "assumed: sizes by type, averages of 2017 of the HTTP Archive; header sizes are typical ones",
             "assumed: no think time and no processing, plain HTTP/1.1",
@@ -114,16 +114,16 @@ def _resource(site: Site, part: Part, number: int, which: int, initiator: int | 
     )
 
 
-def declared_pages() -> list[Page]:
+def handwritten_pages() -> list[Page]:
     """All pages that are written down here."""
     return [cs244_2015(), *(site_page(site) for site in SITES)]
 
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("usage: python -m fastopen.pages.declared OUT", file=sys.stderr)
+        print("usage: python -m fastopen.pages.handwritten OUT", file=sys.stderr)
         return 2
-    for page in declared_pages():
+    for page in handwritten_pages():
         write_page(page, Path(arguments[0]) / f"{page.name}.page.json")
     return 0
 
