@@ -14,7 +14,7 @@ LAYERS = [
     {"engines", "replay_validation"},
     {"runs"},
     {"statistics", "audit"},
-    {"attribution"},
+    {"workflows", "attribution"},
     {"figures"},
     {"report"},
     {"api"},

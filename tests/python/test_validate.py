@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.api.agreement import Agreement, used_connections, verdict
-from fastopen.api.engines import Worker
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import CellResult, collect
+from fastopen.workflows.engines import EngineSet
+from fastopen.workflows.validate_engines import Agreement, used_connections, verdict
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 PROGRAM = Path(__file__).parents[2] / "target" / "release" / "fastopen-world"
@@ -31,7 +31,7 @@ def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path])
     """Ten requests on two connections that took 100 ms on both engines, and 99 to 103 ms on the host."""
     fake_world()
     plan = small_plan()
-    worker = Worker.of(plan, None, None)
+    worker = EngineSet.of(plan, None, None)
     with RunStore.create(None, plan, worker.environment) as store:
         execute(plan, worker.engines, {}, store, lambda _: None)
         cell = replace(collect(store).cells[2], retransmitted=0, connections=2, syn_data_connections=2)
@@ -103,7 +103,7 @@ def test_a_connection_that_was_never_used_is_no_evidence(
 ) -> None:
     fake_world()
     plan = small_plan(repeats=1)
-    worker = Worker.of(plan, None, None)
+    worker = EngineSet.of(plan, None, None)
     with RunStore.create(None, plan, worker.environment) as store:
         execute(plan, worker.engines, {}, store, lambda _: None)
         ((_, record),) = [one for one in store.load_records(store.loads()) if one[0].cell == 2]

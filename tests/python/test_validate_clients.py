@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fastopen.api.clients import _compared
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page, load_pages
+from fastopen.workflows.validate_clients import _compared
 
 
 @pytest.fixture(scope="module")

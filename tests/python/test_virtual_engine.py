@@ -13,8 +13,6 @@ from typing import Any, cast
 import pytest
 
 from fastopen import kernels
-from fastopen.api.beside_kernels import Change, changes, verdict
-from fastopen.api.engines import Worker, auto_engine
 from fastopen.engines import LoadDone, VirtualEngine
 from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
@@ -22,6 +20,8 @@ from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_c
 from fastopen.pages import Page, load_pages
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Results, collect
+from fastopen.workflows.compare_kernels import Change, changes, verdict
+from fastopen.workflows.engines import EngineSet, auto_engine
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 PROGRAM = Path(__file__).parents[2] / "target" / "release" / "fastopen-world"
@@ -103,7 +103,7 @@ def test_auto_is_the_host_without_a_kernel_and_says_why(
 ) -> None:
     fake_world()
     plan = small_plan()
-    said = Worker.of(plan, None, None).said(plan)
+    said = EngineSet.of(plan, None, None).description(plan)
     assert auto_engine(None) == "host"
     assert said == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
 
@@ -111,7 +111,7 @@ def test_auto_is_the_host_without_a_kernel_and_says_why(
 def test_a_named_engine_is_not_explained(page: Page, fake_world: Callable[..., Path]) -> None:
     fake_world()
     plan = planned(page, "host")
-    assert Worker.of(plan, None, None).said(plan) == "engine host"
+    assert EngineSet.of(plan, None, None).description(plan) == "engine host"
 
 
 def test_auto_is_virtual_where_the_variable_names_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_auto_is_virtual_where_the_variable_names_a_kernel(monkeypatch: pytest.M
 def results_of(plan: Plan, fake_world: Callable[..., Path]) -> Results:
     """Of a plan over the fake world program."""
     fake_world()
-    worker = Worker.of(plan, None, None)
+    worker = EngineSet.of(plan, None, None)
     with RunStore.create(None, plan, worker.environment) as store:
         execute(plan, worker.engines, {}, store, lambda _: None)
         return collect(store)

@@ -1,6 +1,6 @@
 """fastopen from Python: experiments, runs, data frames and figures. docs/api.md shows how."""
 
 from fastopen.api.experiment import Experiment
-from fastopen.api.runner import Run, open_run, run
+from fastopen.api.runs import Run, open_run, run
 
 __all__ = ["Experiment", "Run", "open_run", "run"]

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fastopen.api.carry import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
-from fastopen.api.engines import Worker, auto_engine
-from fastopen.cli.kernels import beside, on_virtual, several
+from fastopen.cli.compare_kernels import beside, on_virtual, several
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
@@ -29,6 +27,8 @@ from fastopen.runs import (
     runs_folder,
 )
 from fastopen.statistics import Results, UntilInterval
+from fastopen.workflows.engines import EngineSet, auto_engine
+from fastopen.workflows.run import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
 
 # A run that is expected to take so long is announced before it begins.
 ANNOUNCED_S: Final = 120
@@ -94,7 +94,7 @@ def carry_out(experiment: Experiment, imported: Sequence[ImportedPage], carrying
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(carrying.kernel))
     bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
-    worker = Worker.of(plan, carrying.kernel, carrying.jobs)
+    worker = EngineSet.of(plan, carrying.kernel, carrying.jobs)
     options = kept_options(carrying.kernel, carrying.until, carrying.origin, bodies)
     with _begun(plan, carrying, worker.environment, options) as store:
         _run(store, Rest(plan, bodies, worker, carrying.until), carrying)
@@ -109,7 +109,7 @@ def _carry_out_on(
         folder = None if carrying.output is None else carrying.output / name
         one = replace(carrying, kernel=written, output=folder)
         plan = make_plan(experiment, [page.page for page in imported], "virtual")
-        bodies, worker = bodies_of(plan, imported), Worker.of(plan, written, one.jobs)
+        bodies, worker = bodies_of(plan, imported), EngineSet.of(plan, written, one.jobs)
         options = kept_options(written, one.until, one.origin, bodies)
         with _begun(plan, one, worker.environment, options) as store:
             outcome, results = _carried(store, Rest(plan, bodies, worker, one.until), one)
@@ -173,7 +173,7 @@ def _run(store: RunStore, rest: Rest, carrying: Carrying) -> None:
 
 def _announce(rest: Rest, store: RunStore) -> None:
     """What is about to begin: on which engine, and how long where somebody might rather not wait for it."""
-    errors_console().print(rest.worker.said(rest.plan), markup=False, soft_wrap=True)
+    errors_console().print(rest.worker.description(rest.plan), markup=False, soft_wrap=True)
     left = store.loads_asked() - store.loads_done()
     parallel = {name: engine.parallel for name, engine in rest.worker.engines.items()}
     seconds = estimated_s(rest.plan, parallel) * left / max(rest.plan.loads(), 1)

@@ -6,7 +6,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.api.engines import auto_engine
 from fastopen.cli.output import console, print_json
 from fastopen.cli.progress import shown_duration
 from fastopen.engines import default_parallel
@@ -19,6 +18,7 @@ from fastopen.experiments import (
     packaged_experiments,
 )
 from fastopen.pages import load_pages
+from fastopen.workflows.engines import auto_engine
 
 
 def list_experiments(*, as_json: bool) -> None:

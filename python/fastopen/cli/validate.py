@@ -11,18 +11,18 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.api.agreement import ARMS_COMPARED, RULE, Agreement, agreements, verdict
-from fastopen.cli.beside import clients
 from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import page_watchers
-from fastopen.cli.recordings import RECORDINGS, RecordingsByDefault, recordings
+from fastopen.cli.validate_clients import clients
+from fastopen.cli.validate_replays import RECORDINGS, RecordingsByDefault, recordings
 from fastopen.contract import Network
 from fastopen.errors import InputError
 from fastopen.kernels import find
 from fastopen.pages import load_pages
+from fastopen.workflows.validate_engines import ARMS_COMPARED, RULE, Agreement, agreements, verdict
 
 app = typer.Typer(
     cls=RecordingsByDefault,

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastopen.api.carry import Rest, carry
-from fastopen.api.engines import Worker
 from fastopen.contract import LoadRecord, Network, Origins, Tcp
 from fastopen.experiments import (
     ArmName,
@@ -17,6 +15,8 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import RunProgress, RunStore
+from fastopen.workflows.engines import EngineSet
+from fastopen.workflows.run import Rest, carry
 
 ARMS: Final[list[ArmName]] = ["off", "warm"]
 CLIENTS: Final = ("loader", "chromium")
@@ -107,7 +107,7 @@ def beside(
             seed=seed,
         )
         plan = make_plan(asked, [page])
-        worker = Worker.of(plan, kernel, jobs)
+        worker = EngineSet.of(plan, kernel, jobs)
         with RunStore.create(None, plan, worker.environment) as store:
             outcome, _ = carry(store, Rest(plan, {}, worker, None), watch(page.name))
             if outcome.interrupted:

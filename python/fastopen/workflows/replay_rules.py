@@ -1,4 +1,4 @@
-"""What each rule of `fastopen validate` is good for: `python -m fastopen.api.truth_rules FILE...`.
+"""What each rule of `fastopen validate` is good for: `python -m fastopen.workflows.replay_rules FILE...`.
 
 Prints Markdown: the median error over all pages, and over those of every other file, so that a rule that
 helps one half alone is seen.
@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from statistics import mean
 
-from fastopen.api.truth import Verdict, judge
 from fastopen.errors import InputError, MachineError
 from fastopen.pages import load_pages
 from fastopen.replay_validation import Rules, median_error_percent
+from fastopen.workflows.validate_replays import Verdict, judge
 
 VARIANTS: dict[str, Rules] = {
     "all rules": Rules(),

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from rich.console import Console
 
 from fastopen import units
-from fastopen.api.carry import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
-from fastopen.api.engines import Worker, auto_engine
 from fastopen.api.experiment import Experiment
 from fastopen.api.frames import cells_frame, table_frame
 from fastopen.api.progress import NotebookProgress
@@ -35,6 +33,8 @@ from fastopen.runs import (
 )
 from fastopen.runs.export import Format, export
 from fastopen.statistics import Results, UntilInterval, collect
+from fastopen.workflows.engines import EngineSet, auto_engine
+from fastopen.workflows.run import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
 
 if TYPE_CHECKING:
     import altair as alt
@@ -186,7 +186,7 @@ def run(
             store.add_environment(rest.worker.environment)
             return _carried(store, rest, progress)
     plan = make_plan(experiment.asked, [one.page for one in imported], auto_engine(kernel))
-    rest = Rest(plan, bodies_of(plan, imported), Worker.of(plan, kernel, jobs), until)
+    rest = Rest(plan, bodies_of(plan, imported), EngineSet.of(plan, kernel, jobs), until)
     if folder is None and keep:
         folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
     inputs = Inputs(experiment.paths, experiment.library, experiment.lenient)

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from fastopen.api.truth import Skipped, Verdict, judge
 from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.options import LenientOption, engines_asked
 from fastopen.cli.output import (
@@ -25,6 +24,7 @@ from fastopen.cli.reading import read_pages
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
 from fastopen.replay_validation import ValidatedReplay, median_error_percent
+from fastopen.workflows.validate_replays import Skipped, Verdict, judge
 
 RECORDINGS: Final = "recordings"
 # Pages that are further off are explained below the table.

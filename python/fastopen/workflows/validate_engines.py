@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fastopen.api.carry import Rest, carry
-from fastopen.api.engines import Worker
 from fastopen.contract import Client, Network, Origins, Tcp
 from fastopen.experiments import ArmName, EngineName, Experiment, Plan, make_plan, multiplied, setups_of
 from fastopen.pages import Page
 from fastopen.runs import RunProgress, RunStore
 from fastopen.statistics import CellResult
+from fastopen.workflows.engines import EngineSet
+from fastopen.workflows.run import Rest, carry
 
 # Delayed acknowledgements wait for a tick of the kernel's clock: HZ is 250.
 TICK_MS: Final = 4.0
@@ -179,7 +179,7 @@ def _carried(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Callable[[RunProgress], None]
 ) -> list[CellResult]:
     """The results of a run that nobody keeps, with the connections that were used as its connections."""
-    worker = Worker.of(plan, kernel, jobs)
+    worker = EngineSet.of(plan, kernel, jobs)
     with RunStore.create(None, plan, worker.environment) as store:
         outcome, results = carry(store, Rest(plan, {}, worker, None), watch)
         used = used_connections(store)

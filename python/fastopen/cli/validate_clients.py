@@ -9,7 +9,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.api.clients import Beside, beside
 from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
@@ -17,6 +16,7 @@ from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_c
 from fastopen.cli.progress import page_watchers
 from fastopen.errors import InputError
 from fastopen.pages import load_pages
+from fastopen.workflows.validate_clients import Beside, beside
 
 MISSING: Final = "-"
 

@@ -31,7 +31,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 @dataclass(frozen=True)
-class Worker:
+class EngineSet:
     """The engines that a plan needs, and what they run on."""
 
     engines: dict[EngineName, Engine]
@@ -40,7 +40,7 @@ class Worker:
     """What the virtual engine boots, where the plan needs it."""
 
     @classmethod
-    def of(cls, plan: Plan, kernel: str | None, parallel: int | None) -> "Worker":
+    def of(cls, plan: Plan, kernel: str | None, parallel: int | None) -> "EngineSet":
         """Raises MachineError where this machine lacks the program, or a kernel that the plan needs."""
         program = find_program()
         booted = kernels.find(kernel) if "virtual" in plan.engines else None
@@ -59,11 +59,11 @@ class Worker:
             }
         return cls(engines, environment, booted)
 
-    def said(self, plan: Plan) -> str:
+    def description(self, plan: Plan) -> str:
         """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where nobody named it."""
-        return "; ".join(self._said_of(plan, name) for name in plan.engines)
+        return "; ".join(self._describe(plan, name) for name in plan.engines)
 
-    def _said_of(self, plan: Plan, name: EngineName) -> str:
+    def _describe(self, plan: Plan, name: EngineName) -> str:
         if name == "host" or self.kernel is None:
             chosen = name not in plan.experiment.engines
             return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"

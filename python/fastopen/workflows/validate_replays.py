@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
 
-from fastopen.api.engines import Worker, auto_engine
 from fastopen.contract import Job, LoadRecord
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.engines import Engine
@@ -16,6 +15,7 @@ from fastopen.errors import InputError
 from fastopen.experiments import EngineName, Plan, make_plan
 from fastopen.pages import ImportedPage
 from fastopen.replay_validation import Replay, Rules, ValidatedReplay, cause_of, replay_of
+from fastopen.workflows.engines import EngineSet, auto_engine
 
 # A replay may take this often the time of its recording before it is given up.
 PATIENCE: Final = 4
@@ -62,7 +62,7 @@ def judge(
     plans = [_plan(replay, chosen, repeats) for replay in replays]
     if not plans:
         return Verdict((), tuple(unreplayable), (), chosen, None)
-    worker = Worker.of(plans[0], kernel, jobs)
+    worker = EngineSet.of(plans[0], kernel, jobs)
     records = _records(plans, worker.engines[chosen], watch)
     judged: list[ValidatedReplay] = []
     failed: list[Skipped] = []

@@ -8,12 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fastopen import kernels
-from fastopen.api.beside_kernels import Change, changes, verdict
 from fastopen.cli.output import console, print_json
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment
 from fastopen.report import results_document
 from fastopen.statistics import Results
+from fastopen.workflows.compare_kernels import Change, changes, verdict
 
 
 def several(text: str | None) -> dict[str, str]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fastopen.api.engines import Worker
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment, Plan
@@ -13,6 +12,7 @@ from fastopen.pages import ImportedPage
 from fastopen.runs import RunOutcome, RunProgress, RunStore, execute, stored_plan
 from fastopen.runs.bodies import bodies_digests, check_bodies
 from fastopen.statistics import Results, UntilInterval, collect
+from fastopen.workflows.engines import EngineSet
 
 Watch = Callable[[RunProgress], None]
 
@@ -57,7 +57,7 @@ class Rest:
 
     plan: Plan
     bodies: Bodies
-    worker: Worker
+    worker: EngineSet
     until: UntilInterval | None
 
 
@@ -79,7 +79,7 @@ def rest_of(
     plan = stored_plan(store)
     bodies, options = bodies_of(plan, imported), store.options
     check_bodies(options.get("bodies", {}), bodies, store.place)
-    worker = Worker.of(plan, kernel or options.get("kernel"), jobs)
+    worker = EngineSet.of(plan, kernel or options.get("kernel"), jobs)
     return Rest(plan, bodies, worker, until or UntilInterval.of_json(options.get("until")))
 
 

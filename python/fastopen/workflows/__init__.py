@@ -1,0 +1,1 @@
+"""What the command line and the notebook do alike: run an experiment, compare kernels, validate fastopen."""
