@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from fastopen.browsers import find_browser
+from fastopen.contract import CONTRACT
 from fastopen.engines import find_program
 from fastopen.errors import MachineError
 from fastopen.pages import load_pages
@@ -104,13 +105,13 @@ def job(page: str) -> str:
     arms = [{"transport": "tcp"}, {"transport": "tfo", "cookies": "warm"}]
     return json.dumps(
         {
-            "contract": 1,
+            "contract": CONTRACT,
             "id": "bench",
             "seed": 1,
             "page": load_pages([page])[0].page.model_dump(mode="json"),
             "network": {"rtt_us": RTT_US, **LINK},
             "client": {"kind": "chromium"},
-            "origins": {"bodies": "structural"},
+            "origins": {"bodies": "synthetic"},
             "loads": [{"id": str(number), **arms[number % 2]} for number in range(LOADS)],
             "tolerance": {"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000},
         }

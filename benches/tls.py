@@ -9,6 +9,7 @@ import subprocess
 from typing import Any, Final
 
 from fastopen import kernels
+from fastopen.contract import CONTRACT
 from fastopen.engines import find_program
 from fastopen.errors import MachineError
 
@@ -55,7 +56,7 @@ def row(command: list[str], what: str, tls: dict[str, str] | None) -> None:
             for load in loads
         ]
     job = {
-        "contract": 1,
+        "contract": CONTRACT,
         "id": "bench",
         "seed": 1,
         "page": PAGE,

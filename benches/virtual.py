@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastopen import kernels
+from fastopen.contract import CONTRACT
 from fastopen.engines import find_program
 from fastopen.errors import MachineError
 from fastopen.pages import load_pages
@@ -116,7 +117,7 @@ def job(page: str, loads: int) -> str:
     """A job of that many loads without Fast Open and without keep-alive."""
     return json.dumps(
         {
-            "contract": 1,
+            "contract": CONTRACT,
             "id": "bench",
             "seed": 1,
             "page": load_pages([page])[0].page.model_dump(mode="json"),

@@ -23,7 +23,12 @@ from urllib.parse import urlsplit
 
 # What differs from run to run: when it was, and how long the machine took.
 VOLATILE: Final = {"started_unix_ms", "setup_us", "teardown_us", "contract"}
-RENAMED: Final[dict[str, str]] = {}
+RENAMED: Final[dict[str, str]] = {
+    "strange_requests": "unknown_requests",
+    "structure": "fidelity_gaps",
+    "moved": "relocated",
+    "hurried": "early",
+}
 VIRTUAL: Final = ("--engine", "virtual", "--seed", "7", "--repeats", "2", "-q")
 JOBS: Final[dict[str, tuple[str, ...]]] = {
     "paper": ("amazon", "nytimes", "wsj", "wikipedia-tcp", "--rtt", "20ms,100ms,200ms"),

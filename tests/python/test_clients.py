@@ -107,7 +107,7 @@ def test_clients_that_read_pages_get_bodies_that_can_be_read() -> None:
     clients = clients_of({"kind": ["loader", "wget2"]})
     assert [one.origins.bodies for one in setups_of(clients, [Origins()], [Tcp()])] == [
         "filler",
-        "structural",
+        "synthetic",
     ]
     chosen = setups_of(clients, [Origins(bodies="filler")], [Tcp()])
     assert [one.origins.bodies for one in chosen] == ["filler", "filler"]
@@ -174,7 +174,7 @@ def test_a_command_that_gets_nothing_is_a_load_like_any(tmp_path: Path) -> None:
 def test_a_browser_needs_no_command_and_gets_bodies_that_it_can_read() -> None:
     setups = setups_of(clients_of({"kind": ["chromium", "loader"]}), [Origins()], [Tcp()])
     assert [setup.client.label for setup in setups] == ["chromium", "loader"]
-    assert [setup.origins.bodies for setup in setups] == ["structural", "filler"]
+    assert [setup.origins.bodies for setup in setups] == ["synthetic", "filler"]
 
 
 def test_a_missing_browser_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +221,6 @@ def test_an_experiment_is_done_by_other_clients_with_the_settings_that_they_have
     assert (chromium.kind, chromium.keep_alive, chromium.command) == ("chromium", loader.keep_alive, None)
     assert curl.command is not None
     assert "Connection: close" in curl.command
-    assert [setup.origins.bodies for setup in setups] == ["structural", "structural", "filler"]
+    assert [setup.origins.bodies for setup in setups] == ["synthetic", "synthetic", "filler"]
     with pytest.raises(ValueError, match="needs its command line"):
         with_clients(experiment.setups, ["command"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fastopen.contract import Job, LoadRecord, parse_record
+from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.records import RecordError
 
 GOLDEN = Path(__file__).parents[1] / "contract"
@@ -68,7 +68,7 @@ def test_a_connection_carried_syn_data_when_either_end_says_so() -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("contract", 2),
+        ("contract", 1),
         ("seed", 2**63),
         ("seed", -1),
         ("extra", 1),
@@ -120,3 +120,21 @@ def test_a_world_of_another_contract_is_refused_by_name() -> None:
 def test_a_key_that_a_newer_program_adds_is_skipped() -> None:
     record = parse_record(json.dumps({**golden("end"), "added_later": 1}))
     assert record.model_dump(mode="json") == golden("end")
+
+
+def test_records_of_contract_1_are_read_under_todays_names() -> None:
+    load = golden("load")
+    load["strange_requests"] = 3
+    del load["unknown_requests"]
+    record = parse_record(json.dumps(load))
+    assert isinstance(record, LoadRecord)
+    assert record.unknown_requests == 3
+    world = {**golden("world"), "contract": 1, "structure": {"left_out": [1], "moved": [2], "hurried": [3]}}
+    del world["fidelity_gaps"]
+    gaps = WorldRecord.model_validate_json(json.dumps(world)).fidelity_gaps
+    assert gaps is not None
+    assert gaps.model_dump() == {"left_out": [1], "relocated": [2], "early": [3]}
+
+
+def test_bodies_by_the_name_of_contract_1_are_synthetic() -> None:
+    assert Job.model_validate_json(job_with("origins.bodies", "structural")).origins.bodies == "synthetic"

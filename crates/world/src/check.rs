@@ -79,7 +79,7 @@ fn congestion_control() -> Check {
 
 /// Loads a page of one resource without and with Fast Open at an RTT of 10 ms.
 fn small_world() -> Check {
-    const JOB: &str = r#"{"contract":1,"id":"check","seed":1,
+    const JOB: &str = r#"{"contract":2,"id":"check","seed":1,
         "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here","initiators":"declared",
             "resources":[{"url":"http://check.test/","type":"document","body_bytes":1000,"initiator":null}]},
         "network":{"rtt_us":10000,"down":{"rate_bit_per_s":null,"queue_bytes":null},"up":{"rate_bit_per_s":null,"queue_bytes":null}},

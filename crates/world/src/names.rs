@@ -84,5 +84,5 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
 
 /// Whether bodies call hosts by their stage names: a browser would ask some of the real ones by https alone.
 pub fn is_staged(job: &Job) -> bool {
-    job.origins.bodies == Bodies::Structural && job.client.kind == ClientKind::Chromium
+    job.origins.bodies == Bodies::Synthetic && job.client.kind == ClientKind::Chromium
 }

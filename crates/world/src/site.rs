@@ -48,12 +48,12 @@ pub struct Structures {
 }
 
 impl Structures {
-    /// Those of a job whose bodies are structural.
+    /// Those of a job whose bodies are synthetic.
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
         let structure =
             |encrypted| Structure::of(&job.page, &policy, Spelling { staged: is_staged(job), encrypted });
-        (job.origins.bodies == Bodies::Structural)
+        (job.origins.bodies == Bodies::Synthetic)
             .then(|| Self { clear: structure(false), encrypted: structure(true) })
     }
 

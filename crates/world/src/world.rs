@@ -177,7 +177,10 @@ impl<'a> World<'a> {
             routes,
             nice: process::nice(),
             measured,
-            structure: self.structures.as_ref().map(|structures| (&structures.shortcomings(self.job)).into()),
+            fidelity_gaps: self
+                .structures
+                .as_ref()
+                .map(|structures| (&structures.shortcomings(self.job)).into()),
             setup_us,
         })
     }
@@ -285,7 +288,7 @@ impl<'a> World<'a> {
             cookies_before: cookies.len(),
             seen_at: loaded.seen_at,
             browser: loaded.browser,
-            strange_requests: loaded.strange_requests,
+            unknown_requests: loaded.strange_requests,
             requests: loaded.requests,
             connections: loaded.connections,
             counters,

@@ -95,7 +95,7 @@ def _enter(
         seed=secrets.randbits(31),
         page=imported.page,
         network=network,
-        origins=Origins(bodies="filler" if imported.bodies else "structural"),
+        origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
         loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
     )
     with BodiesFile({imported.page.name: imported.bodies}) as bodies, tempfile.TemporaryFile() as file:

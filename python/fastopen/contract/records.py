@@ -1,12 +1,13 @@
 """What the world program answers: one record a line, told apart by `type`.
 
 Keys that this reader does not know are skipped, since a newer program of the same contract may add some;
-keys that it needs are checked strictly.
+keys that it needs are checked strictly. Kept runs are read under the
+names of the contract that wrote them.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fastopen.contract.job import CONTRACT, Cookies, Transport
 
@@ -65,12 +66,12 @@ class Routes(_Part):
     origins: Route
 
 
-class Structure(_Part):
-    """Resources (by index) that structural bodies do not have a browser ask for as the page says."""
+class FidelityGaps(_Part):
+    """Resources (by index) that synthetic bodies do not have a browser ask for as the page says."""
 
     left_out: list[int]
-    moved: list[int]
-    hurried: list[int]
+    relocated: list[int] = Field(validation_alias=AliasChoices("relocated", "moved"))
+    early: list[int] = Field(validation_alias=AliasChoices("early", "hurried"))
 
 
 class WorldRecord(_Part):
@@ -88,7 +89,9 @@ class WorldRecord(_Part):
     routes: Routes
     nice: int
     measured: Measured
-    structure: Structure | None = None
+    fidelity_gaps: FidelityGaps | None = Field(
+        default=None, validation_alias=AliasChoices("fidelity_gaps", "structure")
+    )
     setup_us: int
 
 
@@ -230,7 +233,9 @@ class LoadRecord(_Part):
     cookies_before: int
     seen_at: Literal["client", "origins"] = "client"
     browser: Browser | None = None
-    strange_requests: int = 0
+    unknown_requests: int = Field(
+        default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
+    )
     requests: list[Request]
     connections: list[Connection]
     counters: Counters

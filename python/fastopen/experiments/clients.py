@@ -130,4 +130,4 @@ def with_bodies_for(client: Client, origins: Origins) -> Origins:
     """Bodies that a client can read, where nobody chose: the loader alone needs none."""
     if client.kind == "loader" or "bodies" in origins.model_fields_set:
         return origins
-    return origins.model_copy(update={"bodies": "structural"})
+    return origins.model_copy(update={"bodies": "synthetic"})

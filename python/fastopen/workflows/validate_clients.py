@@ -39,7 +39,7 @@ class Beside:
     invalid: tuple[str, ...]
     """Why a load does not count, with whose it is."""
     unlike: int
-    """Resources that do not come out as the page has them: left out, moved, or hurried."""
+    """Resources that do not come out as the page has them: left out, relocated, or early."""
 
     @property
     def same_requests(self) -> bool:
@@ -129,9 +129,8 @@ def _found(store: RunStore) -> _Found:
         client = store.experiment().setups[cell.setup].client.label
         unlike = 0
         for world in store.world_records(row.job):
-            if world.structure is not None:
-                named = world.structure
-                unlike = len({*named.left_out, *named.moved, *named.hurried})
+            if (gaps := world.fidelity_gaps) is not None:
+                unlike = len({*gaps.left_out, *gaps.relocated, *gaps.early})
         found[client, cell.arm.name] = (record, unlike)
     return found
 
@@ -141,7 +140,7 @@ def _compared(
 ) -> Beside:
     wanted = set() if loader is None else _asked(loader[0])
     asked = set() if chromium is None else _asked(chromium[0])
-    strange = 0 if chromium is None else chromium[0].strange_requests
+    unknown = 0 if chromium is None else chromium[0].unknown_requests
     return Beside(
         page=page.name,
         arm=arm,
@@ -149,7 +148,7 @@ def _compared(
         loader_ms=_plt_ms(loader),
         chromium_ms=_plt_ms(chromium),
         missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
-        extra=len(asked - wanted) + strange,
+        extra=len(asked - wanted) + unknown,
         invalid=(*_reasons("loader", loader), *_reasons("chromium", chromium)),
         unlike=0 if chromium is None else chromium[1],
     )

@@ -281,8 +281,8 @@ pub enum Bodies {
     /// Recorded bytes where there are some, else dots.
     #[default]
     Filler,
-    /// What makes a browser ask for exactly the page's resources.
-    Structural,
+    /// Made from the page's facts: HTML, CSS and scripts of the page's sizes that have a browser ask for exactly its resources.
+    Synthetic,
 }
 
 impl Default for OriginSettings {

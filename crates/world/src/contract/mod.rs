@@ -8,4 +8,4 @@ pub use job::*;
 pub use records::*;
 
 /// The version spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -57,23 +57,23 @@ pub struct WorldRecord {
     pub routes: BothEnds<RouteRecord>,
     pub nice: i32,
     pub measured: Measured,
-    pub structure: Option<StructureRecord>,
+    pub fidelity_gaps: Option<FidelityGapsRecord>,
     pub setup_us: u64,
 }
 
-/// How many resources of a page with structural bodies do not come out as the page has them.
+/// Resources (by index) that synthetic bodies do not have a browser ask for as the page says.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
-pub struct StructureRecord {
+pub struct FidelityGapsRecord {
     pub left_out: Vec<usize>,
-    pub moved: Vec<usize>,
-    pub hurried: Vec<usize>,
+    pub relocated: Vec<usize>,
+    pub early: Vec<usize>,
 }
 
-impl From<&Shortcomings> for StructureRecord {
+impl From<&Shortcomings> for FidelityGapsRecord {
     fn from(shortcomings: &Shortcomings) -> Self {
         let Shortcomings { left_out, moved, hurried } = shortcomings.clone();
-        Self { left_out, moved, hurried }
+        Self { left_out, relocated: moved, early: hurried }
     }
 }
 
@@ -136,7 +136,7 @@ pub struct LoadRecord {
     pub cookies_before: usize,
     pub seen_at: SeenAt,
     pub browser: Option<BrowserRecord>,
-    pub strange_requests: usize,
+    pub unknown_requests: usize,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
     pub counters: BothEnds<BTreeMap<String, i64>>,

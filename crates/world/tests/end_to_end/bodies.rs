@@ -32,13 +32,13 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
 }
 
 #[test]
-fn structural_bodies_have_the_sizes_of_the_page() {
+fn synthetic_bodies_have_the_sizes_of_the_page() {
     let sheet =
         json!({"url": "http://b.test/s.css?q={1}", "type": "stylesheet", "body_bytes": 300, "initiator": 0});
     let font = json!({"url": "http://c.test/f", "type": "font", "body_bytes": 1234, "initiator": 1});
     let resources = [root(20_000), sheet, font, image("http://b.test/i", 43)];
-    let structural = json!({"origins": {"bodies": "structural"}});
-    let run = run(&with(job(&page(&resources), &network(1000), &["tcp", "warm"]), structural));
+    let synthetic = json!({"origins": {"bodies": "synthetic"}});
+    let run = run(&with(job(&page(&resources), &network(1000), &["tcp", "warm"]), synthetic));
     for id in ["tcp", "warm"] {
         assert_eq!(request(run.valid(id), 2)["body_bytes"], 1234);
     }

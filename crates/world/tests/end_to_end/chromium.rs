@@ -59,7 +59,7 @@ fn site() -> Value {
 }
 
 pub(crate) fn in_chromium(job: Value) -> Value {
-    with(job, json!({"client": {"kind": "chromium"}, "origins": {"bodies": "structural"}}))
+    with(job, json!({"client": {"kind": "chromium"}, "origins": {"bodies": "synthetic"}}))
 }
 
 /// Those of a load's requests that were answered, by resource.
@@ -82,10 +82,10 @@ fn a_browser_asks_for_exactly_the_pages_resources_every_time() {
     for id in ["tcp", "cold", "warm"] {
         let load = run.valid(id);
         assert_eq!(answered(load), all, "{id}");
-        assert_eq!(load["strange_requests"], 0, "{id}: {run}");
+        assert_eq!(load["unknown_requests"], 0, "{id}: {run}");
     }
-    let shortcomings = &run.only("world")["structure"];
-    assert_eq!(shortcomings, &json!({"left_out": [], "moved": [10], "hurried": []}));
+    let gaps = &run.only("world")["fidelity_gaps"];
+    assert_eq!(gaps, &json!({"left_out": [], "relocated": [10], "early": []}));
     let counts = ["tcp", "cold", "warm"].map(|id| with_syn_data(run.valid(id), "client"));
     assert_eq!(counts[0], 0, "{run}");
     assert!(counts[2] > 3, "{run}");
@@ -112,7 +112,7 @@ fn a_browser_loads_the_same_page_over_tls_and_trusts_the_worlds_authority() {
     let all: Vec<u64> = (0..list(&site["resources"]).len() as u64).collect();
     for id in ["tls", "tls-warm", "tcp"] {
         let load = run.valid(id);
-        assert_eq!((answered(load), &load["strange_requests"]), (all.clone(), &json!(0)), "{id}: {run}");
+        assert_eq!((answered(load), &load["unknown_requests"]), (all.clone(), &json!(0)), "{id}: {run}");
         let sessions = list(&load["connections"]).iter().map(|connection| &connection["tls"]);
         let secured: Vec<_> = sessions.filter(|session| !session.is_null()).collect();
         assert_eq!(secured.is_empty(), id == "tcp", "{run}");

@@ -60,7 +60,7 @@ fn what_a_command_did_is_told_by_the_origins() {
     let job = with(job(&three(), &network(100_000), &["tcp"]), bash(FETCH, &ALL));
     for run in on_each_engine(&job) {
         let load = run.valid("tcp");
-        assert_eq!((&load["seen_at"], &load["strange_requests"]), (&json!("origins"), &json!(0)));
+        assert_eq!((&load["seen_at"], &load["unknown_requests"]), (&json!("origins"), &json!(0)));
         let [first, second, third] = [0, 1, 2].map(|resource| request(load, resource));
         assert_eq!([first, second, third].map(|one| number(&one["body_bytes"])), [5000, 20_000, 3000]);
         assert_eq!([first, second, third].map(|one| number(&one["connection"])), [0, 1, 2]);
@@ -98,7 +98,7 @@ fn a_command_may_ask_for_less_and_for_what_is_not_there() {
     let job = with(job(&three(), &network(0), &["warm"]), bash(FETCH, &arguments));
     for run in on_each_engine(&job) {
         let load = run.valid("warm");
-        assert_eq!((list(&load["requests"]).len(), &load["strange_requests"]), (1, &json!(1)), "{run}");
+        assert_eq!((list(&load["requests"]).len(), &load["unknown_requests"]), (1, &json!(1)), "{run}");
         assert_eq!(list(&load["connections"]).len(), 2, "{run}");
     }
 }

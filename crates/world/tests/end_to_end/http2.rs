@@ -232,12 +232,12 @@ fn a_browser_asks_for_everything_over_one_connection_an_origin() {
     let page = page(&[&[root(20_000)][..], &images].concat());
     let arms = &ARMS[3..];
     let job = in_chromium(job(&page, &network(100_000), arms));
-    let job = with(job, json!({"origins": {"http": "2", "bodies": "structural"}}));
+    let job = with(job, json!({"origins": {"http": "2", "bodies": "synthetic"}}));
     for run in on_each_engine(&job) {
         for arm in arms {
             let load = run.valid(arm);
             assert_eq!(
-                (list(&load["requests"]).len(), &load["strange_requests"]),
+                (list(&load["requests"]).len(), &load["unknown_requests"]),
                 (25, &json!(0)),
                 "{arm}: {run}"
             );

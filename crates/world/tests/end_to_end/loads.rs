@@ -18,9 +18,9 @@ fn golden(name: &str) -> Value {
 /// The names of all keys, with their way from the root; lists are looked into as one, objects keyed by data, or null here, are not.
 fn keys(value: &Value, way: &str, found: &mut BTreeSet<String>) {
     const BY_DATA: [&str; 8] = [
-        // Null for a client that is no browser, and for bodies that are no structure.
+        // Null for a client that is no browser, and for bodies that are not synthetic.
         ".browser",
-        ".structure",
+        ".fidelity_gaps",
         ".hosts",
         ".sysctls.client",
         ".sysctls.origins",

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use fastopen_world::contract;
 use serde_json::{Value, json};
 
 /// The program under test.
@@ -62,7 +63,7 @@ pub(crate) fn arms(names: &[&str]) -> Value {
 
 /// A job that forgives a busy machine everything that time can show.
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
-    json!({"contract": 1, "id": "job", "seed": 7, "page": page, "network": network, "loads": arms(names),
+    json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network, "loads": arms(names),
         "load_timeout_us": 60_000_000, "tolerance": forgiving()})
 }
 

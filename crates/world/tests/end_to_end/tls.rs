@@ -138,7 +138,7 @@ fn a_downloader_that_follows_references_does_so_over_tls() {
     let words: Vec<_> = ["wget2"].into_iter().chain(options.split_whitespace()).collect();
     let page = page(&[root(5000), image("http://b.test/1", 20_000), image("https://a.test/2", 3000)]);
     let changes =
-        json!({"client": {"kind": "command", "command": words}, "origins": {"bodies": "structural"}});
+        json!({"client": {"kind": "command", "command": words}, "origins": {"bodies": "synthetic"}});
     let Some(run) = exactly(&with(job(&page, &network(100_000), &["tls", "tls-warm"]), changes)) else {
         return;
     };
@@ -146,7 +146,7 @@ fn a_downloader_that_follows_references_does_so_over_tls() {
     for load in [without, fast] {
         let asked: BTreeSet<u64> =
             list(&load["requests"]).iter().map(|one| number(&one["resource"])).collect();
-        assert_eq!((asked, &load["strange_requests"]), ((0..3).collect(), &json!(0)), "{run}");
+        assert_eq!((asked, &load["unknown_requests"]), ((0..3).collect(), &json!(0)), "{run}");
         // What wget2 says first is short: a SYN has room for it.
         assert!(sessions(load).iter().all(|session| number(&session["hello_bytes"]) < 1420), "{run}");
     }
