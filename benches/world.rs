@@ -31,7 +31,7 @@ fn main() {
     if !env::args().any(|argument| argument == "--bench") {
         return;
     }
-    process::prefer_to_others();
+    process::raise_priority();
     namespace::enter_sandbox().expect("namespaces are allowed");
     std::process::exit(
         process::run_in_child(|| {

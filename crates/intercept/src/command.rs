@@ -120,7 +120,7 @@ fn supervise(command: &[OsString], records: &mut Records, place: Place) -> Resul
     let (listener, pid) = start(command)?;
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = let_go_of_inherited();
-    process::allow_many_files();
+    process::raise_file_limit();
     let mut supervisor = Supervisor::new(listener, ends, PATIENCE_NS);
     // Connections without Fast Open count as well.
     supervisor.told = (place == Place::World).then(Told::default);

@@ -6,7 +6,7 @@
 
 pub mod clock;
 pub mod counters;
-pub mod first_process;
+pub mod init;
 pub mod namespace;
 mod netlink;
 pub mod packet;

@@ -1,4 +1,4 @@
-//! Processes that end with their parent.
+//! Processes: their end with their parent, forks, resource limits, scheduling.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -14,10 +14,10 @@ use crate::clock::monotonic_ns;
 use crate::poll::{Timer, wait_readable};
 use crate::{Doing, Result};
 
-/// Has the kernel kill this process when the thread that made it ends (`PR_SET_PDEATHSIG`).
+/// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`).
 ///
 /// # Errors
-/// Where the parent ended meanwhile.
+/// Where the parent ended before the call.
 pub fn die_with_parent() -> Result<()> {
     let parent = getppid();
     prctl::set_pdeathsig(Some(Signal::SIGKILL)).doing(|| "tying this process to its parent".into())?;
@@ -27,31 +27,31 @@ pub fn die_with_parent() -> Result<()> {
     Err(io::Error::other("the parent is gone")).doing(|| "tying this process to its parent".into())
 }
 
-/// Has the kernel kill what `command` starts when the thread that starts it ends.
+/// Makes the kernel kill what `command` starts when the thread that starts it ends (`PR_SET_PDEATHSIG`).
 pub fn tie_to_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let parent = nix::unistd::getpid();
     let tie = move || {
         prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
-        // A parent that ended before that sent no signal.
+        // A parent that ended before the prctl sends no signal.
         if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
     };
     // SAFETY: two system calls without memory or locks, which are allowed between fork and exec.
     unsafe { command.pre_exec(tie) };
 }
 
-/// Makes a folder that only this user can look into, where temporary files belong.
+/// Makes a folder of mode 0700 in the system's folder for temporary files.
 ///
 /// # Errors
-/// Where there is no room or right to.
+/// As `mkdtemp`.
 pub fn private_folder(prefix: &str) -> io::Result<std::path::PathBuf> {
     let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
     Ok(nix::unistd::mkdtemp(&template)?)
 }
 
-/// Has this process keep the memory it got, and get it in large pieces: where a system call or a page fault costs much more than the
-/// memory.
-pub fn keep_memory() {
+/// Makes malloc keep freed memory and take it from the kernel in pieces of 16 MiB: on a kernel where system
+/// calls and page faults are slow, as under User-Mode Linux.
+pub fn tune_malloc() {
     const PIECE: libc::c_int = 16 << 20;
     let choices = [
         (libc::M_ARENA_MAX, 1),
@@ -60,26 +60,27 @@ pub fn keep_memory() {
         (libc::M_MMAP_THRESHOLD, PIECE),
     ];
     for (choice, value) in choices {
-        // SAFETY: sets a number of the allocator's own, under its own lock; one that it does not know it refuses.
+        // SAFETY: mallopt sets a number of the allocator under the allocator's lock, and refuses unknown
+        // ones.
         unsafe { libc::mallopt(choice, value) };
     }
 }
 
-/// A process that removes a folder when this one has ended, however it ended: a signal that cannot be caught leaves no time to tidy up.
-pub struct Janitor {
-    /// Nothing is written: it says by its end that this process has ended, or let go of the folder.
+/// A process that removes a folder when this one has ended, also by SIGKILL.
+pub struct CleanupProcess {
+    /// Never written to: the cleanup process sees it closed when this process ends or drops it.
     alive: Option<io::PipeWriter>,
     pid: Pid,
 }
 
-impl Janitor {
-    /// Starts it.
+impl CleanupProcess {
+    /// Starts one for `folder`.
     ///
     /// # Errors
-    /// Where the kernel cannot fork.
+    /// As `fork` and `pipe`.
     ///
     /// # Panics
-    /// If the process has other threads.
+    /// If this process has other threads.
     pub fn of(folder: &std::path::Path) -> io::Result<Self> {
         assert_single_threaded();
         let (ended, alive) = io::pipe()?;
@@ -87,15 +88,15 @@ impl Janitor {
         match unsafe { fork() }? {
             ForkResult::Child => {
                 drop(alive);
-                // Whoever reads what this process writes waits for its end, not for the janitor's.
+                // Close the standard streams: a reader of this program's output waits for its last writer.
                 let nothing = std::fs::File::options().read(true).write(true).open("/dev/null");
                 for descriptor in 0..3 {
-                    // SAFETY: the descriptors are this process's own, and nobody in it uses them any more.
+                    // SAFETY: nothing else in this process uses its descriptors any more.
                     nothing.iter().for_each(|null| unsafe {
                         libc::dup2(null.as_raw_fd(), descriptor);
                     });
                 }
-                // A terminal's interrupt is for those who work.
+                // Leave the terminal's foreground process group, which Ctrl-C signals.
                 let _ = nix::unistd::setsid();
                 let mut polled = [PollFd::new(ended.as_fd(), PollFlags::empty())];
                 while poll(&mut polled, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
@@ -107,14 +108,14 @@ impl Janitor {
     }
 }
 
-impl Drop for Janitor {
+impl Drop for CleanupProcess {
     fn drop(&mut self) {
         self.alive = None;
         let _ = waitpid(self.pid, None);
     }
 }
 
-/// Waits until `child` has ended or `until_ns` of the monotonic clock is past; false: it has not. It is still to be waited for.
+/// Waits until `child` has ended (true) or the monotonic clock reaches `until_ns` (false). Does not reap it.
 ///
 /// # Errors
 /// Where there are no descriptors left.
@@ -124,7 +125,7 @@ pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Resul
     if handle < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made this descriptor for us alone.
+    // SAFETY: pidfd_open has just made this descriptor; nothing else owns it.
     let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
     let mut timer = Timer::new()?;
     timer.set(Some(until_ns))?;
@@ -140,24 +141,24 @@ pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Resul
     }
 }
 
-/// Ends whatever else is in this PID namespace, and waits for its end. To be called by its first process, which is the parent of
-/// all that is left; elsewhere nothing happens.
+/// Kills and reaps all other processes of this PID namespace. Does nothing unless the caller is its PID 1,
+/// which inherits every orphan.
 pub fn end_all_others() {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return;
     }
-    // All but the caller.
+    // PID -1: every process but the caller and PID 1.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     while !matches!(waitpid(None::<Pid>, None), Err(nix::errno::Errno::ECHILD)) {}
 }
 
-/// Has neither this process nor what it starts leave a core file behind.
-pub fn leave_no_core() {
+/// Sets the limit of core files to 0, for this process and its children.
+pub fn disable_core_dumps() {
     use nix::sys::resource::{Resource, setrlimit};
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Blocks all signals for this thread and those that it will start.
+/// Blocks all signals for this thread and the threads that it starts.
 ///
 /// # Errors
 /// As `sigprocmask`.
@@ -165,14 +166,15 @@ pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
 }
 
-/// Runs `child` in a forked process (the first process of the PID namespace if one was just made) that dies with this one,
-/// waits for it and returns its exit code (128 + signal if a signal ended it).
+/// Runs `child` in a forked process, which is killed when this one ends, and returns its exit code (128 +
+/// signal if a signal ended it). After [`enter_sandbox`](crate::namespace::enter_sandbox) it is PID 1 of the
+/// new namespace.
 ///
 /// # Errors
-/// Where the kernel cannot fork.
+/// As `fork` and `waitpid`.
 ///
 /// # Panics
-/// If the process has other threads: a forked copy of them would hold their locks for ever.
+/// If the process has other threads, whose locks would stay locked in the forked copy.
 pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     run_forked(child, |child| {
         loop {
@@ -188,8 +190,9 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// As [`run_in_child`], and passes on what other processes send: to be called with all signals blocked. What a terminal sends, the
-/// child gets by itself.
+/// As [`run_in_child`], and forwards the signals that other processes send (`SI_USER`) to the child. To be
+/// called with all signals blocked. Signals of the terminal reach the child directly, as a member of the
+/// foreground process group.
 ///
 /// # Errors
 /// As [`run_in_child`].
@@ -213,7 +216,7 @@ pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// The exit code of a child that has ended.
+/// The exit code of a child that has ended; None for any other status.
 fn code_of(status: WaitStatus) -> Option<i32> {
     match status {
         WaitStatus::Exited(_, code) => Some(code),
@@ -224,14 +227,14 @@ fn code_of(status: WaitStatus) -> Option<i32> {
 
 fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
     assert_single_threaded();
-    // Nothing is written: it says by its end that the parent has ended.
+    // Never written to: its read end hangs up when the parent ends.
     let (parents_end, parent_lives) = io::pipe().doing(|| "making a pipe".into())?;
     // SAFETY: the process has one thread, so the child's copy of memory is consistent.
     match unsafe { fork() }.doing(|| "forking".into())? {
         ForkResult::Child => {
             drop(parent_lives);
             let tied = prctl::set_pdeathsig(Some(Signal::SIGKILL)).is_ok();
-            // A parent that ended before that sent no signal, and its PID does not show in a new PID namespace.
+            // A parent that ended before the prctl sends no signal, and getppid is 0 in a new PID namespace.
             if !tied || has_ended(&parents_end) {
                 std::process::exit(70);
             }
@@ -247,28 +250,29 @@ fn assert_single_threaded() {
     assert_eq!(threads, 1, "fork needs a single-threaded process");
 }
 
-/// Whether nobody holds the other end of a pipe any more.
+/// Whether the write end of a pipe is closed everywhere.
 fn has_ended(pipe: &io::PipeReader) -> bool {
     let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
     poll(&mut polled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
-/// Has the scheduler prefer this process, and all that it starts, to the rest of the machine (nice -20). Only root may; elsewhere
-/// nothing changes.
-pub fn prefer_to_others() {
+/// Sets this process and its later children to nice -20. Only root may (`CAP_SYS_NICE`); otherwise nothing
+/// changes.
+pub fn raise_priority() {
     // SAFETY: no pointers.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
 /// The nice value of the calling thread.
 pub fn nice() -> i32 {
-    // SAFETY: no pointers. A process may always ask for its own.
+    // SAFETY: no pointers.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
-/// Asks the scheduler to run the calling thread soon after each wake-up, at the price of turns of no more than `slice_ns`, which
-/// Linux 6.12 and newer honour without privilege. Where the kernel does not, nothing changes.
-pub fn run_in_short_turns(slice_ns: u64) {
+/// Sets the calling thread's time slice (`sched_attr.sched_runtime`): a shorter one has an earlier virtual
+/// deadline, so the thread runs sooner after a wake-up. Linux 6.12 and newer honour it without privilege;
+/// older ones ignore it.
+pub fn set_time_slice(slice_ns: u64) {
     let attributes = SchedAttr {
         size: std::mem::size_of::<SchedAttr>() as u32,
         policy: 0,
@@ -296,8 +300,8 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-/// Lets this process and its children open as many files as the system allows at most.
-pub fn allow_many_files() {
+/// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard one.
+pub fn raise_file_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

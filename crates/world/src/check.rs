@@ -38,8 +38,8 @@ struct Checks {
 /// Makes a small world, writes what was found as one JSON document, and returns the exit code: 0 if worlds can be had, else 3.
 pub fn run() -> i32 {
     let _ = process::die_with_parent();
-    process::prefer_to_others();
-    process::allow_many_files();
+    process::raise_priority();
+    process::raise_file_limit();
     if let Err(error) = namespace::enter_sandbox() {
         return tell(vec![Check {
             name: "namespaces",

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
-use fastopen_netns::{Result, first_process};
+use fastopen_netns::{Result, init};
 
 /// Where a world is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,17 +15,19 @@ pub enum Engine {
     Virtual,
 }
 
-/// How long before a packet is due a link in real time stops sleeping: what a sleeping virtual machine needs to wake up in most cases.
+/// How long before a packet is due the link's thread polls the clock instead of sleeping in real time: a
+/// sleeping virtual machine mostly wakes within it.
 const SPIN_NS: u64 = 200_000;
 /// When a job begins in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ 250. Its timer wheel rounds
-/// what is to ring in a second up to 8 ticks, later ones to 64, 512 and 4096, counted since it started (kernel/time/timer.c). So
-/// all timers of a load stand as they stood for the load before, and no load depends on what was loaded earlier.
-const BEAT_NS: u64 = 4096 * 4_000_000;
+/// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ
+/// 250, the coarsest granularity of its timer wheel that matters (kernel/time/timer.c: expiries are rounded
+/// up to 8, 64, 512 or 4096 ticks since boot, by their distance). So every load meets the wheel in the same
+/// phase, whatever was loaded before.
+const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 impl Engine {
-    /// As records name it.
+    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -33,7 +35,8 @@ impl Engine {
         }
     }
 
-    /// How long before a packet is due the link's thread watches the clock instead of sleeping. Who spins stops virtual time.
+    /// How long before a packet is due the link's thread polls the clock instead of sleeping. Virtual time
+    /// advances only while all threads sleep.
     pub fn spin_ns(self) -> u64 {
         match self {
             Self::Host => SPIN_NS,
@@ -41,12 +44,13 @@ impl Engine {
         }
     }
 
-    /// The port of a load's first connection; none where the kernel is to choose. It would choose by what happened since it started.
+    /// The client port of a load's first connection; none: the kernel's choice, which depends on earlier
+    /// connections.
     pub fn first_port(self) -> Option<u16> {
         (self == Self::Virtual).then_some(10_240)
     }
 
-    /// Makes the clocks what they are at the beginning of every job.
+    /// Sets the clocks of the engine to those at the beginning of every job.
     ///
     /// # Errors
     /// Where the clock cannot be set.
@@ -55,20 +59,20 @@ impl Engine {
             Self::Host => Ok(()),
             Self::Virtual => {
                 exact_timers();
-                wait_for_beat();
-                first_process::set_wall_clock(VIRTUAL_START_S)
+                wait_for_timer_wheel();
+                init::set_wall_clock(VIRTUAL_START_S)
             }
         }
     }
 
-    /// Makes the clocks what they are at the beginning of every load.
+    /// Waits for the phase of the timer wheel at which every load begins.
     pub fn begin_load(self) {
         if self == Self::Virtual {
-            wait_for_beat();
+            wait_for_timer_wheel();
         }
     }
 }
 
-fn wait_for_beat() {
-    thread::sleep(Duration::from_nanos(BEAT_NS - monotonic_ns() % BEAT_NS));
+fn wait_for_timer_wheel() {
+    thread::sleep(Duration::from_nanos(TIMER_WHEEL_PERIOD_NS - monotonic_ns() % TIMER_WHEEL_PERIOD_NS));
 }

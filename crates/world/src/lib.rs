@@ -1,13 +1,12 @@
-//! Builds a world from a job, runs a client in it, and says what happened.
+//! Builds a world from a job, runs a client in it, and writes records of what happened.
 
-pub mod boot;
 pub mod check;
 pub mod clients;
 pub mod contract;
 pub mod engine;
 pub mod evidence;
 pub mod failure;
-pub mod inside;
+pub mod init;
 pub mod link;
 pub mod measure;
 pub mod names;
@@ -16,5 +15,6 @@ pub mod shell;
 pub mod site;
 pub mod tls;
 pub mod topology;
+pub mod uml;
 pub mod wire;
 pub mod world;

@@ -9,7 +9,7 @@ use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
 use fastopen_world::failure::Failure;
 use fastopen_world::world;
-use fastopen_world::{boot, check, inside, shell};
+use fastopen_world::{check, init, shell, uml};
 use serde_json::value::RawValue;
 
 const USAGE: &str = "usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json\n\
@@ -43,15 +43,15 @@ fn run_jobs() -> i32 {
         }),
         ["--kernel", program, ref arguments @ ..] => {
             let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-            let kernel = boot::Kernel { program: program.into(), arguments };
+            let kernel = uml::Kernel { program: program.into(), arguments };
             work(|text, jobs, emit| {
-                boot::run(&kernel, text, jobs, &mut io::stdout().lock())
+                uml::run(&kernel, text, jobs, &mut io::stdout().lock())
                     .unwrap_or_else(|unfinished| report(unfinished.job, &unfinished.failure, emit))
             })
         }
         ["--check"] => check::run(),
         // The kernel adds words of its own.
-        ["--inside", folder, ..] => inside::run(folder, |text, records| {
+        ["--init", folder, ..] => init::run(folder, |text, records| {
             do_jobs(text, &mut |record| records.write(record), |_, jobs, emit| {
                 run_all(jobs, Engine::Virtual, emit)
             })
@@ -82,8 +82,8 @@ fn work(how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
 
 /// Runs `inside` in namespaces of its own, as the first process of them.
 fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
-    process::prefer_to_others();
-    process::allow_many_files();
+    process::raise_priority();
+    process::raise_file_limit();
     namespace::enter_sandbox().map_err(check::sandbox_failure)?;
     namespace::mount_scratch()?;
     Ok(process::run_in_child(inside)?)

@@ -40,11 +40,12 @@ fn enter(job: File, command: &[OsString], report: &File) -> Result<i32, Failure>
     let job = read(job)?;
     let records =
         report.try_clone().map_err(|error| Failure::new(Fault::Machine, format!("the report: {error}")))?;
-    process::allow_many_files();
+    process::raise_file_limit();
     namespace::enter_sandbox().map_err(check::sandbox_failure)?;
     Ok(process::run_in_child_with_signals(|| {
         namespace::mount_proc();
-        world::visit(&job, || run_here(command, records)).unwrap_or_else(|failure| tell(&failure, report))
+        world::with_world(&job, || run_here(command, records))
+            .unwrap_or_else(|failure| tell(&failure, report))
     })?)
 }
 

@@ -14,7 +14,7 @@ use fastopen_link::{ConfigError, Direction, DirectionConfig, Flight, Nanos};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
-use fastopen_netns::process::run_in_short_turns;
+use fastopen_netns::process::set_time_slice;
 
 use crate::link::{DirectionReport, LinkConfig, LinkReport};
 use crate::topology::origin_number;
@@ -66,7 +66,7 @@ impl Wire {
         };
         let thread = thread::Builder::new().name("wire".into()).spawn(move || {
             exact_timers();
-            run_in_short_turns(SLICE_NS);
+            set_time_slice(SLICE_NS);
             driver.run();
         })?;
         Ok(Self { commands: Some(commands), waker, thread: Some(thread) })

@@ -65,7 +65,7 @@ pub fn run(
 ///
 /// # Errors
 /// Where the world could not be built.
-pub fn visit<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
+pub fn with_world<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
     let world = World::build(job, Engine::Host)?;
     world.topology.set_fastopen(job.loads.iter().any(|load| load.transport.is_fast_open()))?;
     world.topology.set_client_address(client_address(1))?;

@@ -1,4 +1,4 @@
-//! What the first process of a kernel does before and after its work: file systems, the clock, the power.
+//! What PID 1 of a kernel does before and after its work: mounts, the clock, power-off.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -12,10 +12,10 @@ use nix::time::{ClockId, clock_settime};
 use crate::namespace::mount_scratch;
 use crate::{Doing, Result, check};
 
-/// Mounts what programs expect to find: `/proc`, `/sys`, and memory for files on [`scratch`](crate::namespace::scratch) and `/run`.
+/// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` and [`scratch`](crate::namespace::scratch).
 ///
 /// # Errors
-/// Where the kernel lacks a file system, or the root has no such folder.
+/// Where the kernel lacks one of these file systems, or the root file system lacks the folder.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {
         mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
@@ -29,26 +29,27 @@ pub fn mount_system() -> Result<()> {
     mount_scratch()
 }
 
-/// Mounts a folder of the machine that runs a User-Mode Linux kernel at `target`, to be written to.
+/// Mounts a folder of the host of a User-Mode Linux kernel (`hostfs`) at `target`, writable.
 ///
 /// # Errors
-/// Where this is another kind of kernel, or the folder cannot be reached.
+/// Where this kernel has no `hostfs`, or the host has no such folder.
 pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
     std::fs::create_dir_all(target).doing(|| format!("making {}", target.display()))?;
     mount(Some("hostfs"), target, Some("hostfs"), MsFlags::empty(), Some(folder))
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
-/// Has what was written to `file` go to where it belongs, without waiting for a disk.
+/// Writes the dirty pages of `file` back (`sync_file_range`): with `hostfs` to the host's file, without an
+/// fsync there.
 ///
 /// # Errors
-/// Where it cannot be written there, such as on a full disk.
-pub fn hand_over(file: &File) -> Result<()> {
+/// As the write: ENOSPC where the host's disk is full.
+pub fn write_back(file: &File) -> Result<()> {
     const NOW: u32 = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: no pointers; the descriptor is open for the call.
     check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, NOW) })
         .map(drop)
-        .doing(|| "handing a file's content over".into())
+        .doing(|| "writing a file's pages back".into())
 }
 
 /// Sets the wall clock, in seconds since 1970.
@@ -59,9 +60,9 @@ pub fn set_wall_clock(seconds: i64) -> Result<()> {
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(seconds, 0)).doing(|| "setting the clock".into())
 }
 
-/// Ends the kernel.
+/// Powers the machine off.
 pub fn power_off() -> ! {
     let _ = reboot(RebootMode::RB_POWER_OFF);
-    // Without the right to: the end of the first process ends the kernel as well, if less politely.
+    // Without CAP_SYS_BOOT: the end of PID 1 panics the kernel, which ends it as well (panic=-1).
     std::process::exit(70)
 }

@@ -1,8 +1,9 @@
-//! Starts a User-Mode Linux kernel in virtual time with this program as its first process, hands on what it writes, and ends it
-//! when it is stuck.
+//! The launcher of the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as
+//! PID 1, copies its records to the output, and kills a kernel that hangs.
 //!
-//! The way in and out is a folder of two files, the only one that the kernel may write to. It is removed as soon as the first record
-//! is there, and by a janitor where this program is killed before. See docs/virtual.md.
+//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
+//! removed with the first record, and by a cleanup process where this program is killed before. See
+//! docs/virtual.md.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -16,57 +17,59 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fastopen_netns::process::{self, Janitor};
+use fastopen_netns::process::{self, CleanupProcess};
 use serde::Deserialize;
 
 use crate::contract::{ClientKind, Fault, Job};
 use crate::failure::Failure;
-use crate::inside::{self, BODIES, JOBS, RECORDS};
+use crate::init::{self, BODIES, JOBS, RECORDS};
 
-/// Memory of the kernel beyond what the job's own bytes need. It is taken from the machine only when it is used.
+/// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// The kernel's argument with which reading the time costs none (patch 0003).
+/// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
 const FREE_CLOCK: &str = "free-clock";
-/// What a browser needs beside.
+/// Memory for a browser on top.
 const BROWSER_BYTES: u64 = 3 << 30;
-/// The machine's clock when the kernel starts, in nanoseconds since 1970; jobs set their own.
+/// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// How long a kernel may be silent. Virtual time does not count: a load takes this long only when something spins.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// The same where a browser starts, which takes it most of a minute of an idle machine.
-const PATIENCE_WITH_BROWSERS: Duration = Duration::from_secs(600);
-/// Another patience, in seconds.
-const PATIENCE_VARIABLE: &str = "FASTOPEN_PATIENCE_S";
-/// How often to look for records.
-const GLANCE: Duration = Duration::from_millis(2);
-/// Lines of the console that an error quotes.
-const LAST_WORDS: usize = 6;
+/// How long (in real time) a kernel may write no record. A load takes this long only where something spins.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The same with a browser, whose start takes most of a minute on an idle machine.
+const TIMEOUT_WITH_BROWSERS: Duration = Duration::from_secs(600);
+/// Environment variable that sets the timeout, in seconds.
+const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
+/// Time between two looks for new records.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// How many lines of the console's end an error quotes.
+const CONSOLE_TAIL_LINES: usize = 6;
 
-/// A kernel that can be started.
+/// A User-Mode Linux kernel.
 pub struct Kernel {
-    /// The program.
+    /// The executable.
     pub program: PathBuf,
-    /// What this kernel needs on its command line beyond the usual, such as `seccomp=on`.
+    /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.
     pub arguments: Vec<String>,
 }
 
-/// Has `kernel` do the jobs in `text`, which were read as `jobs`, and writes the records to `out`. Returns the exit code.
+/// Runs the jobs in `text`, parsed as `jobs`, on `kernel` and writes the records to `out`. Returns the exit
+/// code.
 ///
 /// # Errors
-/// Where the kernel does not start, is stuck, or ends before its work is done. What it wrote before was handed on.
+/// Where the kernel does not start, hangs, or ends before all jobs are done. Records of before are written to
+/// `out`.
 pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> Result<i32, Unfinished> {
     let starting = |failure: Failure| Unfinished { job: None, failure };
-    let folder = Folder::make(text, jobs).map_err(|error| starting(no_folder(&error)))?;
+    let folder = Folder::make(text, jobs).map_err(|error| starting(folder_failure(&error)))?;
     let mut running = Running::start(kernel, &arguments(kernel, jobs), folder, memory_bytes(text, jobs))
-        .map_err(|error| starting(not_started(kernel, &error)))?;
+        .map_err(|error| starting(start_failure(kernel, &error)))?;
     let mut progress = Progress { jobs, done: 0, worst: 0 };
-    let patience = patience(jobs);
-    let mut heard = Instant::now();
+    let timeout = timeout(jobs);
+    let mut last_record = Instant::now();
     loop {
-        // Looked at before the records, so that none that it wrote last is missed.
+        // Checked before the records are read, so that the last ones are read as well.
         let ended = running.has_ended();
-        match running.hand_on(out, &mut progress) {
-            Ok(true) => heard = Instant::now(),
+        match running.copy_records(out, &mut progress) {
+            Ok(true) => last_record = Instant::now(),
             Ok(false) => {}
             Err(error) => {
                 return Err(progress.unfinished(Fault::Internal, format!("writing a record: {error}"), ""));
@@ -77,16 +80,16 @@ pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> R
             return if progress.done == jobs.len() {
                 Ok(progress.worst)
             } else {
-                Err(progress.unfinished(Fault::Internal, running.obituary(status), ""))
+                Err(progress.unfinished(Fault::Internal, running.exit_reason(status), ""))
             };
         }
-        if heard.elapsed() > patience {
+        if last_record.elapsed() > timeout {
             let message = format!(
-                "the kernel was silent for {} s and was ended; {}",
-                patience.as_secs(),
-                running.last_words()
+                "the kernel wrote nothing for {} s and was killed; {}",
+                timeout.as_secs(),
+                running.console_tail()
             );
-            let remedy = format!("something in it spins or waits for ever; {PATIENCE_VARIABLE} allows more");
+            let remedy = format!("something in it spins or waits for ever; {TIMEOUT_VARIABLE} allows more");
             return Err(progress.unfinished(Fault::Internal, message, &remedy));
         }
     }
@@ -95,33 +98,33 @@ pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> R
 /// Why not all jobs were done.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// The job that was being done.
+    /// The job that was running.
     pub job: Option<String>,
     /// What happened.
     pub failure: Failure,
 }
 
-fn patience(jobs: &[Job]) -> Duration {
-    let asked = std::env::var(PATIENCE_VARIABLE).ok().and_then(|value| value.parse().ok());
-    let usual = if browsers(jobs) { PATIENCE_WITH_BROWSERS } else { PATIENCE };
+fn timeout(jobs: &[Job]) -> Duration {
+    let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
+    let usual = if have_browsers(jobs) { TIMEOUT_WITH_BROWSERS } else { TIMEOUT };
     asked.map_or(usual, Duration::from_secs)
 }
 
-fn browsers(jobs: &[Job]) -> bool {
+fn have_browsers(jobs: &[Job]) -> bool {
     jobs.iter().any(|job| job.client.kind == ClientKind::Chromium)
 }
 
-/// The kernel's own arguments. A browser looks at the clock again and again until it has moved, so for it reading the time must
-/// cost some.
+/// The kernel's own arguments, without [`FREE_CLOCK`] for a browser: it polls the clock until that has
+/// advanced, for ever where reading it takes no virtual time.
 fn arguments<'a>(kernel: &'a Kernel, jobs: &[Job]) -> Vec<&'a str> {
     let all = kernel.arguments.iter().map(String::as_str);
-    all.filter(|&argument| argument != FREE_CLOCK || !browsers(jobs)).collect()
+    all.filter(|&argument| argument != FREE_CLOCK || !have_browsers(jobs)).collect()
 }
 
 fn memory_bytes(text: &[u8], jobs: &[Job]) -> u64 {
     let bodies: u64 =
         bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
-    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + if browsers(jobs) { BROWSER_BYTES } else { 0 }
+    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + if have_browsers(jobs) { BROWSER_BYTES } else { 0 }
 }
 
 fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
@@ -131,7 +134,7 @@ fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
     files
 }
 
-fn no_folder(error: &io::Error) -> Failure {
+fn folder_failure(error: &io::Error) -> Failure {
     let place = std::env::temp_dir();
     Failure {
         fault: Fault::Machine,
@@ -140,7 +143,7 @@ fn no_folder(error: &io::Error) -> Failure {
     }
 }
 
-fn not_started(kernel: &Kernel, error: &io::Error) -> Failure {
+fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
     Failure {
         fault: Fault::Machine,
         message: format!("starting the kernel {}: {error}", kernel.program.display()),
@@ -148,7 +151,7 @@ fn not_started(kernel: &Kernel, error: &io::Error) -> Failure {
     }
 }
 
-/// How far the jobs are, from the records.
+/// Which jobs are done, by their records.
 struct Progress<'a> {
     jobs: &'a [Job],
     done: usize,
@@ -156,17 +159,17 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    fn note(&mut self, line: &[u8]) {
+    fn count(&mut self, line: &[u8]) {
         #[derive(Deserialize)]
-        struct Glance {
+        struct Summary {
             r#type: String,
             fault: Option<Fault>,
         }
-        // Only the last record of a job matters; the many long ones of loads are not read again.
+        // `end` or `error` ends a job; loads are many and long, and need not be parsed.
         if line.starts_with(br#"{"type":"load""#) {
             return;
         }
-        let Ok(record) = serde_json::from_slice::<Glance>(line) else { return };
+        let Ok(record) = serde_json::from_slice::<Summary>(line) else { return };
         if record.r#type == "end" || record.r#type == "error" {
             self.done += 1;
         }
@@ -179,22 +182,22 @@ impl Progress<'_> {
     }
 }
 
-/// The folder that the kernel reads its jobs from and writes its records to; it goes when dropped.
+/// The folder that the kernel reads its jobs from and writes its records to; removed on drop.
 struct Folder {
     path: PathBuf,
     records: File,
-    _janitor: Janitor,
+    _cleanup: CleanupProcess,
 }
 
 impl Folder {
     fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
         let path = process::private_folder("fastopen-")?;
-        let janitor = Janitor::of(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
+        let cleanup = CleanupProcess::of(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let fill = || {
             let mut numbered = Vec::new();
             for (number, file) in bodies_files(jobs).into_iter().enumerate() {
                 fs::copy(file, path.join(format!("{BODIES}{number}")))?;
-                numbered.push((file, inside::bodies(number)));
+                numbered.push((file, init::bodies(number)));
             }
             if numbered.is_empty() {
                 fs::write(path.join(JOBS), text)?;
@@ -205,7 +208,7 @@ impl Folder {
             File::open(path.join(RECORDS))
         };
         match fill() {
-            Ok(records) => Ok(Self { path, records, _janitor: janitor }),
+            Ok(records) => Ok(Self { path, records, _cleanup: cleanup }),
             Err(error) => {
                 let _ = fs::remove_dir_all(&path);
                 Err(error)
@@ -220,7 +223,7 @@ impl Drop for Folder {
     }
 }
 
-/// The jobs, told where their bodies are inside.
+/// The jobs with `origins.bodies_file` replaced by the file's path inside the kernel.
 fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
@@ -237,22 +240,22 @@ fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> 
     Ok(changed)
 }
 
-/// A kernel at work.
+/// A running kernel; killed on drop.
 struct Running {
     child: Child,
     folder: Option<Folder>,
     records: File,
-    /// How much of the records was read, and what of it makes no whole line yet.
+    /// How many bytes of the records were read, and the incomplete line at their end.
     read: u64,
     rest: Vec<u8>,
     console: Arc<Mutex<VecDeque<String>>>,
-    /// Gets nothing; disconnected when the console was closed.
-    open: Receiver<()>,
+    /// Receives nothing; disconnects when the console is closed.
+    console_open: Receiver<()>,
 }
 
 impl Running {
     fn start(kernel: &Kernel, arguments: &[&str], folder: Folder, memory_bytes: u64) -> io::Result<Self> {
-        process::leave_no_core();
+        process::disable_core_dumps();
         let (console_out, console_in) = io::pipe()?;
         let mut command = Command::new(&kernel.program);
         command
@@ -262,8 +265,8 @@ impl Running {
             .args([&format!("uml_dir={}/", folder.path.display()), "umid=kernel"])
             .args(arguments)
             .arg(format!("init=\"{}\"", std::env::current_exe()?.display()))
-            .args(["--", "--inside", &format!("\"{}\"", folder.path.display())])
-            // Nothing of the machine's own; without any at all the kernel crashes as it starts.
+            .args(["--", "--init", &format!("\"{}\"", folder.path.display())])
+            // A fixed environment; with an empty one the kernel crashes at its start.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/")
@@ -274,24 +277,24 @@ impl Running {
         let child = command.spawn()?;
         drop(command);
         let console = Arc::<Mutex<VecDeque<String>>>::default();
-        let (alive, open) = mpsc::channel();
-        let kept = console.clone();
+        let (alive, console_open) = mpsc::channel();
+        let tail = console.clone();
         thread::spawn(move || {
-            listen(console_out, &kept);
+            keep_tail(console_out, &tail);
             drop(alive);
         });
         let records = folder.records.try_clone()?;
-        Ok(Self { child, folder: Some(folder), records, read: 0, rest: Vec::new(), console, open })
+        Ok(Self { child, folder: Some(folder), records, read: 0, rest: Vec::new(), console, console_open })
     }
 
-    /// Waits for a moment. Says whether the kernel has ended.
+    /// Waits for [`POLL_INTERVAL`] at most. Returns whether the kernel has ended.
     fn has_ended(&mut self) -> bool {
-        self.open.recv_timeout(GLANCE) == Err(RecvTimeoutError::Disconnected)
+        self.console_open.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected)
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Writes the whole lines that are new to `out`. Says whether there were any.
-    fn hand_on(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
+    /// Writes the complete lines that are new to `out`. Returns whether there were any.
+    fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;
         loop {
@@ -299,7 +302,7 @@ impl Running {
             if count == 0 {
                 break;
             }
-            // The kernel has opened what it needs.
+            // PID 1 holds the records open and has read the rest.
             self.folder = None;
             self.read += count as u64;
             self.rest.extend_from_slice(&buffer[..count]);
@@ -307,7 +310,7 @@ impl Running {
             let after = self.rest.split_off(end + 1);
             let lines = std::mem::replace(&mut self.rest, after);
             for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                progress.note(line);
+                progress.count(line);
             }
             out.write_all(&lines)?;
             any = true;
@@ -322,21 +325,21 @@ impl Running {
         self.child.wait().ok()
     }
 
-    fn obituary(&self, status: Option<ExitStatus>) -> String {
+    fn exit_reason(&self, status: Option<ExitStatus>) -> String {
         let how = match status.map(|status| (status.signal(), status.code())) {
             Some((Some(signal), _)) => format!("was ended by signal {signal}"),
             Some((_, Some(code))) => format!("ended with exit code {code}"),
             _ => "ended".into(),
         };
-        format!("the kernel {how} before its work was done; {}", self.last_words())
+        format!("the kernel {how} before its work was done; {}", self.console_tail())
     }
 
-    fn last_words(&self) -> String {
+    fn console_tail(&self) -> String {
         let console = self.console.lock().unwrap_or_else(PoisonError::into_inner);
         if console.is_empty() {
-            return "its console said nothing".into();
+            return "its console is empty".into();
         }
-        format!("its console's last words: {}", console.iter().cloned().collect::<Vec<_>>().join(" | "))
+        format!("its console's last lines: {}", console.iter().cloned().collect::<Vec<_>>().join(" | "))
     }
 }
 
@@ -347,20 +350,20 @@ impl Drop for Running {
     }
 }
 
-/// Keeps the last lines of the console, until it is closed.
-fn listen(console: impl Read, kept: &Mutex<VecDeque<String>>) {
+/// Keeps the last lines of the console in `tail`, until the console is closed.
+fn keep_tail(console: impl Read, tail: &Mutex<VecDeque<String>>) {
     let mut lines = BufReader::new(console);
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-        let said = String::from_utf8_lossy(&line).trim().to_owned();
-        line.clear();
-        if said.is_empty() {
+    let mut bytes = Vec::new();
+    while lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        bytes.clear();
+        if line.is_empty() {
             continue;
         }
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == LAST_WORDS {
-            kept.pop_front();
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if tail.len() == CONSOLE_TAIL_LINES {
+            tail.pop_front();
         }
-        kept.push_back(said);
+        tail.push_back(line);
     }
 }
