@@ -134,7 +134,7 @@ fn setting() -> u32 {
 
 /// Starts the command under the filter; returns where its held calls are read, and its process.
 fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Failure> {
-    let name = command[0].display().to_string();
+    let name = command[0].to_string_lossy().into_owned();
     let mut starting = Command::new(&command[0]);
     starting.args(&command[1..]);
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.

@@ -57,7 +57,7 @@ impl Watch {
             prepare().map_err(|error| Failure::machine("before the command", &error))?;
             let listener = filter::install().map_err(|error| forbidden(&error))?;
             let at_ns = monotonic_ns();
-            let name = command.get_program().display().to_string();
+            let name = command.get_program().to_string_lossy().into_owned();
             let child = command.spawn().map_err(|error| cannot_run(&name, &error))?;
             Ok((listener, child, at_ns))
         };

@@ -38,7 +38,7 @@ impl CounterFiles {
             let doing = || format!("reading the counters {group}");
             // Each file is one record, which the kernel gives in one piece, made anew for who reads from its start.
             let length = file.read_at(&mut bytes, 0).doing(doing)?;
-            let text = str::from_utf8(&bytes[..length]).map_err(io::Error::other).doing(doing)?;
+            let text = std::str::from_utf8(&bytes[..length]).map_err(io::Error::other).doing(doing)?;
             if length == bytes.len() {
                 return Err(io::Error::from(io::ErrorKind::FileTooLarge)).doing(doing);
             }

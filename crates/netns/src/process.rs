@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -69,7 +70,7 @@ pub fn tune_malloc() {
 /// A process that removes a folder when this one has ended, also by SIGKILL.
 pub struct CleanupProcess {
     /// Never written to: the cleanup process sees it closed when this process ends or drops it.
-    alive: Option<io::PipeWriter>,
+    alive: Option<OwnedFd>,
     pid: Pid,
 }
 
@@ -83,7 +84,7 @@ impl CleanupProcess {
     /// If this process has other threads.
     pub fn of(folder: &std::path::Path) -> io::Result<Self> {
         assert_single_threaded();
-        let (ended, alive) = io::pipe()?;
+        let (ended, alive) = pipe()?;
         // SAFETY: the process has one thread, so the child's copy of memory is consistent.
         match unsafe { fork() }? {
             ForkResult::Child => {
@@ -228,7 +229,7 @@ fn code_of(status: WaitStatus) -> Option<i32> {
 fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
     assert_single_threaded();
     // Never written to: its read end hangs up when the parent ends.
-    let (parents_end, parent_lives) = io::pipe().doing(|| "making a pipe".into())?;
+    let (parents_end, parent_lives) = pipe().doing(|| "making a pipe".into())?;
     // SAFETY: the process has one thread, so the child's copy of memory is consistent.
     match unsafe { fork() }.doing(|| "forking".into())? {
         ForkResult::Child => {
@@ -250,8 +251,16 @@ fn assert_single_threaded() {
     assert_eq!(threads, 1, "fork needs a single-threaded process");
 }
 
+/// A pipe's read end and write end, both closed on exec.
+///
+/// # Errors
+/// Where there are no descriptors left.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
+}
+
 /// Whether the write end of a pipe is closed everywhere.
-fn has_ended(pipe: &io::PipeReader) -> bool {
+fn has_ended(pipe: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
     poll(&mut polled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }

@@ -256,7 +256,7 @@ struct Running {
 impl Running {
     fn start(kernel: &Kernel, arguments: &[&str], folder: Folder, memory_bytes: u64) -> io::Result<Self> {
         process::disable_core_dumps();
-        let (console_out, console_in) = io::pipe()?;
+        let (console_out, console_in) = process::pipe()?;
         let mut command = Command::new(&kernel.program);
         command
             .args(["time-travel=inf-cpu", &format!("time-travel-start={START_NS}")])
@@ -280,7 +280,7 @@ impl Running {
         let (alive, console_open) = mpsc::channel();
         let tail = console.clone();
         thread::spawn(move || {
-            keep_tail(console_out, &tail);
+            keep_tail(File::from(console_out), &tail);
             drop(alive);
         });
         let records = folder.records.try_clone()?;

@@ -129,10 +129,10 @@ impl Discovery {
     /// The next request to be queued at or before `now`.
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
-            if let LoadEvent::Passed { at } = self.load_event
-                && let Some(resource) = self.held.pop_front()
-            {
-                return Some(self.queue(at, resource));
+            if let LoadEvent::Passed { at } = self.load_event {
+                if let Some(resource) = self.held.pop_front() {
+                    return Some(self.queue(at, resource));
+                }
             }
             let &Reverse((at, _, timer)) = self.timers.peek()?;
             if at > now {

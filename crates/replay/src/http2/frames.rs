@@ -135,7 +135,7 @@ impl Reader {
 
     fn begin(&mut self, note: &mut impl FnMut(u32, Part)) {
         let head = &self.head;
-        self.left = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        self.left = (usize::from(head[0]) << 16) | (usize::from(head[1]) << 8) | usize::from(head[2]);
         let stream = u32::from_be_bytes([head[5] & 0x7f, head[6], head[7], head[8]]);
         self.frame = Frame { kind: head[3], flags: head[4], stream };
         match self.frame.kind {

@@ -87,7 +87,7 @@ impl Authority {
         let mut filler = 0_usize;
         let mut leaf = self.leaf(names, filler)?;
         for _ in 0..CORRECTIONS {
-            let missing = wanted.cast_signed() - leaf.der().len().cast_signed();
+            let missing = wanted as isize - leaf.der().len() as isize;
             let corrected = filler.saturating_add_signed(missing);
             if corrected == filler {
                 break;

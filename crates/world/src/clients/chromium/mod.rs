@@ -124,10 +124,10 @@ impl Chromium {
             Ok::<_, Silence>((profile, tab))
         };
         // One that did not survive the load before is no fault.
-        if let Some(mut browser) = self.browser.take()
-            && let Ok((profile, tab)) = open(&mut browser)
-        {
-            return Ok((browser, profile, tab));
+        if let Some(mut browser) = self.browser.take() {
+            if let Ok((profile, tab)) = open(&mut browser) {
+                return Ok((browser, profile, tab));
+            }
         }
         let mut browser = Browser::start(loading.authority)?;
         let opened = open(&mut browser);
