@@ -218,7 +218,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
                 origin: address(resource.url.host()),
                 method: resource.method.clone(),
                 target: resource.url.target().to_owned(),
-                normal_target: resource.url.target().to_owned(),
+                normalized_target: resource.url.target().to_owned(),
                 status: 200,
                 mime: resource.mime.clone(),
                 location: None,
@@ -255,7 +255,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         origins: &OriginSettings::default(),
         timeout_ns: 60_000 * MS,
         log: &Log::default(),
-        structure: None,
+        synthetic_page: None,
         engine: Engine::Host,
     };
     client

@@ -1,8 +1,9 @@
-//! What a page is made of, and the order in which a client loads it.
+//! The page of the job contract, and the order in which a client loads it.
 //!
-//! [`Page`] and its parts are the page of the job contract, as JSON has it; [`Page::validate`] checks what the
-//! types cannot. [`Scheduler`] decides which request may start now and on which connection: it is told events and
-//! their times, and answers with actions. Nothing here reads a clock or does I/O.
+//! [`Page`] and its parts are read from JSON; [`Page::validate`] checks the rules that types cannot express.
+//! [`Scheduler`] decides which request may start now and on which connection: events and their times go in,
+//! actions come out. [`SyntheticPage`] has the bodies that make a browser load the page. Nothing here reads a
+//! clock or does I/O.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,7 @@ mod origin;
 mod page;
 mod resource;
 mod scheduler;
-mod structure;
+mod synthetic;
 mod url;
 mod validate;
 
@@ -18,11 +19,11 @@ pub use origin::Origin;
 pub use page::{Format, Initiators, Page};
 pub use resource::{Phase, Resource, ResourceType};
 pub use scheduler::{
-    Action, ConnectionId, Event, Limits, OriginId, Outcome, Policy, PolicyError, Profile, Scheduler,
+    Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,
 };
-pub use structure::{Body, Piece, Shortcomings, Structural, Structure};
-pub use url::{PageUrl, Spelling, UrlError, stage_name};
+pub use synthetic::{FidelityGaps, Piece, SyntheticBody, SyntheticPage, SyntheticResponse};
+pub use url::{PageUrl, UrlError, UrlRewrite, alias_host};
 pub use validate::PageError;
 
-/// A moment or a span in whole nanoseconds, of whichever clock the driver uses.
+/// A time or a duration in nanoseconds, on the driver's clock.
 pub type Nanos = u64;

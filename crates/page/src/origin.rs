@@ -1,4 +1,4 @@
-//! The servers of a page: what connections are kept for.
+//! The servers of a page, between which connections are never shared.
 
 use crate::{Page, PageUrl};
 
@@ -12,14 +12,14 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The server that `url` is asked from.
+    /// The server of `url`.
     pub fn of(url: &PageUrl) -> Self {
         Self { host: url.host().to_owned(), port: url.port() }
     }
 }
 
 impl Page {
-    /// The servers of the page, each once, in the order in which the resources name them first.
+    /// The servers of the page, each once, in the order of the resources.
     pub fn origins(&self) -> Vec<Origin> {
         self.number_origins().0
     }

@@ -4,29 +4,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PageUrl, Resource};
 
-/// The resources of one page, in an order in which each stands after what made the client ask for it.
+/// The resources of one page, each after its initiator.
 ///
-/// Reading one from JSON checks keys, types and URLs; [`Page::validate`] checks the rest.
+/// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
-    /// Which version of the format this is.
+    /// The version of the format.
     pub format: Format,
-    /// What tables call it.
+    /// The name in tables.
     pub name: String,
-    /// The URL that a person would type.
+    /// The URL that a person types.
     pub url: PageUrl,
-    /// Where the facts come from.
+    /// Where the page comes from.
     pub source: String,
-    /// How the initiators are known.
+    /// How the initiators became known.
     pub initiators: Initiators,
-    /// What a reader should know: what was missing, guessed, left out.
+    /// Notes of the importer on missing, guessed and omitted facts.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Client processing between the last byte of the last `load` resource and the load event, in microseconds.
+    /// Processing time of the client from the last byte of the last `load` resource to the load event, in
+    /// microseconds.
     #[serde(default)]
     pub load_event_processing_us: u64,
-    /// What is loaded; the first is the root document.
+    /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
 }
 
@@ -38,13 +39,13 @@ pub enum Format {
     One,
 }
 
-/// How it is known what made the client ask for each resource.
+/// How the initiator of each resource became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initiators {
     /// The browser recorded them.
     Recorded,
-    /// The importer concluded them from times and types.
+    /// The importer inferred them from times and types.
     Inferred,
     /// Some of each.
     Mixed,

@@ -10,7 +10,7 @@ use crate::PageUrl;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
-    /// What is asked for. Several resources may have the same URL.
+    /// The requested URL. Several resources may have the same URL.
     pub url: PageUrl,
     /// The request method.
     #[serde(default = "get")]
@@ -18,7 +18,7 @@ pub struct Resource {
     /// The status of the response, 200 to 599.
     #[serde(default = "ok")]
     pub status: u16,
-    /// What the browser took it for.
+    /// The resource type that the browser recorded.
     #[serde(rename = "type")]
     pub kind: ResourceType,
     /// The Content-Type of the response.
@@ -35,40 +35,41 @@ pub struct Resource {
     pub response_header_bytes: u64,
     /// Body of the response as it crosses the wire.
     pub body_bytes: u64,
-    /// From the last byte of the request to the first byte of the response, at the server.
+    /// Time from the last byte of the request to the first byte of the response, at the server.
     #[serde(default)]
     pub server_think_us: u64,
-    /// Over which time the server hands out the body: its last bytes leave this much after its first.
+    /// Time in which the server produces the body: from its first to its last bytes.
     #[serde(default)]
     pub server_send_us: u64,
-    /// Index of the resource that made the client ask; none for the root alone. JSON must say `null`.
+    /// Index of the resource that reveals this one; none for the root document alone. JSON must have `null`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
-    /// How many body bytes of the initiator must have arrived before the client can know of this resource; `None`
-    /// for all of its response.
+    /// Body bytes of the initiator that must have arrived to reveal this resource; `None` for the whole
+    /// response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
-    /// Client processing between that moment and the moment the request is queued.
+    /// Processing time of the client from that moment until it queues the request.
     #[serde(default)]
     pub processing_us: u64,
     /// Whether the load event waits for it.
     #[serde(default)]
     pub phase: Phase,
-    /// The Location of a 3xx; the target is the first resource whose initiator is this one.
+    /// The Location of a 3xx response; its target is the first resource whose initiator is this one.
     #[serde(default)]
     pub redirect_to: Option<String>,
-    /// For how many seconds after it came the response may be used again without asking; 0: not at all. None: not known.
+    /// Freshness lifetime of the response in seconds (RFC 9111 section 4.2); 0 for a response that is stale
+    /// at once, none where it is unknown.
     #[serde(default)]
     pub fresh_s: Option<u64>,
-    /// Whether a client that kept the response can ask if it is still the same (RFC 9110 section 8.8).
+    /// Whether the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// In a job only: where the recorded body starts in the job's bodies file.
+    /// In a job only: offset of the recorded body in the job's bodies file.
     #[serde(default)]
     pub body_offset: Option<u64>,
 }
 
-/// What the browser took a resource for.
+/// A resource type, as browsers record it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -84,8 +85,8 @@ pub enum ResourceType {
 }
 
 impl ResourceType {
-    /// What a browser asks for first: what blocks rendering, then what runs or is read, then what is only shown. From 0, the most
-    /// urgent, to 3, as in RFC 9218 section 4.1.
+    /// The urgency of RFC 9218 section 4.1, from 0, the most urgent, to 3: resources that block rendering
+    /// come before those that scripts use, and these before those that are displayed.
     pub fn urgency(self) -> u8 {
         match self {
             Self::Document | Self::Stylesheet => 0,
@@ -96,16 +97,16 @@ impl ResourceType {
     }
 }
 
-/// Where a resource stands to the load event.
+/// A resource's phase, relative to the load event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// The load event waits for it.
     #[default]
     Load,
-    /// Begun before the load event, which does not wait for it.
+    /// Requested before the load event, which does not wait for it.
     Async,
-    /// Begun after the load event.
+    /// Requested after the load event.
     After,
 }
 

@@ -1,4 +1,4 @@
-//! The URLs that a page may hold: absolute, plain, and fit for a request line as they are written.
+//! URLs of pages: absolute, without fragment and user name, and valid in a request line as they are written.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use url::Url;
 
 /// An absolute `http` or `https` URL with a host in lower case, a path, and neither fragment nor user name.
 ///
-/// It keeps the text as written, since that is what a request line says.
+/// It keeps the text as written, since a request line has this text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
@@ -81,40 +81,42 @@ impl PageUrl {
         self.port
     }
 
-    /// Path and query, as a request line says them (RFC 9112 section 3.2.1).
+    /// Path and query in origin-form, as in a request line (RFC 9112 section 3.2.1).
     pub fn target(&self) -> &str {
         &self.text[self.target_start..]
     }
 
-    /// Path and query as a browser asks for them (WHATWG URL): without `..`, and with more characters percent-encoded.
-    pub fn normal_target(&self) -> String {
-        let url = Url::parse(&self.text).expect("it was read before");
+    /// Path and query as a browser requests them (WHATWG URL): without `..`, and with more characters
+    /// percent-encoded.
+    pub fn normalized_target(&self) -> String {
+        let url = Url::parse(&self.text).expect("the URL was parsed before");
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
 
-    /// The URL as a browser would write it, of a server that speaks TLS on its port or does not, whatever the URL says.
-    pub fn spelled(&self, spelling: Spelling) -> String {
-        let (scheme, usual_port) = if spelling.encrypted { ("https", 443) } else { ("http", 80) };
-        let host = if spelling.staged { &stage_name(self.host()) } else { self.host() };
+    /// The URL as a browser writes it, with the scheme and host of `rewrite`.
+    pub fn rewritten(&self, rewrite: UrlRewrite) -> String {
+        let (scheme, usual_port) = if rewrite.encrypted { ("https", 443) } else { ("http", 80) };
+        let host = if rewrite.aliased { &alias_host(self.host()) } else { self.host() };
         let port = if self.port == usual_port { String::new() } else { format!(":{}", self.port) };
-        format!("{scheme}://{host}{port}{}", self.normal_target())
+        format!("{scheme}://{host}{port}{}", self.normalized_target())
     }
 }
 
-/// How a world's URLs are written for clients that read its bodies.
+/// How the page's URLs change for clients that read the bodies of a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spelling {
-    /// Hosts on their [stage names](stage_name).
-    pub staged: bool,
-    /// `https`, for servers that speak TLS; else `http`.
+pub struct UrlRewrite {
+    /// Hosts have their [alias](alias_host).
+    pub aliased: bool,
+    /// The scheme is `https`, since the servers speak TLS on their ports; else `http`.
     pub encrypted: bool,
 }
 
-/// A name of the same length for a host, in a top-level domain that is none: `en.wikipedia.orh`.
+/// An alias of a host, of the same length and in a top-level domain that does not exist: `en.wikipedia.orh`.
 ///
-/// Browsers have a list of hosts that they ask by https alone (HSTS preloading). Whether two hosts are of one site stays as it
-/// is, but under suffixes of two parts such as `co.uk`. Different hosts get different names.
-pub fn stage_name(host: &str) -> String {
+/// Browsers contact hosts on the HSTS preload list by `https` alone; no alias is on it. Different hosts have
+/// different aliases, and two hosts of one site stay on one site, except under public suffixes of two labels
+/// such as `co.uk`.
+pub fn alias_host(host: &str) -> String {
     let last = host.rsplit('.').next().unwrap_or_default();
     let stays =
         last == host || last.starts_with("xn--") || !last.ends_with(|end: char| end.is_ascii_lowercase());
@@ -182,25 +184,28 @@ mod tests {
     }
 
     #[test]
-    fn a_host_on_stage_has_another_name_of_the_same_length() {
+    fn an_alias_host_has_the_length_of_its_host() {
         let cases =
             [("en.wikipedia.org", "en.wikipedia.orh"), ("a.xyz", "a.xya"), ("localhost", "localhost")];
-        for (host, staged) in
+        for (host, alias) in
             [&cases[..], &[("192.0.2.1", "192.0.2.1"), ("a.xn--p1ai", "a.xn--p1ai")]].concat()
         {
-            assert_eq!(stage_name(host), staged);
+            assert_eq!(alias_host(host), alias);
         }
         let url = PageUrl::parse("https://a.test/x/../y?q={'}").unwrap();
-        let spelled = |staged, encrypted| url.spelled(Spelling { staged, encrypted });
-        assert_eq!(spelled(false, false), "http://a.test:443/y?q={%27}");
-        assert_eq!(spelled(true, false), "http://a.tesu:443/y?q={%27}");
-        assert_eq!(spelled(true, true), "https://a.tesu/y?q={%27}");
+        let rewritten = |aliased, encrypted| url.rewritten(UrlRewrite { aliased, encrypted });
+        assert_eq!(rewritten(false, false), "http://a.test:443/y?q={%27}");
+        assert_eq!(rewritten(true, false), "http://a.tesu:443/y?q={%27}");
+        assert_eq!(rewritten(true, true), "https://a.tesu/y?q={%27}");
         let plain = PageUrl::parse("http://a.test/").unwrap();
-        assert_eq!(plain.spelled(Spelling { encrypted: true, ..Spelling::default() }), "https://a.test:80/");
+        assert_eq!(
+            plain.rewritten(UrlRewrite { encrypted: true, ..UrlRewrite::default() }),
+            "https://a.test:80/"
+        );
     }
 
     #[test]
-    fn what_is_no_url_of_a_page_is_refused_with_the_reason() {
+    fn an_invalid_url_is_refused_with_the_reason() {
         assert_eq!(problem("/x"), "not an absolute URL: relative URL without a base");
         assert_eq!(problem("ftp://a.test/"), "not an absolute http or https URL");
         assert_eq!(problem("http:/a.test/"), "not an absolute http or https URL");

@@ -1,32 +1,32 @@
-//! The rules of the job contract that types cannot say, each with the place where it is broken.
+//! The rules of the job contract that types cannot express. Errors name the key that breaks a rule.
 
 use crate::{Page, Phase, Resource};
 
 const MAX_RESOURCES: usize = 10_000;
-/// Limits that no page reaches; they keep sums over all resources within 64 bits.
+/// No page reaches these limits; they keep sums over all resources within 64 bits.
 const MAX_BYTES: u64 = 1 << 40;
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
 
-/// What is wrong in a page, and where: `resources[12].initiator: 40 is not before 12`.
+/// A broken rule and its place: `resources[12].initiator: 40 is not before 12`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct PageError {
-    /// The key, from the page's root.
+    /// The path of the key in the page.
     pub place: String,
-    /// What is wrong with its value.
+    /// The broken rule.
     pub problem: String,
 }
 
-/// A key and what is wrong with its value.
+/// A key and the rule that its value breaks.
 type Problem = (&'static str, String);
 
 impl Page {
-    /// Checks every rule that reading the JSON has not.
+    /// Checks every rule that reading the JSON does not check.
     ///
     /// # Errors
-    /// [`PageError`] for the first rule that is broken.
+    /// [`PageError`] for the first broken rule.
     pub fn validate(&self) -> Result<(), PageError> {
         self.check_head().map_err(|(place, problem)| PageError { place: place.to_owned(), problem })?;
         for (index, resource) in self.resources.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Resource {
         one_line("redirect_to", redirect_to)
     }
 
-    /// Whether HTTP gives this response no body at all (RFC 9110 section 6.4.1).
+    /// Whether HTTP allows this response no body (RFC 9110 section 6.4.1).
     fn must_have_no_body(&self) -> bool {
         self.method == "HEAD" || matches!(self.status, 204 | 304)
     }

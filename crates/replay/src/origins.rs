@@ -78,7 +78,7 @@ pub struct Served {
     /// Path and query.
     pub target: String,
     /// The same as browsers write it.
-    pub normal_target: String,
+    pub normalized_target: String,
     /// Status code of the response.
     pub status: u16,
     /// Content-Type of the response.
@@ -131,7 +131,7 @@ impl Origins {
     pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
         let mut index = Index::new();
         for (number, served) in site.resources.iter().enumerate() {
-            for target in BTreeSet::from([&served.target, &served.normal_target]) {
+            for target in BTreeSet::from([&served.target, &served.normalized_target]) {
                 let key = (served.origin, served.method.clone(), target.clone());
                 index.entry(key).or_default().resources.push(number);
             }

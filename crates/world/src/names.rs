@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, ToSocketAddrs};
 
 use fastopen_netns::namespace;
-use fastopen_page::stage_name;
+use fastopen_page::alias_host;
 use fastopen_replay::tls::Authority;
 
 use crate::contract::{Bodies, ClientKind, Fault, Job};
 use crate::failure::Failure;
 
 /// The hosts file of the world and its certificate authority, bound over the machine's own for as long as this lives.
-pub struct Names(Vec<&'static str>);
+pub struct HostsOverlay(Vec<&'static str>);
 
-impl Names {
+impl HostsOverlay {
     const HOSTS: &'static str = "/etc/hosts";
     const SWITCH: &'static str = "/etc/nsswitch.conf";
     /// The authorities that programs trust, on Debian and what comes of it.
@@ -24,10 +24,7 @@ impl Names {
     ///
     /// # Errors
     /// Where the files cannot be bound, or a name is known as something else.
-    pub fn put_up(
-        hosts: &BTreeMap<String, Ipv4Addr>,
-        authority: Option<&Authority>,
-    ) -> Result<Self, Failure> {
+    pub fn mount(hosts: &BTreeMap<String, Ipv4Addr>, authority: Option<&Authority>) -> Result<Self, Failure> {
         let mut file = String::new();
         // A page may be served as localhost.
         if !hosts.contains_key("localhost") {
@@ -56,7 +53,7 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for HostsOverlay {
     fn drop(&mut self) {
         for path in &self.0 {
             let _ = namespace::remove_overlay(path);
@@ -65,10 +62,10 @@ impl Drop for Names {
 }
 
 /// The hosts under all names that they have in this world.
-pub fn on_stage(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
+pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
     let mut named = hosts.clone();
-    if is_staged(job) {
-        named.extend(hosts.iter().map(|(host, address)| (stage_name(host), *address)));
+    if uses_aliases(job) {
+        named.extend(hosts.iter().map(|(host, address)| (alias_host(host), *address)));
     }
     named
 }
@@ -76,13 +73,13 @@ pub fn on_stage(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<Strin
 /// The names of a host.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
-    if is_staged(job) {
-        names.insert(stage_name(host));
+    if uses_aliases(job) {
+        names.insert(alias_host(host));
     }
     names
 }
 
 /// Whether bodies call hosts by their stage names: a browser would ask some of the real ones by https alone.
-pub fn is_staged(job: &Job) -> bool {
+pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind == ClientKind::Chromium
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fastopen_page::{Body, Piece, Resource, Shortcomings, Spelling, Structure};
+use fastopen_page::{FidelityGaps, Piece, Resource, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::keeping::Keeping;
 use fastopen_replay::origins::{OverTls, Served, Site};
@@ -15,7 +15,7 @@ use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Http, Job, View};
 use crate::failure::Failure;
-use crate::names::{is_staged, names};
+use crate::names::{names, uses_aliases};
 
 /// The application protocols that both ends speak, the best first (RFC 7301).
 pub fn alpn(http: Http) -> Vec<&'static [u8]> {
@@ -42,33 +42,34 @@ fn servers(
 
 /// The page as clients read it that follow references: once for loads in the clear, once for those over TLS, since it
 /// names URLs.
-pub struct Structures {
-    clear: Structure,
-    encrypted: Structure,
+pub struct SyntheticPages {
+    clear: SyntheticPage,
+    encrypted: SyntheticPage,
 }
 
-impl Structures {
-    /// Those of a job whose bodies are synthetic.
+impl SyntheticPages {
+    /// The synthetic pages of a job that serves synthetic bodies.
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
-        let structure =
-            |encrypted| Structure::of(&job.page, &policy, Spelling { staged: is_staged(job), encrypted });
+        let synthetic_page = |encrypted| {
+            SyntheticPage::of(&job.page, &policy, UrlRewrite { aliased: uses_aliases(job), encrypted })
+        };
         (job.origins.bodies == Bodies::Synthetic)
-            .then(|| Self { clear: structure(false), encrypted: structure(true) })
+            .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
     }
 
-    /// The one that a load meets.
-    pub fn met(&self, encrypted: bool) -> &Structure {
+    /// The page that a load requests.
+    pub fn select(&self, encrypted: bool) -> &SyntheticPage {
         if encrypted { &self.encrypted } else { &self.clear }
     }
 
-    /// What does not come out as the page has it in some load of the job.
-    pub fn shortcomings(&self, job: &Job) -> Shortcomings {
+    /// The fidelity gaps of all loads of the job.
+    pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
         kinds
             .into_iter()
-            .map(|encrypted| self.met(encrypted).shortcomings.clone())
-            .fold(Shortcomings::default(), Shortcomings::or)
+            .map(|encrypted| self.select(encrypted).gaps.clone())
+            .fold(FidelityGaps::default(), FidelityGaps::union)
     }
 }
 
@@ -79,7 +80,7 @@ impl Structures {
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
-    structures: Option<&Structures>,
+    synthetic_pages: Option<&SyntheticPages>,
     authority: Option<&Authority>,
 ) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
@@ -89,8 +90,8 @@ pub fn site(
         })?),
     };
     let resources = |encrypted| {
-        let structure = structures.map(|structures| structures.met(encrypted));
-        resources(job, hosts, structure, &bodies)
+        let synthetic_page = synthetic_pages.map(|pages| pages.select(encrypted));
+        resources(job, hosts, synthetic_page, &bodies)
     };
     let over_tls = |authority| {
         Ok::<_, Failure>(OverTls { servers: servers(job, hosts, authority)?, resources: resources(true)? })
@@ -112,13 +113,13 @@ pub fn site(
 fn resources(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
-    structure: Option<&Structure>,
+    synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<Served>, Failure> {
     let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
-        let structural = structure.map(|structure| &structure.resources[number]);
-        let body = match (structural, resource.body_offset) {
-            (Some(structural), _) => sized(&structural.body),
+        let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
+        let body = match (response, resource.body_offset) {
+            (Some(response), _) => sized(&response.body),
             (None, None) => SizedBody::filler(resource.body_bytes),
             (None, Some(offset)) => {
                 let end = offset.saturating_add(resource.body_bytes);
@@ -136,15 +137,15 @@ fn resources(
             origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
-            normal_target: resource.url.normal_target(),
+            normalized_target: resource.url.normalized_target(),
             status: resource.status,
-            mime: structural.map_or(&resource.mime, |structural| &structural.mime).clone(),
-            location: structural.map_or(&resource.redirect_to, |structural| &structural.location).clone(),
+            mime: response.map_or(&resource.mime, |response| &response.mime).clone(),
+            location: response.map_or(&resource.redirect_to, |response| &response.location).clone(),
             header_bytes: resource.response_header_bytes as u32,
             body: body.spread(scaled_ns(resource.server_send_us)),
             think_ns: scaled_ns(resource.server_think_us),
             keeping: (job.client.view == View::Repeat).then(|| keeping(resource)),
-            refuses: structural.is_some_and(|structural| structural.refuses),
+            refuses: response.is_some_and(|response| response.refuses_preflight),
         })
     };
     job.page.resources.iter().enumerate().map(serve).collect()
@@ -156,7 +157,7 @@ fn keeping(resource: &Resource) -> Keeping {
     Keeping::new(resource.fresh_s, validator, resource.body_bytes)
 }
 
-fn sized(body: &Body) -> SizedBody {
+fn sized(body: &SyntheticBody) -> SizedBody {
     body.pieces().iter().fold(SizedBody::default(), |sized, piece| match piece {
         Piece::Bytes(bytes) => sized.and_bytes(Bytes::copy_from_slice(bytes)),
         Piece::Filler(bytes) => sized.and_filler(*bytes),

@@ -25,9 +25,9 @@ use crate::evidence::{Known, judge};
 use crate::failure::{Failure, explain, no_discipline};
 use crate::link::{Link, LinkConfig};
 use crate::measure;
-use crate::names::{Names, on_stage};
+use crate::names::{HostsOverlay, with_aliases};
 use crate::routers::Routers;
-use crate::site::{Structures, alpn, site};
+use crate::site::{SyntheticPages, alpn, site};
 use crate::topology::{Shape, TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
 use crate::wire::Wire;
 
@@ -82,8 +82,8 @@ struct World<'a> {
     hosts: BTreeMap<String, Ipv4Addr>,
     /// Address of each of the page's origins, in its own order.
     addresses: Vec<SocketAddrV4>,
-    /// How the page is served, where its bodies are structural.
-    structures: Option<Structures>,
+    /// The page as it is served, if its bodies are synthetic.
+    synthetic_pages: Option<SyntheticPages>,
     // In the order in which they must go: servers, then the link, then the namespaces.
     origins: Origins,
     /// Who vouches for the origins, in a job that has TLS.
@@ -93,7 +93,7 @@ struct World<'a> {
     cookies: RefCell<tcp_metrics::Table>,
     counters: BothEnds<CounterFiles>,
     topology: Topology,
-    _names: Names,
+    _hosts_overlay: HostsOverlay,
 }
 
 impl<'a> World<'a> {
@@ -125,13 +125,13 @@ impl<'a> World<'a> {
             .iter()
             .map(|origin| SocketAddrV4::new(hosts[&origin.host], origin.port))
             .collect();
-        let structures = Structures::of(job);
+        let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
-        let site = site(job, &hosts, structures.as_ref(), authority.as_ref())?;
+        let site = site(job, &hosts, synthetic_pages.as_ref(), authority.as_ref())?;
         let origins = Origins::start(&topology.origins, site)
             .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
-        let names = Names::put_up(&on_stage(job, &hosts), authority.as_ref())?;
+        let hosts_overlay = HostsOverlay::mount(&with_aliases(job, &hosts), authority.as_ref())?;
         let policy = job.policy();
         Ok(Self {
             job,
@@ -140,14 +140,14 @@ impl<'a> World<'a> {
             asked,
             hosts,
             addresses,
-            structures,
+            synthetic_pages,
             origins,
             authority,
             link,
             cookies,
             counters,
             topology,
-            _names: names,
+            _hosts_overlay: hosts_overlay,
         })
     }
 
@@ -177,10 +177,7 @@ impl<'a> World<'a> {
             routes,
             nice: process::nice(),
             measured,
-            fidelity_gaps: self
-                .structures
-                .as_ref()
-                .map(|structures| (&structures.shortcomings(self.job)).into()),
+            fidelity_gaps: self.synthetic_pages.as_ref().map(|pages| (&pages.gaps(self.job)).into()),
             setup_us,
         })
     }
@@ -333,7 +330,7 @@ impl<'a> World<'a> {
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.origins.log(),
-            structure: self.structures.as_ref().map(|structures| structures.met(transport.is_encrypted())),
+            synthetic_page: self.synthetic_pages.as_ref().map(|pages| pages.select(transport.is_encrypted())),
             authority: self.authority.as_ref(),
             engine: self.engine,
         })

@@ -1,4 +1,5 @@
-//! When each request is queued: from what has arrived, and the client's processing times.
+//! When each request is queued: the responses that reveal it have arrived, and the client's processing is
+//! over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,17 +7,17 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::plan::{self, Plan};
 use crate::Nanos;
 
-/// What has become of a resource.
+/// How far a resource has come in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is not loaded: its phase is not, or its initiator's is not.
-    NotWanted,
+pub enum ResourceState {
+    /// The load leaves it out: the policy excludes its phase or its initiator's.
+    NotSelected,
     /// The client does not know of it yet.
     Unknown,
-    /// The client knows of it and has not queued the request yet.
+    /// The client knows of it and processes before it queues the request.
     Processing,
-    /// The request is queued or under way.
-    Asked,
+    /// The request is queued or in flight.
+    Requested,
     /// The response has ended.
     Ended {
         /// When.
@@ -27,34 +28,34 @@ pub enum Outcome {
         /// When.
         at: Nanos,
     },
-    /// It could not be asked for, because what would have given it away failed.
-    NeverAsked,
+    /// The client never learnt of it, because the response that reveals it failed.
+    NeverRequested,
 }
 
 #[derive(Debug)]
 pub(crate) struct Discovery {
     plan: Plan,
     resources: Vec<Progress>,
-    /// The earliest first, equal ones in the order of setting.
+    /// The earliest first, equal ones in the order of insertion.
     timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
     timers_set: u64,
-    /// Requests that are ready but wait for the load event.
-    held: VecDeque<usize>,
+    /// Requests of phase `after` whose processing ended before the load event.
+    waiting_for_load_event: VecDeque<usize>,
     load_event: LoadEvent,
     started_at: Option<Nanos>,
-    /// How many wanted resources have neither ended nor failed.
-    open: usize,
-    /// How many of them the load event waits for.
-    open_before_load_event: usize,
-    /// Something that the load event waits for failed.
-    broken: bool,
+    /// Number of selected resources that have neither ended nor failed.
+    pending: usize,
+    /// Number of those that the load event waits for.
+    pending_before_load_event: usize,
+    /// A resource that the load event waits for has failed.
+    load_event_failed: bool,
 }
 
 #[derive(Debug)]
 struct Progress {
-    outcome: Outcome,
+    state: ResourceState,
     queued_at: Option<Nanos>,
-    /// How many of the children are known.
+    /// Number of children that the client knows of.
     children_known: usize,
 }
 
@@ -73,8 +74,8 @@ enum LoadEvent {
 
 impl Discovery {
     pub(crate) fn new(plan: Plan) -> Self {
-        let progress = |wanted: bool| Progress {
-            outcome: if wanted { Outcome::Unknown } else { Outcome::NotWanted },
+        let progress = |selected: bool| Progress {
+            state: if selected { ResourceState::Unknown } else { ResourceState::NotSelected },
             queued_at: None,
             children_known: 0,
         };
@@ -82,12 +83,12 @@ impl Discovery {
             resources: plan.requests.iter().map(|request| progress(request.is_some())).collect(),
             timers: BinaryHeap::new(),
             timers_set: 0,
-            held: VecDeque::new(),
+            waiting_for_load_event: VecDeque::new(),
             load_event: LoadEvent::Waiting,
             started_at: None,
-            open: plan.requests.iter().flatten().count(),
-            open_before_load_event: plan.requests.iter().flatten().filter(|r| r.before_load_event).count(),
-            broken: false,
+            pending: plan.requests.iter().flatten().count(),
+            pending_before_load_event: plan.requests.iter().flatten().filter(|r| r.before_load_event).count(),
+            load_event_failed: false,
             plan,
         }
     }
@@ -100,23 +101,23 @@ impl Discovery {
     }
 
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
-        if self.outcome(resource) == Outcome::Asked {
+        if self.state(resource) == ResourceState::Requested {
             self.make_children_known(now, resource, bytes_so_far);
         }
     }
 
     pub(crate) fn ended(&mut self, now: Nanos, resource: usize) {
         self.make_children_known(now, resource, Nanos::MAX);
-        self.resolve(now, resource, Outcome::Ended { at: now });
+        self.resolve(now, resource, ResourceState::Ended { at: now });
     }
 
-    /// What the resource has not given away yet will never be asked for.
+    /// Fails the resource and all resources that it has not revealed.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
-        self.resolve(now, resource, Outcome::Failed { at: now });
+        self.resolve(now, resource, ResourceState::Failed { at: now });
         let mut never_known = vec![resource];
         while let Some(parent) = never_known.pop() {
             while let Some(child) = self.next_child(parent, Nanos::MAX) {
-                self.resolve(now, child, Outcome::NeverAsked);
+                self.resolve(now, child, ResourceState::NeverRequested);
                 never_known.push(child);
             }
         }
@@ -130,7 +131,7 @@ impl Discovery {
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
             if let LoadEvent::Passed { at } = self.load_event {
-                if let Some(resource) = self.held.pop_front() {
+                if let Some(resource) = self.waiting_for_load_event.pop_front() {
                     return Some(self.queue(at, resource));
                 }
             }
@@ -142,7 +143,7 @@ impl Discovery {
             match timer {
                 Timer::LoadEvent => self.load_event = LoadEvent::Passed { at },
                 Timer::Queue(resource) if self.must_wait_for_load_event(resource) => {
-                    self.held.push_back(resource);
+                    self.waiting_for_load_event.push_back(resource);
                 }
                 Timer::Queue(resource) => return Some(self.queue(at, resource)),
             }
@@ -151,34 +152,38 @@ impl Discovery {
 
     pub(crate) fn plt(&self) -> Option<Nanos> {
         match self.load_event {
-            LoadEvent::Due { at } | LoadEvent::Passed { at } if !self.broken => Some(at - self.started_at?),
+            LoadEvent::Due { at } | LoadEvent::Passed { at } if !self.load_event_failed => {
+                Some(at - self.started_at?)
+            }
             _ => None,
         }
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.open == 0 && matches!(self.load_event, LoadEvent::Passed { .. })
+        self.pending == 0 && matches!(self.load_event, LoadEvent::Passed { .. })
     }
 
     pub(crate) fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.resources[resource].queued_at
     }
 
-    pub(crate) fn outcome(&self, resource: usize) -> Outcome {
-        self.resources[resource].outcome
+    pub(crate) fn state(&self, resource: usize) -> ResourceState {
+        self.resources[resource].state
     }
 
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (usize, Outcome)> + '_ {
-        let outcomes = self.resources.iter().map(|progress| progress.outcome).enumerate();
-        outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Failed { .. } | Outcome::NeverAsked))
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (usize, ResourceState)> + '_ {
+        let outcomes = self.resources.iter().map(|progress| progress.state).enumerate();
+        outcomes.filter(|(_, state)| {
+            matches!(state, ResourceState::Failed { .. } | ResourceState::NeverRequested)
+        })
     }
 
     pub(crate) fn wants_progress(&self, resource: usize) -> bool {
-        self.plan.requests[resource].as_ref().is_some_and(plan::Request::gives_away_before_its_end)
+        self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
     }
 
     fn make_known(&mut self, now: Nanos, resource: usize) {
-        self.resources[resource].outcome = Outcome::Processing;
+        self.resources[resource].state = ResourceState::Processing;
         let processing = self.plan.requests[resource].as_ref().map_or(0, |request| request.processing);
         self.set_timer(now + processing, Timer::Queue(resource));
     }
@@ -189,7 +194,7 @@ impl Discovery {
         }
     }
 
-    /// The next child of `parent` that `bytes_so_far` give away and that was not given before.
+    /// The next child of `parent` that `bytes_so_far` reveal and that was not returned before.
     fn next_child(&mut self, parent: usize, bytes_so_far: u64) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;
@@ -207,17 +212,17 @@ impl Discovery {
 
     fn queue(&mut self, at: Nanos, resource: usize) -> usize {
         let progress = &mut self.resources[resource];
-        (progress.outcome, progress.queued_at) = (Outcome::Asked, Some(at));
+        (progress.state, progress.queued_at) = (ResourceState::Requested, Some(at));
         resource
     }
 
-    fn resolve(&mut self, now: Nanos, resource: usize, outcome: Outcome) {
-        self.resources[resource].outcome = outcome;
-        self.open -= 1;
+    fn resolve(&mut self, now: Nanos, resource: usize, state: ResourceState) {
+        self.resources[resource].state = state;
+        self.pending -= 1;
         if self.plan.requests[resource].as_ref().is_some_and(|request| request.before_load_event) {
-            self.broken |= !matches!(outcome, Outcome::Ended { .. });
-            self.open_before_load_event -= 1;
-            if self.open_before_load_event == 0 {
+            self.load_event_failed |= !matches!(state, ResourceState::Ended { .. });
+            self.pending_before_load_event -= 1;
+            if self.pending_before_load_event == 0 {
                 let at = now + self.plan.load_event_processing;
                 self.load_event = LoadEvent::Due { at };
                 self.set_timer(at, Timer::LoadEvent);

@@ -1,4 +1,4 @@
-//! What the driver tells the scheduler, and what the scheduler tells it to do.
+//! Events that the driver passes to the scheduler, and actions that the scheduler answers.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OriginId(pub usize);
 
-/// A connection: numbered from 0 in the order of opening, never used again.
+/// A connection: numbered from 0 in the order of opening; no number is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub usize);
 
@@ -16,13 +16,12 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// What happened. A `resource` is an index in [`crate::Page::resources`].
+/// An event of the driver. A `resource` is an index in [`crate::Page::resources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The load begins.
     Start,
-    /// A connection can take a request: its handshake is over, or it sends its first data in the SYN and so need
-    /// not wait.
+    /// A connection can take a request: its handshake is over, or TCP Fast Open sends the request in the SYN.
     ConnectionReady {
         /// The connection.
         connection: ConnectionId,
@@ -32,25 +31,25 @@ pub enum Event {
         /// The connection.
         connection: ConnectionId,
     },
-    /// So many bytes of a response's body have arrived; 0 when only its header has.
+    /// Bytes of a response's body have arrived; 0 when only its header has.
     BodyProgress {
-        /// What was asked for.
+        /// The requested resource.
         resource: usize,
         /// Body bytes since the response began.
         bytes_so_far: u64,
     },
     /// A response is complete.
     ResponseEnd {
-        /// What was asked for.
+        /// The requested resource.
         resource: usize,
         /// The connection that it came on.
         connection: ConnectionId,
         /// Whether the connection can take another request in its place.
         reusable: bool,
     },
-    /// A request or its response broke off.
+    /// A request or its response failed.
     ResponseFailed {
-        /// What was asked for.
+        /// The requested resource.
         resource: usize,
         /// The connection that it was sent on.
         connection: ConnectionId,
@@ -64,27 +63,27 @@ pub enum Event {
     },
 }
 
-/// What to do. A `resource` is an index in [`crate::Page::resources`].
+/// An action for the driver. A `resource` is an index in [`crate::Page::resources`].
 ///
-/// Every connection opened is later closed by [`Action::Close`], unless the driver said itself that it failed or
-/// was closed, or it is idle when the load is finished.
+/// [`Action::Close`] closes every connection that [`Action::Open`] opened, unless the driver reported that it
+/// failed or was closed, or it is idle when the load is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Open a connection.
     Open {
-        /// What to call it.
+        /// Its number.
         connection: ConnectionId,
-        /// Where to.
+        /// The server.
         origin: OriginId,
     },
     /// Send a request.
     Send {
         /// The connection to send it on.
         connection: ConnectionId,
-        /// What to ask for.
+        /// The resource to request.
         resource: usize,
     },
-    /// Close a connection; nothing will be said of it any more.
+    /// Close a connection; no later action names it.
     Close {
         /// The connection.
         connection: ConnectionId,

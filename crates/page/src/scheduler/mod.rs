@@ -6,11 +6,11 @@ mod plan;
 mod policy;
 mod pool;
 
-pub use discovery::Outcome;
+pub use discovery::ResourceState;
 pub use event::{Action, ConnectionId, Event, OriginId};
 pub use policy::{Limits, Policy, PolicyError, Profile};
 
-pub(crate) use plan::wanted;
+pub(crate) use plan::selected;
 
 use discovery::Discovery;
 use plan::Plan;
@@ -20,16 +20,17 @@ use crate::{Nanos, Origin, Page};
 
 /// Loads one page, once.
 ///
-/// The driver tells what happened with [`Scheduler::handle`] and that a wake-up time has come with
-/// [`Scheduler::advance`], and after each call carries out what [`Scheduler::next_action`] gives until it gives
-/// `None`. It has no clock of its own: every time is one that the driver gave, or lies a processing time after
-/// one. Time does not go backwards; an earlier time than the last counts as the last.
+/// The driver reports events with [`Scheduler::handle`] and wake-up times with [`Scheduler::advance`], and
+/// performs the actions of [`Scheduler::next_action`] after each call until there is none. The scheduler has
+/// no clock: every time is one of the driver's or lies a processing time after one. A time before the last
+/// one counts as the last.
 ///
-/// Events about connections that the scheduler has given up, or requests that have ended, are ignored: they
-/// cross with its actions on the way.
+/// It ignores events of connections that it closed and of requests that have ended: they crossed with its
+/// actions.
 ///
-/// What is not modelled: the limit of ten delayable requests that Chromium's resource scheduler adds, speculative
-/// connections, backup connections after 250 ms, and caches (a URL that stands twice in the page is asked twice).
+/// Not modelled: the limit of ten delayable requests that Chromium's resource scheduler adds, speculative
+/// connections, backup connections after 250 ms, and caches (a URL that occurs twice in the page is requested
+/// twice).
 #[derive(Debug)]
 pub struct Scheduler {
     origins: Vec<Origin>,
@@ -39,10 +40,10 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A load of `page`, which must be valid ([`Page::validate`]), that has not begun.
+    /// A load of a valid `page` ([`Page::validate`]) that has not begun.
     ///
     /// # Errors
-    /// [`PolicyError`] when the policy asks for what cannot be.
+    /// [`PolicyError`] if the policy is invalid.
     pub fn new(page: &Page, policy: &Policy) -> Result<Self, PolicyError> {
         debug_assert_eq!(page.validate(), Ok(()), "only valid pages are loaded");
         policy.validate()?;
@@ -52,7 +53,7 @@ impl Scheduler {
         Ok(Self { origins, discovery: Discovery::new(plan), pool, now: 0 })
     }
 
-    /// Tells what happened at `now`.
+    /// Reports an event at `now`.
     pub fn handle(&mut self, now: Nanos, event: Event) {
         self.queue_due(now);
         match event {
@@ -79,36 +80,37 @@ impl Scheduler {
         self.pool.open_needed();
     }
 
-    /// Whether some part of this resource's body gives another away, so that [`Event::BodyProgress`] makes a difference.
+    /// Whether part of this resource's body reveals another, so that [`Event::BodyProgress`] makes a
+    /// difference.
     pub fn wants_progress(&self, resource: usize) -> bool {
         self.discovery.wants_progress(resource)
     }
 
-    /// Tells that it is `now`, so that what is due happens.
+    /// Queues the requests that are due at `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.queue_due(now);
         self.pool.open_needed();
     }
 
-    /// The next thing to do, in order; `None` when there is nothing to do before the next event or wake-up.
+    /// The next action, in order; `None` until the next event or wake-up.
     pub fn next_action(&mut self) -> Option<Action> {
         self.pool.next_action()
     }
 
-    /// When [`Scheduler::advance`] must be called at the latest; `None` when only an event can go on.
+    /// The latest time for the next [`Scheduler::advance`]; `None` while only an event can change something.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         self.discovery.next_wakeup()
     }
 
-    /// The page load time: from [`Event::Start`] to the load event. `None` while resources that the load event
-    /// waits for are missing, and for ever when one of them failed or was never asked.
+    /// The page load time: from [`Event::Start`] to the load event. `None` while resources that the load
+    /// event waits for are missing, and for ever when one of them failed or was never requested.
     ///
     /// Known as soon as the last of those resources has ended, which may be before the load event itself.
     pub fn plt(&self) -> Option<Nanos> {
         self.discovery.plt()
     }
 
-    /// Whether nothing is left to do: everything wanted has ended or failed, and the load event has come.
+    /// Whether the load is over: all selected resources have ended or failed, and the load event has passed.
     pub fn is_finished(&self) -> bool {
         self.discovery.is_finished()
     }
@@ -118,13 +120,13 @@ impl Scheduler {
         self.discovery.queued_at(resource)
     }
 
-    /// What has become of `resource`.
-    pub fn outcome(&self, resource: usize) -> Outcome {
-        self.discovery.outcome(resource)
+    /// How far `resource` has come.
+    pub fn state(&self, resource: usize) -> ResourceState {
+        self.discovery.state(resource)
     }
 
-    /// The resources that were asked for in vain or never asked for, as far as it is known.
-    pub fn failures(&self) -> impl Iterator<Item = (usize, Outcome)> + '_ {
+    /// The resources that failed or were never requested, so far.
+    pub fn failures(&self) -> impl Iterator<Item = (usize, ResourceState)> + '_ {
         self.discovery.failures()
     }
 

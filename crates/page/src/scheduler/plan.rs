@@ -1,4 +1,4 @@
-//! What will be asked for, and what must have come before: fixed when the load begins.
+//! Which resources a load requests, and what reveals each: fixed when the load begins.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase};
@@ -6,17 +6,17 @@ use crate::{Nanos, Page, Phase};
 /// How one page is loaded under one policy.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// By resource; `None` for what is not loaded.
-    pub(crate) requests: Vec<Option<Request>>,
-    /// From the end of the last request that the load event waits for to the load event.
+    /// By resource; `None` for a resource that the load leaves out.
+    pub(crate) requests: Vec<Option<PlannedRequest>>,
+    /// Time from the end of the last response that the load event waits for to the load event.
     pub(crate) load_event_processing: Nanos,
 }
 
 #[derive(Debug)]
-pub(crate) struct Request {
-    /// What this response gives away, in the order of the bytes that do, then of the page.
+pub(crate) struct PlannedRequest {
+    /// The resources that this response reveals, in the order of the revealing bytes, then of the page.
     pub(crate) children: Vec<Child>,
-    /// From when the client knows of it to when the request is queued.
+    /// Time from the moment the client knows of it until the request is queued.
     pub(crate) processing: Nanos,
     /// The load event waits for it.
     pub(crate) before_load_event: bool,
@@ -31,28 +31,28 @@ pub(crate) struct Child {
     pub(crate) resource: usize,
 }
 
-impl Request {
-    pub(crate) fn gives_away_before_its_end(&self) -> bool {
-        // They are in the order of their bytes.
+impl PlannedRequest {
+    pub(crate) fn reveals_before_end(&self) -> bool {
+        // Children are sorted by their bytes.
         self.children.first().is_some_and(|child| child.at_bytes != AT_END)
     }
 }
 
-/// More bytes than any body has: only the end of the response gives it away.
+/// More bytes than any body has: only the end of the response reveals the child.
 const AT_END: u64 = u64::MAX;
 
 impl Plan {
     pub(crate) fn new(page: &Page, policy: &Policy) -> Self {
-        let wanted = wanted(page, policy);
+        let selected = selected(page, policy);
         match policy.profile {
-            Profile::Browser => Self::browser(page, policy, &wanted),
-            Profile::Mget => Self::mget(page, &wanted),
+            Profile::Browser => Self::browser(page, policy, &selected),
+            Profile::Mget => Self::mget(page, &selected),
         }
     }
 
-    fn browser(page: &Page, policy: &Policy, wanted: &[bool]) -> Self {
+    fn browser(page: &Page, policy: &Policy, selected: &[bool]) -> Self {
         let mut plan = Self {
-            requests: requests(page, wanted, |index| Request {
+            requests: requests(page, selected, |index| PlannedRequest {
                 children: Vec::new(),
                 processing: policy.processing(page.resources[index].processing_us),
                 before_load_event: page.resources[index].phase == Phase::Load,
@@ -70,9 +70,9 @@ impl Plan {
         plan
     }
 
-    fn mget(page: &Page, wanted: &[bool]) -> Self {
+    fn mget(page: &Page, selected: &[bool]) -> Self {
         let mut plan = Self {
-            requests: requests(page, wanted, |index| Request {
+            requests: requests(page, selected, |index| PlannedRequest {
                 children: Vec::new(),
                 processing: 0,
                 before_load_event: page.resources[index].phase == Phase::Load,
@@ -80,7 +80,7 @@ impl Plan {
             }),
             load_event_processing: 0,
         };
-        let documents = root_and_redirects(page, wanted);
+        let documents = root_and_redirects(page, selected);
         for pair in documents.windows(2) {
             plan.link(pair[0], Child { at_bytes: AT_END, resource: pair[1] });
         }
@@ -91,7 +91,7 @@ impl Plan {
         plan
     }
 
-    /// Makes `child` known from `initiator`, if both are loaded.
+    /// Adds `child` to the children of `initiator`, if the load requests both.
     fn link(&mut self, initiator: usize, child: Child) {
         if self.requests[child.resource].is_none() {
             return;
@@ -103,26 +103,30 @@ impl Plan {
     }
 }
 
-/// Which resources are loaded: those of the policy's phases whose initiators are loaded.
-pub(crate) fn wanted(page: &Page, policy: &Policy) -> Vec<bool> {
-    let mut wanted: Vec<bool> = Vec::with_capacity(page.resources.len());
+/// By resource: whether the load requests it. Its phase and those of all its initiators are the policy's.
+pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
+    let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {
-        let initiator_wanted = resource.initiator.is_none_or(|initiator| wanted[initiator]);
-        wanted.push(initiator_wanted && policy.phases.contains(&resource.phase));
+        let initiator_wanted = resource.initiator.is_none_or(|initiator| selected[initiator]);
+        selected.push(initiator_wanted && policy.phases.contains(&resource.phase));
     }
-    wanted
+    selected
 }
 
-fn requests(page: &Page, wanted: &[bool], request: impl Fn(usize) -> Request) -> Vec<Option<Request>> {
-    (0..page.resources.len()).map(|index| wanted[index].then(|| request(index))).collect()
+fn requests(
+    page: &Page,
+    selected: &[bool],
+    request: impl Fn(usize) -> PlannedRequest,
+) -> Vec<Option<PlannedRequest>> {
+    (0..page.resources.len()).map(|index| selected[index].then(|| request(index))).collect()
 }
 
-/// The root document and, as long as the last of them redirects, the first wanted resource that it initiated.
-fn root_and_redirects(page: &Page, wanted: &[bool]) -> Vec<usize> {
+/// The root document and the targets of its redirects.
+fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {
         let last = documents[documents.len() - 1];
-        if wanted[index] && resource.initiator == Some(last) && page.resources[last].redirect_to.is_some() {
+        if selected[index] && resource.initiator == Some(last) && page.resources[last].redirect_to.is_some() {
             documents.push(index);
         }
     }

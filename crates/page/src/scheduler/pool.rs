@@ -1,11 +1,13 @@
 //! Which connection carries which request: Chromium's late binding.
 //!
-//! A queued request takes a connection to its server that has room for it, else a connection is opened as long as the
-//! limits allow; but it is not bound to that one. Whichever connection becomes ready or free first takes the most urgent
-//! request that waits for its server (<https://insouciant.org/tech/connection-management-in-chromium/>). At the
-//! limit of all connections one that is idle is closed for one that is needed.
+//! A queued request takes an available connection to its server. Else the pool opens a connection if the
+//! limits allow it, without binding the request to it: the first connection that becomes ready or available
+//! takes the most urgent request in its server's queue
+//! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections the
+//! pool closes an idle one for one that is needed.
 //!
-//! With HTTP/1 a connection has room for one request, with HTTP/2 for as many as the server allows streams.
+//! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, with
+//! HTTP/2 as many as the server allows streams.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -21,12 +23,12 @@ pub(crate) struct Pool {
     queued: usize,
     /// By origin.
     servers: Vec<Server>,
-    /// The servers that requests wait for.
-    awaited: BTreeSet<OriginId>,
+    /// The servers whose queue is not empty.
+    servers_with_queue: BTreeSet<OriginId>,
     connections: Vec<Connection>,
     open: usize,
-    /// Connections with room for another request, the one that is not used longest first.
-    roomy: Vec<ConnectionId>,
+    /// Connections that can take another request, the least recently used first.
+    available: Vec<ConnectionId>,
     actions: VecDeque<Action>,
 }
 
@@ -40,14 +42,14 @@ struct Request {
 #[derive(Debug)]
 struct Server {
     limits: Limits,
-    waiting: BTreeSet<Waiting>,
+    queue: BTreeSet<QueuedRequest>,
     open: usize,
     connecting: usize,
 }
 
 /// Ordered by urgency, then by the order of queueing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
+struct QueuedRequest {
     urgency: u8,
     number: usize,
     resource: usize,
@@ -56,18 +58,18 @@ struct Waiting {
 #[derive(Debug)]
 struct Connection {
     origin: OriginId,
-    state: State,
-    /// What it carries.
-    carried: BTreeSet<usize>,
-    /// How many requests it was given.
+    state: ConnectionState,
+    /// The requests that it carries.
+    in_flight: BTreeSet<usize>,
+    /// Number of requests sent on it so far.
     requests: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     Connecting,
     Open,
-    /// It takes no more requests, and is closed when those that it carries have ended.
+    /// It takes no more requests, and the pool closes it when those that it carries have ended.
     Ending,
     Closed,
 }
@@ -83,7 +85,7 @@ impl Pool {
         });
         let server = |origin: &Origin| Server {
             limits: policy.limits(&origin.host),
-            waiting: BTreeSet::new(),
+            queue: BTreeSet::new(),
             open: 0,
             connecting: 0,
         };
@@ -93,10 +95,10 @@ impl Pool {
             requests: requests.collect(),
             queued: 0,
             servers: origins.iter().map(server).collect(),
-            awaited: BTreeSet::new(),
+            servers_with_queue: BTreeSet::new(),
             connections: Vec::new(),
             open: 0,
-            roomy: Vec::new(),
+            available: Vec::new(),
             actions: VecDeque::new(),
         }
     }
@@ -109,83 +111,83 @@ impl Pool {
         let number = self.queued;
         self.queued += 1;
         let Request { origin, urgency, .. } = self.requests[resource];
-        self.servers[origin.0].waiting.insert(Waiting { urgency, number, resource });
-        self.awaited.insert(origin);
-        if let Some(connection) = self.roomy_for(resource) {
-            self.give_work(connection);
+        self.servers[origin.0].queue.insert(QueuedRequest { urgency, number, resource });
+        self.servers_with_queue.insert(origin);
+        if let Some(connection) = self.available_for(resource) {
+            self.dispatch(connection);
         }
     }
 
     pub(crate) fn connection_ready(&mut self, connection: ConnectionId) {
-        if self.state(connection) == State::Connecting {
+        if self.state(connection) == ConnectionState::Connecting {
             let Connection { origin, state, .. } = &mut self.connections[connection.0];
-            *state = State::Open;
+            *state = ConnectionState::Open;
             self.servers[origin.0].connecting -= 1;
-            self.give_work(connection);
+            self.dispatch(connection);
         }
     }
 
-    /// A connection is gone, whatever it was doing. The requests that fail with it: of those that it carried, or the most
-    /// urgent one that may have waited for it.
+    /// Removes a lost connection. Returns the requests that fail with it: those that it carried and that are
+    /// not retried or, if it was connecting, the most urgent one in the queue of its server.
     pub(crate) fn connection_lost(&mut self, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
-            State::Closed => Vec::new(),
-            State::Connecting => {
+            ConnectionState::Closed => Vec::new(),
+            ConnectionState::Connecting => {
                 let origin = self.connections[connection.0].origin;
                 self.servers[origin.0].connecting -= 1;
                 self.forget(connection);
-                self.next_waiting(origin, false).into_iter().collect()
+                self.take_next(origin, false).into_iter().collect()
             }
-            State::Open | State::Ending => {
-                let retry = self.was_kept(connection);
-                let carried = std::mem::take(&mut self.connections[connection.0].carried);
+            ConnectionState::Open | ConnectionState::Ending => {
+                let retry = self.was_reused(connection);
+                let in_flight = std::mem::take(&mut self.connections[connection.0].in_flight);
                 self.forget(connection);
-                carried.into_iter().filter_map(|resource| self.retry_or_fail(retry, resource)).collect()
+                in_flight.into_iter().filter_map(|resource| self.retry_or_fail(retry, resource)).collect()
             }
         }
     }
 
-    /// Whether the connection was carrying the resource.
+    /// Ends a request; false if the connection did not carry it.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
         resource: usize,
         reusable: bool,
     ) -> bool {
-        if !self.put_down(connection, resource) {
+        if !self.finish_request(connection, resource) {
             return false;
         }
-        if reusable && self.keep_alive && self.state(connection) == State::Open {
-            self.give_work(connection);
+        if reusable && self.keep_alive && self.state(connection) == ConnectionState::Open {
+            self.dispatch(connection);
         } else {
             self.end(connection);
         }
         true
     }
 
-    /// The request that fails, if it is not asked again.
+    /// Ends a request whose response broke off. Returns the request if the pool does not retry it.
     pub(crate) fn response_failed(
         &mut self,
         connection: ConnectionId,
         resource: usize,
         answered: bool,
     ) -> Option<usize> {
-        if !self.put_down(connection, resource) {
+        if !self.finish_request(connection, resource) {
             return None;
         }
-        let retry = !answered && self.was_kept(connection);
+        let retry = !answered && self.was_reused(connection);
         self.end(connection);
         self.retry_or_fail(retry, resource)
     }
 
-    /// Opens connections until each waiting request has one that is being made, or the limits are reached; for the
-    /// most urgent request first.
+    /// Opens connections, for the most urgent request first, until each queued request has a connecting one
+    /// or the limits are reached.
     pub(crate) fn open_needed(&mut self) {
         while let Some(origin) = self.next_origin_to_open() {
             self.make_room(origin);
             let connection = ConnectionId(self.connections.len());
-            let state = State::Connecting;
-            self.connections.push(Connection { origin, state, carried: BTreeSet::new(), requests: 0 });
+            let state = ConnectionState::Connecting;
+            self.connections.push(Connection { origin, state, in_flight: BTreeSet::new(), requests: 0 });
             let server = &mut self.servers[origin.0];
             server.connecting += 1;
             server.open += 1;
@@ -197,9 +199,9 @@ impl Pool {
     fn next_origin_to_open(&self) -> Option<OriginId> {
         let without_connection = |origin: &OriginId| {
             let server = &self.servers[origin.0];
-            server.waiting.iter().nth(server.connecting * server.limits.streams)
+            server.queue.iter().nth(server.connecting * server.limits.streams)
         };
-        self.awaited
+        self.servers_with_queue
             .iter()
             .filter(|origin| self.has_room(**origin))
             .filter_map(|origin| Some((without_connection(origin)?, *origin)))
@@ -207,7 +209,7 @@ impl Pool {
             .map(|(_, origin)| origin)
     }
 
-    /// Whether a connection to the server may be opened, if need be in place of an idle one.
+    /// Whether the limits allow a connection to the server, if need be in place of an idle one.
     fn has_room(&self, origin: OriginId) -> bool {
         let server = &self.servers[origin.0];
         if server.open < server.limits.connections {
@@ -219,85 +221,95 @@ impl Pool {
 
     fn make_room(&mut self, origin: OriginId) {
         let server = &self.servers[origin.0];
-        let in_the_way = if server.open >= server.limits.connections {
+        let to_close = if server.open >= server.limits.connections {
             self.longest_idle_of(origin)
         } else if self.open >= self.connections_total {
             self.idle().next()
         } else {
             None
         };
-        if let Some(connection) = in_the_way {
+        if let Some(connection) = to_close {
             self.close(connection);
         }
     }
 
-    /// Connections that carry nothing, the one that is idle longest first.
+    /// Connections without a request, the one that is idle longest first.
     fn idle(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.roomy.iter().copied().filter(|one| self.connections[one.0].carried.is_empty())
+        self.available.iter().copied().filter(|one| self.connections[one.0].in_flight.is_empty())
     }
 
     fn longest_idle_of(&self, origin: OriginId) -> Option<ConnectionId> {
         self.idle().find(|idle| self.connections[idle.0].origin == origin)
     }
 
-    /// The connection that has room for a request: as in Chromium the one that was used last, else the one that has
-    /// waited longest for its first use.
-    fn roomy_for(&self, resource: usize) -> Option<ConnectionId> {
+    /// The connection that takes a new request: as in Chromium the most recently used one, else the one that
+    /// is unused longest.
+    fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let origin = self.requests[resource].origin;
         let of_origin = |one: &&ConnectionId| self.connections[one.0].origin == origin;
         let was_used = |one: &&ConnectionId| self.connections[one.0].requests > 0;
-        let used =
-            self.roomy.iter().rev().filter(of_origin).find(was_used).filter(|_| !self.wants_unused(resource));
-        used.or_else(|| self.roomy.iter().filter(of_origin).find(|one| !was_used(one))).copied()
+        let used = self
+            .available
+            .iter()
+            .rev()
+            .filter(of_origin)
+            .find(was_used)
+            .filter(|_| !self.needs_unused_connection(resource));
+        used.or_else(|| self.available.iter().filter(of_origin).find(|one| !was_used(one))).copied()
     }
 
-    /// Gives an open connection the most urgent requests that wait for its server, as many as it has room for.
-    fn give_work(&mut self, connection: ConnectionId) {
-        self.roomy.retain(|roomy| *roomy != connection);
+    /// Sends the most urgent requests in the queue of its server on an open connection, up to the
+    /// connection's limit.
+    fn dispatch(&mut self, connection: ConnectionId) {
+        self.available.retain(|other| *other != connection);
         loop {
-            let Connection { origin, requests, ref carried, .. } = self.connections[connection.0];
-            if carried.len() >= self.servers[origin.0].limits.streams {
+            let Connection { origin, requests, ref in_flight, .. } = self.connections[connection.0];
+            if in_flight.len() >= self.servers[origin.0].limits.streams {
                 return;
             }
-            let Some(resource) = self.next_waiting(origin, requests > 0) else { break };
+            let Some(resource) = self.take_next(origin, requests > 0) else { break };
             self.send(connection, resource);
         }
-        self.roomy.push(connection);
+        self.available.push(connection);
     }
 
-    /// Takes the most urgent request that waits for the server and does not want an unused connection, or has one.
-    fn next_waiting(&mut self, origin: OriginId, used_connection: bool) -> Option<usize> {
-        let may_take = |waiting: &&Waiting| !(used_connection && self.wants_unused(waiting.resource));
-        let next = *self.servers[origin.0].waiting.iter().find(may_take)?;
+    /// Takes the most urgent request from the server's queue; on a used connection, no retry of HTTP/1.
+    fn take_next(&mut self, origin: OriginId, used_connection: bool) -> Option<usize> {
+        let may_take =
+            |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
+        let next = *self.servers[origin.0].queue.iter().find(may_take)?;
         let server = &mut self.servers[origin.0];
-        server.waiting.remove(&next);
-        if server.waiting.is_empty() {
-            self.awaited.remove(&origin);
+        server.queue.remove(&next);
+        if server.queue.is_empty() {
+            self.servers_with_queue.remove(&origin);
         }
         Some(next.resource)
     }
 
     fn send(&mut self, connection: ConnectionId, resource: usize) {
-        let carrier = &mut self.connections[connection.0];
-        carrier.carried.insert(resource);
-        carrier.requests += 1;
+        let Connection { in_flight, requests, .. } = &mut self.connections[connection.0];
+        in_flight.insert(resource);
+        *requests += 1;
         self.actions.push_back(Action::Send { connection, resource });
     }
 
-    /// Ends the carrying of a resource; false where the connection does not carry it.
-    fn put_down(&mut self, connection: ConnectionId, resource: usize) -> bool {
-        self.connections.get_mut(connection.0).is_some_and(|carrier| carrier.carried.remove(&resource))
+    /// Removes a request from its connection; false if the connection does not carry it.
+    fn finish_request(&mut self, connection: ConnectionId, resource: usize) -> bool {
+        self.connections
+            .get_mut(connection.0)
+            .is_some_and(|connection| connection.in_flight.remove(&resource))
     }
 
-    /// A server may close a kept connection just when a request is on its way to it (RFC 9112 section 9.3.1), so a
-    /// request that got no answer on one is asked again, once, on a connection that nothing else has used. With HTTP/2,
-    /// what is lost with a connection goes together to the next (RFC 9113 section 8.7).
-    fn wants_unused(&self, resource: usize) -> bool {
+    /// A server may close an idle connection while a request is in flight (RFC 9112 section 9.3.1). So a
+    /// request without any response on a reused connection is retried, once, on a connection that nothing
+    /// else has used. With HTTP/2 all requests of a lost connection are retried on the next one (RFC 9113
+    /// section 8.7).
+    fn needs_unused_connection(&self, resource: usize) -> bool {
         let Request { origin, retried, .. } = self.requests[resource];
         retried && self.servers[origin.0].limits.streams == 1
     }
 
-    fn was_kept(&self, connection: ConnectionId) -> bool {
+    fn was_reused(&self, connection: ConnectionId) -> bool {
         self.connections[connection.0].requests > 1
     }
 
@@ -310,13 +322,13 @@ impl Pool {
         None
     }
 
-    /// Closes a connection as soon as it carries nothing.
+    /// Closes a connection when it carries no request.
     fn end(&mut self, connection: ConnectionId) {
-        if self.connections[connection.0].carried.is_empty() {
+        if self.connections[connection.0].in_flight.is_empty() {
             self.close(connection);
         } else {
-            self.connections[connection.0].state = State::Ending;
-            self.roomy.retain(|roomy| *roomy != connection);
+            self.connections[connection.0].state = ConnectionState::Ending;
+            self.available.retain(|other| *other != connection);
         }
     }
 
@@ -327,13 +339,13 @@ impl Pool {
 
     fn forget(&mut self, connection: ConnectionId) {
         let Connection { origin, state, .. } = &mut self.connections[connection.0];
-        *state = State::Closed;
-        self.roomy.retain(|roomy| *roomy != connection);
+        *state = ConnectionState::Closed;
+        self.available.retain(|other| *other != connection);
         self.servers[origin.0].open -= 1;
         self.open -= 1;
     }
 
-    fn state(&self, connection: ConnectionId) -> State {
-        self.connections.get(connection.0).map_or(State::Closed, |connection| connection.state)
+    fn state(&self, connection: ConnectionId) -> ConnectionState {
+        self.connections.get(connection.0).map_or(ConnectionState::Closed, |connection| connection.state)
     }
 }

@@ -1,12 +1,12 @@
-//! The browser profile: when it asks, in which order, on which connection.
+//! The browser profile: when it sends each request, in which order and on which connection.
 
 use fastopen_page::{Policy, Resource, ResourceType};
 
-use crate::driver::{Fate, Load, MS, Network, after_the_root, browser, load};
+use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, browser, load};
 use crate::pages::{gallery, image, page, resource, root};
 
 #[test]
-fn asks_for_the_root_and_then_for_what_it_gives_away() {
+fn requests_the_root_and_then_what_it_reveals() {
     let page = page(root("http://a.test/"), [image("http://a.test/1"), image("http://b.test/2")]);
     let load = load(&page, &Policy::browser());
     let expected =
@@ -33,7 +33,7 @@ fn learns_of_a_resource_when_its_place_in_the_initiator_has_arrived() {
 }
 
 #[test]
-fn learns_of_the_rest_when_a_response_ends_without_news_of_its_progress() {
+fn learns_of_the_rest_when_a_response_ends_without_progress_events() {
     let page =
         page(root("http://a.test/"), [Resource { initiator_at_bytes: Some(10), ..image("http://a.test/1") }]);
     assert_eq!(load(&page, &Policy::browser()).scheduler.queued_at(1), Some(200 * MS));
@@ -51,7 +51,7 @@ fn follows_a_redirect_when_its_response_has_ended() {
 }
 
 #[test]
-fn processes_before_it_asks_and_before_the_load_event() {
+fn processes_before_requests_and_before_the_load_event() {
     let mut page =
         page(root("http://a.test/"), [Resource { processing_us: 30_000, ..image("http://a.test/1") }]);
     page.load_event_processing_us = 7_000;
@@ -94,7 +94,7 @@ fn sends_a_request_on_whichever_connection_is_free_first() {
     let mut load = Load::run(&page, &browser(6), Network::default());
     let expected = ["200 #0 send /1", "299 #1 open a.test", "300 #0 send /2"];
     assert_eq!(after_the_root(&load), expected);
-    // The connection that nobody needs is kept for later.
+    // The unused connection stays open.
     assert_eq!(load.left_open(), 2);
     assert_eq!(load.scheduler.next_action(), None);
 }
@@ -109,7 +109,7 @@ fn prefers_the_connection_used_last_to_one_never_used() {
 }
 
 #[test]
-fn asks_for_the_most_urgent_first_when_connections_are_scarce() {
+fn requests_the_most_urgent_first_when_connections_are_scarce() {
     use ResourceType::{Document, Font, Image, Media, Other, Script, Stylesheet, Xhr};
     let kinds = [
         (Image, "image"),
@@ -206,7 +206,10 @@ fn without_keep_alive_uses_a_connection_once() {
 
 #[test]
 fn closes_a_connection_that_the_server_will_not_use_again() {
-    let network = Network { fate: Box::new(|_, _| Fate::Answered { reusable: false }), ..Network::default() };
+    let network = Network {
+        outcome: Box::new(|_, _| RequestOutcome::Answered { reusable: false }),
+        ..Network::default()
+    };
     let page = gallery(1);
     let load = Load::run(&page, &browser(6), network);
     assert_eq!(

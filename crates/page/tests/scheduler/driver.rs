@@ -1,15 +1,15 @@
-//! A driver without sockets: a network of one RTT and so many bytes a millisecond. It writes down what is done, and
-//! panics when it is asked for what no driver could do.
+//! A driver without sockets: a network of one RTT and a fixed rate. It records all actions, and panics at an
+//! action that no driver could perform.
 
 use std::collections::BTreeMap;
 
-use fastopen_page::{Action, ConnectionId, Event, Nanos, OriginId, Outcome, Page, Policy, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Nanos, OriginId, Page, Policy, ResourceState, Scheduler};
 
 pub(crate) const MS: Nanos = 1_000_000;
 
-/// What becomes of a request that was sent.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum RequestOutcome {
     Answered {
         reusable: bool,
     },
@@ -19,7 +19,7 @@ pub(crate) enum Fate {
     },
 }
 
-/// A network as the tests want it; each function is asked when the thing happens.
+/// A network as the tests want it; each function is called when its event happens.
 pub(crate) struct Network<'a> {
     pub(crate) rtt: Nanos,
     /// Response bodies arrive at 1000 bytes a millisecond in steps of 1000 bytes, else at once.
@@ -27,8 +27,8 @@ pub(crate) struct Network<'a> {
     /// Connections need no handshake before their first request.
     pub(crate) early: bool,
     pub(crate) refuses: Box<dyn FnMut(ConnectionId) -> bool + 'a>,
-    pub(crate) fate: Box<dyn FnMut(ConnectionId, usize) -> Fate + 'a>,
-    /// What else happens.
+    pub(crate) outcome: Box<dyn FnMut(ConnectionId, usize) -> RequestOutcome + 'a>,
+    /// Further events.
     pub(crate) also: Vec<(Nanos, Event)>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Network<'_> {
             slow: false,
             early: false,
             refuses: Box::new(|_| false),
-            fate: Box::new(|_, _| Fate::Answered { reusable: true }),
+            outcome: Box::new(|_, _| RequestOutcome::Answered { reusable: true }),
             also: Vec::new(),
         }
     }
@@ -58,14 +58,14 @@ pub(crate) struct Load<'a> {
     events: BTreeMap<(Nanos, usize), Event>,
     events_made: usize,
     connections: BTreeMap<ConnectionId, Connection>,
-    /// How many requests a connection may carry at once.
+    /// The most requests in flight on one connection.
     streams: usize,
 }
 
 struct Connection {
     origin: OriginId,
     ready: bool,
-    carried: usize,
+    in_flight: usize,
 }
 
 impl<'a> Load<'a> {
@@ -82,7 +82,7 @@ impl<'a> Load<'a> {
             events_made: 0,
             connections: BTreeMap::new(),
             streams: policy
-                .of_host
+                .host_limits
                 .values()
                 .fold(policy.streams_per_connection, |most, host| most.max(host.streams)),
         };
@@ -98,7 +98,7 @@ impl<'a> Load<'a> {
         panic!("the load does not finish:\n{}", load.trace().join("\n"));
     }
 
-    /// Does the next thing that happens; false if nothing ever will.
+    /// Handles the next event or wake-up; false if there is none.
     fn step(&mut self) -> bool {
         let event = self.events.first_key_value().map(|(key, _)| *key);
         match (event, self.scheduler.next_wakeup()) {
@@ -127,8 +127,11 @@ impl<'a> Load<'a> {
     fn check_that_nothing_is_left(&self) {
         assert_eq!(self.scheduler.next_wakeup(), None);
         for resource in 0..self.page.resources.len() {
-            let outcome = self.scheduler.outcome(resource);
-            let open = matches!(outcome, Outcome::Unknown | Outcome::Processing | Outcome::Asked);
+            let outcome = self.scheduler.state(resource);
+            let open = matches!(
+                outcome,
+                ResourceState::Unknown | ResourceState::Processing | ResourceState::Requested
+            );
             assert!(!open, "finished, but {resource} is {outcome:?}");
         }
     }
@@ -142,7 +145,7 @@ impl<'a> Load<'a> {
             }
             Event::ResponseEnd { connection, .. } | Event::ResponseFailed { connection, .. } => {
                 if let Some(connection) = self.connections.get_mut(&connection) {
-                    connection.carried -= 1;
+                    connection.in_flight -= 1;
                 }
             }
             Event::ConnectionFailed { connection } | Event::ConnectionClosed { connection } => {
@@ -163,7 +166,7 @@ impl<'a> Load<'a> {
     }
 
     fn open(&mut self, connection: ConnectionId, origin: OriginId) {
-        let before = self.connections.insert(connection, Connection { origin, ready: false, carried: 0 });
+        let before = self.connections.insert(connection, Connection { origin, ready: false, in_flight: 0 });
         assert!(before.is_none(), "opened twice: {connection}");
         let of_origin = self.connections.values().filter(|other| other.origin == origin).count();
         self.most_open = (self.most_open.0.max(of_origin), self.most_open.1.max(self.connections.len()));
@@ -180,23 +183,23 @@ impl<'a> Load<'a> {
     }
 
     fn send(&mut self, connection: ConnectionId, resource: usize) {
-        let carrier = self.connections.get_mut(&connection).expect("only on an open connection");
-        assert!(carrier.ready && carrier.carried < self.streams, "{connection} has no room");
-        carrier.carried += 1;
-        let asked = &self.page.resources[resource];
-        let server = &self.scheduler.origins()[carrier.origin.0];
-        assert_eq!((asked.url.host(), asked.url.port()), (server.host.as_str(), server.port));
+        let sender = self.connections.get_mut(&connection).expect("only on an open connection");
+        assert!(sender.ready && sender.in_flight < self.streams, "{connection} has no room");
+        sender.in_flight += 1;
+        let requested = &self.page.resources[resource];
+        let server = &self.scheduler.origins()[sender.origin.0];
+        assert_eq!((requested.url.host(), requested.url.port()), (server.host.as_str(), server.port));
 
-        let start = self.now + self.network.rtt + asked.server_think_us * 1000;
-        match (self.network.fate)(connection, resource) {
-            Fate::Broken { answered } => {
+        let start = self.now + self.network.rtt + requested.server_think_us * 1000;
+        match (self.network.outcome)(connection, resource) {
+            RequestOutcome::Broken { answered } => {
                 self.at(start, Event::ResponseFailed { resource, connection, answered });
             }
-            Fate::Answered { reusable } => {
-                let (body_bytes, slow) = (asked.body_bytes, self.network.slow);
-                // As the loader does: what makes no difference is not told.
-                let told = slow && self.scheduler.wants_progress(resource);
-                for bytes_so_far in (0..body_bytes).step_by(1000).filter(|_| told) {
+            RequestOutcome::Answered { reusable } => {
+                let (body_bytes, slow) = (requested.body_bytes, self.network.slow);
+                // The loader reports progress only where it makes a difference.
+                let reported = slow && self.scheduler.wants_progress(resource);
+                for bytes_so_far in (0..body_bytes).step_by(1000).filter(|_| reported) {
                     self.at(start + bytes_so_far * MS / 1000, Event::BodyProgress { resource, bytes_so_far });
                 }
                 let end = start + if slow { body_bytes * MS / 1000 } else { 0 };
@@ -210,7 +213,7 @@ impl<'a> Load<'a> {
         self.events_made += 1;
     }
 
-    /// What was done, one line an action: milliseconds, connection, what.
+    /// The actions, one a line: milliseconds, connection, action.
     pub(crate) fn trace(&self) -> Vec<String> {
         let line = |(at, action): &(Nanos, Action)| {
             let ms = *at as f64 / MS as f64;
@@ -240,7 +243,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// A load over a network that does everything asked, at an RTT of 100 ms.
+/// A load over a network without failures, at an RTT of 100 ms.
 pub(crate) fn load<'a>(page: &'a Page, policy: &Policy) -> Load<'a> {
     Load::run(page, policy, Network::default())
 }
@@ -250,7 +253,7 @@ pub(crate) fn browser(connections_per_host: usize) -> Policy {
     Policy { connections_per_host, ..Policy::browser() }
 }
 
-/// What was done after the root document was asked for, whose response ends at 200 ms.
+/// The actions after the request for the root document, whose response ends at 200 ms.
 pub(crate) fn after_the_root(load: &Load<'_>) -> Vec<String> {
     load.trace().split_off(2)
 }

@@ -1,16 +1,16 @@
-//! What breaks: what is asked again, what is given up, and that the load ends.
+//! Failures: which requests are retried, which fail, and that the load ends.
 
-use fastopen_page::{ConnectionId, Event, Outcome, Phase, Policy, Resource, ResourceType, Scheduler};
+use fastopen_page::{ConnectionId, Event, Phase, Policy, Resource, ResourceState, ResourceType, Scheduler};
 
-use crate::driver::{Fate, Load, MS, Network, after_the_root, browser};
+use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, browser};
 use crate::pages::{gallery, image, page, resource, root};
 
-fn failures(load: &Load<'_>) -> Vec<(usize, Outcome)> {
+fn failures(load: &Load<'_>) -> Vec<(usize, ResourceState)> {
     load.scheduler.failures().collect()
 }
 
 #[test]
-fn when_the_root_fails_nothing_else_is_asked_and_the_load_ends() {
+fn when_the_root_fails_nothing_else_is_requested_and_the_load_ends() {
     let mut page = gallery(1);
     page.resources.push(Resource { initiator: Some(1), ..image("http://a.test/2") });
     let network = Network { refuses: Box::new(|_| true), ..Network::default() };
@@ -18,14 +18,18 @@ fn when_the_root_fails_nothing_else_is_asked_and_the_load_ends() {
     assert_eq!(load.trace(), ["0 #0 open a.test"]);
     assert_eq!(
         failures(&load),
-        [(0, Outcome::Failed { at: 100 * MS }), (1, Outcome::NeverAsked), (2, Outcome::NeverAsked)]
+        [
+            (0, ResourceState::Failed { at: 100 * MS }),
+            (1, ResourceState::NeverRequested),
+            (2, ResourceState::NeverRequested)
+        ]
     );
     assert_eq!(load.scheduler.plt(), None);
     assert!(load.scheduler.is_finished());
 }
 
 #[test]
-fn what_a_broken_response_had_given_away_before_is_still_loaded() {
+fn what_a_broken_response_had_revealed_before_is_still_loaded() {
     let mut page = gallery(2);
     page.resources[1].initiator_at_bytes = Some(0);
     let network = Network {
@@ -36,8 +40,11 @@ fn what_a_broken_response_had_given_away_before_is_still_loaded() {
         ..Network::default()
     };
     let load = Load::run(&page, &Policy::browser(), network);
-    assert_eq!(load.scheduler.outcome(1), Outcome::Ended { at: 350 * MS });
-    assert_eq!(failures(&load), [(0, Outcome::Failed { at: 160 * MS }), (2, Outcome::NeverAsked)]);
+    assert_eq!(load.scheduler.state(1), ResourceState::Ended { at: 350 * MS });
+    assert_eq!(
+        failures(&load),
+        [(0, ResourceState::Failed { at: 160 * MS }), (2, ResourceState::NeverRequested)]
+    );
 }
 
 #[test]
@@ -45,9 +52,9 @@ fn a_failure_that_the_load_event_does_not_wait_for_leaves_the_page_load_time() {
     let mut page = gallery(2);
     page.resources[2].phase = Phase::Async;
     let network = Network {
-        fate: Box::new(|_, resource| match resource {
-            2 => Fate::Broken { answered: true },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(|_, resource| match resource {
+            2 => RequestOutcome::Broken { answered: true },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         ..Network::default()
     };
@@ -57,12 +64,12 @@ fn a_failure_that_the_load_event_does_not_wait_for_leaves_the_page_load_time() {
 }
 
 #[test]
-fn a_request_that_a_kept_connection_swallowed_is_asked_again_on_a_fresh_one() {
+fn a_request_without_a_response_on_a_reused_connection_is_retried_on_an_unused_one() {
     let page = gallery(1);
     let network = Network {
-        fate: Box::new(|connection, resource| match (connection.0, resource) {
-            (0, 1) => Fate::Broken { answered: false },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(|connection, resource| match (connection.0, resource) {
+            (0, 1) => RequestOutcome::Broken { answered: false },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         ..Network::default()
     };
@@ -78,9 +85,9 @@ fn a_retry_takes_no_idle_connection_that_was_used() {
     let mut page = gallery(4);
     page.resources[4].processing_us = 250_000;
     let network = Network {
-        fate: Box::new(|connection, resource| match (connection.0, resource) {
-            (1, 4) => Fate::Broken { answered: false },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(|connection, resource| match (connection.0, resource) {
+            (1, 4) => RequestOutcome::Broken { answered: false },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         ..Network::default()
     };
@@ -99,9 +106,9 @@ fn a_retry_closes_a_used_connection_when_there_is_no_room_for_a_fresh_one() {
         ],
     );
     let network = Network {
-        fate: Box::new(|connection, resource| match (connection.0, resource) {
-            (0, 1) => Fate::Broken { answered: false },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(|connection, resource| match (connection.0, resource) {
+            (0, 1) => RequestOutcome::Broken { answered: false },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         ..Network::default()
     };
@@ -122,24 +129,28 @@ fn a_retry_closes_a_used_connection_when_there_is_no_room_for_a_fresh_one() {
 fn a_retry_that_fails_too_has_failed() {
     let page = gallery(1);
     let network = Network {
-        fate: Box::new(|_, resource| match resource {
-            1 => Fate::Broken { answered: false },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(|_, resource| match resource {
+            1 => RequestOutcome::Broken { answered: false },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         ..Network::default()
     };
     let load = Load::run(&page, &browser(6), network);
     assert_eq!(load.times_sent(1), 2);
-    assert_eq!(failures(&load), [(1, Outcome::Failed { at: 500 * MS })]);
+    assert_eq!(failures(&load), [(1, ResourceState::Failed { at: 500 * MS })]);
 }
 
 #[test]
-fn neither_a_response_that_broke_off_nor_a_first_request_is_asked_again() {
+fn neither_a_response_that_broke_off_nor_a_first_request_is_retried() {
     for (images, answered) in [(1, true), (0, false)] {
         let page = gallery(images);
         let network = Network {
-            fate: Box::new(move |_, resource| {
-                if resource == images { Fate::Broken { answered } } else { Fate::Answered { reusable: true } }
+            outcome: Box::new(move |_, resource| {
+                if resource == images {
+                    RequestOutcome::Broken { answered }
+                } else {
+                    RequestOutcome::Answered { reusable: true }
+                }
             }),
             ..Network::default()
         };
@@ -157,8 +168,8 @@ fn a_connection_that_cannot_be_made_fails_the_most_urgent_request_that_waits() {
     );
     let network = Network { refuses: Box::new(|connection| connection.0 == 1), ..Network::default() };
     let load = Load::run(&page, &browser(6), network);
-    assert_eq!(failures(&load), [(2, Outcome::Failed { at: 300 * MS })]);
-    assert_eq!(load.scheduler.outcome(1), Outcome::Ended { at: 400 * MS });
+    assert_eq!(failures(&load), [(2, ResourceState::Failed { at: 300 * MS })]);
+    assert_eq!(load.scheduler.state(1), ResourceState::Ended { at: 400 * MS });
 }
 
 #[test]
@@ -201,9 +212,9 @@ fn events_that_crossed_with_an_action_are_ignored() {
         scheduler.handle(3, event);
         assert_eq!(scheduler.next_action(), None, "{event:?}");
     }
-    assert_eq!(scheduler.outcome(0), Outcome::Ended { at: 2 });
-    assert_eq!(scheduler.outcome(1), Outcome::Asked);
-    assert_eq!([2, 3].map(|index| scheduler.outcome(index)), [Outcome::Unknown; 2]);
+    assert_eq!(scheduler.state(0), ResourceState::Ended { at: 2 });
+    assert_eq!(scheduler.state(1), ResourceState::Requested);
+    assert_eq!([2, 3].map(|index| scheduler.state(index)), [ResourceState::Unknown; 2]);
 }
 
 #[test]
@@ -213,6 +224,6 @@ fn time_that_goes_backwards_stands_still() {
     scheduler.handle(5, Event::Start);
     scheduler.handle(9, Event::ConnectionReady { connection });
     scheduler.handle(7, Event::ResponseEnd { resource: 0, connection, reusable: true });
-    assert_eq!(scheduler.outcome(0), Outcome::Ended { at: 9 });
+    assert_eq!(scheduler.state(0), ResourceState::Ended { at: 9 });
     assert_eq!(scheduler.queued_at(1), Some(9));
 }

@@ -2,7 +2,7 @@
 
 use fastopen_page::{Format, Initiators, Page, PageUrl, Resource, ResourceType};
 
-/// A resource of 1000 body bytes that the root document gives away when it has ended.
+/// A resource of 1000 body bytes that the root document reveals when it has ended.
 pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
     Resource {
         url: PageUrl::parse(url).unwrap(),
@@ -52,7 +52,7 @@ pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> 
     page
 }
 
-/// A root document at `a.test` that gives away so many images of `a.test` when it has ended.
+/// A root document at `a.test` that reveals that many images of `a.test` when it has ended.
 pub(crate) fn gallery(images: usize) -> Page {
     page(root("http://a.test/"), (1..=images).map(|number| image(&format!("http://a.test/{number}"))))
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use fastopen_page::{
-    Action, ConnectionId, Event, Nanos, Outcome, Page, Phase, Policy, Profile, Resource, ResourceType,
+    Action, ConnectionId, Event, Nanos, Page, Phase, Policy, Profile, Resource, ResourceState, ResourceType,
     Scheduler,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::driver::{Fate, Load, MS, Network};
+use crate::driver::{Load, MS, Network, RequestOutcome};
 use crate::pages::{page, resource, root};
 
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             connections_per_host,
             connections_total,
             streams_per_connection: streams,
-            of_host: BTreeMap::new(),
+            host_limits: BTreeMap::new(),
             keep_alive,
             processing_scale,
             phases,
@@ -127,11 +127,11 @@ fn rough(numbers: &[u8]) -> Network<'_> {
     Network {
         slow: true,
         refuses: Box::new(move |_| refusals.next().is_some_and(|number| number % 7 == 0)),
-        fate: Box::new(move |_, _| match drawn.next().unwrap_or(0) % 8 {
-            0 => Fate::Broken { answered: true },
-            1 | 2 => Fate::Broken { answered: false },
-            3 => Fate::Answered { reusable: false },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(move |_, _| match drawn.next().unwrap_or(0) % 8 {
+            0 => RequestOutcome::Broken { answered: true },
+            1 | 2 => RequestOutcome::Broken { answered: false },
+            3 => RequestOutcome::Answered { reusable: false },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         also: numbers
             .iter()
@@ -145,26 +145,27 @@ fn rough(numbers: &[u8]) -> Network<'_> {
     }
 }
 
-fn wanted(page: &Page, policy: &Policy) -> Vec<bool> {
-    let mut wanted = Vec::new();
+fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
+    let mut selected = Vec::new();
     for resource in &page.resources {
-        let parent = resource.initiator.is_none_or(|initiator| wanted[initiator]);
-        wanted.push(parent && policy.phases.contains(&resource.phase));
+        let parent = resource.initiator.is_none_or(|initiator| selected[initiator]);
+        selected.push(parent && policy.phases.contains(&resource.phase));
     }
-    wanted
+    selected
 }
 
 fn ended_at(scheduler: &Scheduler, resource: usize) -> Option<Nanos> {
-    match scheduler.outcome(resource) {
-        Outcome::Ended { at } => Some(at),
+    match scheduler.state(resource) {
+        ResourceState::Ended { at } => Some(at),
         _ => None,
     }
 }
 
 /// The time of the last `load` resource and the processing before the load event, if all of them ended.
 fn expected_plt(page: &Page, policy: &Policy, scheduler: &Scheduler) -> Option<Nanos> {
-    let wanted = wanted(page, policy);
-    let awaited = (0..page.resources.len()).filter(|&r| wanted[r] && page.resources[r].phase == Phase::Load);
+    let selected = selected(page, policy);
+    let awaited =
+        (0..page.resources.len()).filter(|&r| selected[r] && page.resources[r].phase == Phase::Load);
     let last = awaited.map(|r| ended_at(scheduler, r)).collect::<Option<Vec<_>>>()?.into_iter().max()?;
     let processing = match policy.profile {
         Profile::Browser => {
@@ -177,15 +178,15 @@ fn expected_plt(page: &Page, policy: &Policy, scheduler: &Scheduler) -> Option<N
 
 proptest! {
     #[test]
-    fn every_wanted_resource_is_asked_once_and_the_load_ends(
+    fn every_selected_resource_is_requested_once_and_the_load_ends(
         page in pages(), policy in policies(), slow: bool, early: bool,
     ) {
         let load = Load::run(&page, &policy, calm(slow, early));
         prop_assert!(load.scheduler.is_finished());
-        for (resource, wanted) in wanted(&page, &policy).into_iter().enumerate() {
-            prop_assert_eq!(load.times_sent(resource), usize::from(wanted));
-            prop_assert_eq!(ended_at(&load.scheduler, resource).is_some(), wanted);
-            prop_assert_eq!(load.scheduler.outcome(resource) == Outcome::NotWanted, !wanted);
+        for (resource, selected) in selected(&page, &policy).into_iter().enumerate() {
+            prop_assert_eq!(load.times_sent(resource), usize::from(selected));
+            prop_assert_eq!(ended_at(&load.scheduler, resource).is_some(), selected);
+            prop_assert_eq!(load.scheduler.state(resource) == ResourceState::NotSelected, !selected);
         }
         prop_assert!(load.scheduler.plt().is_some());
         prop_assert_eq!(load.scheduler.plt(), expected_plt(&page, &policy, &load.scheduler));
@@ -207,14 +208,14 @@ proptest! {
     ) {
         let load = Load::run(&page, &policy, rough(&numbers));
         prop_assert!(load.scheduler.is_finished());
-        let wanted = wanted(&page, &policy);
-        for (resource, wanted) in wanted.into_iter().enumerate() {
+        let selected = selected(&page, &policy);
+        for (resource, selected) in selected.into_iter().enumerate() {
             let sent = load.times_sent(resource);
-            match load.scheduler.outcome(resource) {
-                Outcome::NotWanted => prop_assert!(!wanted && sent == 0),
-                Outcome::Ended { .. } => prop_assert!(wanted && (1..=2).contains(&sent)),
-                Outcome::Failed { .. } => prop_assert!(wanted && sent <= 2),
-                Outcome::NeverAsked => prop_assert!(wanted && sent == 0),
+            match load.scheduler.state(resource) {
+                ResourceState::NotSelected => prop_assert!(!selected && sent == 0),
+                ResourceState::Ended { .. } => prop_assert!(selected && (1..=2).contains(&sent)),
+                ResourceState::Failed { .. } => prop_assert!(selected && sent <= 2),
+                ResourceState::NeverRequested => prop_assert!(selected && sent == 0),
                 outcome => prop_assert!(false, "{resource} is {outcome:?} in the end"),
             }
         }

@@ -1,8 +1,8 @@
 //! Connections that carry several requests at once, as with HTTP/2.
 
-use fastopen_page::{ConnectionId, Event, Limits, Outcome, Policy};
+use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 
-use crate::driver::{Fate, Load, MS, Network, after_the_root, load};
+use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load};
 use crate::pages::{gallery, image, page, root};
 
 /// A browser whose connections carry so many requests at once.
@@ -49,9 +49,9 @@ fn a_stream_that_breaks_is_asked_again_elsewhere_when_the_others_have_ended() {
     let page = gallery(3);
     let network = Network {
         slow: true,
-        fate: Box::new(|connection, resource| match (connection, resource) {
-            (ConnectionId(0), 2) => Fate::Broken { answered: false },
-            _ => Fate::Answered { reusable: true },
+        outcome: Box::new(|connection, resource| match (connection, resource) {
+            (ConnectionId(0), 2) => RequestOutcome::Broken { answered: false },
+            _ => RequestOutcome::Answered { reusable: true },
         }),
         ..Network::default()
     };
@@ -75,7 +75,7 @@ fn everything_that_a_lost_connection_carried_is_asked_again_together_and_once() 
     let network = Network { also: vec![(250 * MS, lost(0)), (375 * MS, lost(1))], ..Network::default() };
     let load = Load::run(&page, &streams(100), network);
     assert_eq!((1..=3).map(|resource| load.times_sent(resource)).collect::<Vec<_>>(), [2, 2, 2]);
-    assert!((1..=3).all(|resource| matches!(load.scheduler.outcome(resource), Outcome::Failed { .. })));
+    assert!((1..=3).all(|resource| matches!(load.scheduler.state(resource), ResourceState::Failed { .. })));
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn a_host_of_its_own_kind_has_its_own_limits_and_the_others_keep_theirs() {
     let images =
         (1..=3).flat_map(|number| ["b", "c"].map(|host| image(&format!("http://{host}.test/{number}"))));
     let page = page(root("http://a.test/"), images);
-    let of_host = [("b.test".to_owned(), Limits { connections: 1, streams: 100 })].into();
-    let policy = Policy { of_host, connections_per_host: 2, ..Policy::browser() };
+    let host_limits = [("b.test".to_owned(), Limits { connections: 1, streams: 100 })].into();
+    let policy = Policy { host_limits, connections_per_host: 2, ..Policy::browser() };
     let load = load(&page, &policy);
     let opened: Vec<_> = after_the_root(&load).into_iter().filter(|action| action.contains("open")).collect();
     assert_eq!(opened, ["200 #1 open b.test", "200 #2 open c.test", "200 #3 open c.test"]);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use fastopen_page::{Page, Policy, Structure};
+use fastopen_page::{Page, Policy, SyntheticPage};
 use fastopen_replay::log::Log;
 use fastopen_replay::stream::Ends;
 use fastopen_replay::tls::Authority;
@@ -52,8 +52,8 @@ pub struct Loading<'a> {
     pub timeout_ns: u64,
     /// What the origins see of this load.
     pub log: &'a Log,
-    /// How the page is served, where its bodies are structural.
-    pub structure: Option<&'a Structure>,
+    /// The page as it is served, if its bodies are synthetic.
+    pub synthetic_page: Option<&'a SyntheticPage>,
     /// Whose clock runs.
     pub engine: Engine,
 }

@@ -191,12 +191,12 @@ impl Job {
         if !policy.keep_alive {
             return policy;
         }
-        let of_host = self.origins.http2_hosts.iter().map(|host| (host.clone(), limits)).collect();
+        let host_limits = self.origins.http2_hosts.iter().map(|host| (host.clone(), limits)).collect();
         if self.origins.http != Http::Http2 {
-            return Policy { of_host, ..policy };
+            return Policy { host_limits, ..policy };
         }
         let Limits { connections, streams } = limits;
-        Policy { connections_per_host: connections, streams_per_connection: streams, of_host, ..policy }
+        Policy { connections_per_host: connections, streams_per_connection: streams, host_limits, ..policy }
     }
 }
 

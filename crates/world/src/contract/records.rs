@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use fastopen_page::Shortcomings;
+use fastopen_page::FidelityGaps;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Cookies, Transport};
@@ -70,10 +70,10 @@ pub struct FidelityGapsRecord {
     pub early: Vec<usize>,
 }
 
-impl From<&Shortcomings> for FidelityGapsRecord {
-    fn from(shortcomings: &Shortcomings) -> Self {
-        let Shortcomings { left_out, moved, hurried } = shortcomings.clone();
-        Self { left_out, relocated: moved, early: hurried }
+impl From<&FidelityGaps> for FidelityGapsRecord {
+    fn from(gaps: &FidelityGaps) -> Self {
+        let FidelityGaps { left_out, relocated, early } = gaps.clone();
+        Self { left_out, relocated, early }
     }
 }
 

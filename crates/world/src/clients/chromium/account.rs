@@ -45,10 +45,10 @@ impl<'a> Account<'a> {
     pub(super) fn new(loading: &'a Loading<'a>) -> Self {
         let mut resources: BTreeMap<_, (Vec<usize>, usize)> = BTreeMap::new();
         for (number, resource) in loading.page.resources.iter().enumerate() {
-            let key = (resource.method.clone(), super::spell(loading, number));
+            let key = (resource.method.clone(), super::url_of(loading, number));
             resources.entry(key).or_default().0.push(number);
         }
-        let awaited = loading.structure.map(|structure| structure.asked.clone());
+        let awaited = loading.synthetic_page.map(|synthetic| synthetic.requested.clone());
         let (current, done) = (BTreeMap::new(), Vec::new());
         Self { loading, resources, awaited, current, done, frame: None, loaded: false }
     }

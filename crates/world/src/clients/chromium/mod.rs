@@ -8,7 +8,7 @@ mod browser;
 mod pipe;
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_page::Spelling;
+use fastopen_page::UrlRewrite;
 use serde_json::{Value, json};
 
 use self::account::Account;
@@ -145,7 +145,7 @@ fn follow(
     account: &mut Account,
 ) -> Result<Figures, Silence> {
     let deadline = monotonic_ns() + loading.timeout_ns;
-    let url = spell(loading, 0);
+    let url = url_of(loading, 0);
     browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
     loop {
         let until = if account.is_idle() {
@@ -168,9 +168,9 @@ fn follow(
 }
 
 /// A resource's URL as the browser knows it.
-fn spell(loading: &Loading, number: usize) -> String {
-    let spelling = Spelling { staged: loading.structure.is_some(), encrypted: loading.tls.is_some() };
-    loading.page.resources[number].url.spelled(spelling)
+fn url_of(loading: &Loading, number: usize) -> String {
+    let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), encrypted: loading.tls.is_some() };
+    loading.page.resources[number].url.rewritten(rewrite)
 }
 
 /// What the browser measured itself.
@@ -217,7 +217,7 @@ impl Figures {
 
     /// From the navigation's start to the load event's end; structural pages have no script that takes the page's own time there.
     fn plt_ns(&self, loading: &Loading) -> u64 {
-        let processing = loading.structure.map_or(0, |_| {
+        let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
         });
         self.load_event_ns + processing

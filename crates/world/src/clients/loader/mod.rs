@@ -15,7 +15,7 @@ use std::panic;
 use std::sync::Arc;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_page::{Action, ConnectionId, Event, Origin, Outcome, PolicyError, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::stream::{Connections, Ends};
 use hyper::{Request, Version};
@@ -304,15 +304,19 @@ impl Driver {
         for (resource, request) in requests.iter_mut().enumerate() {
             request.resource = resource;
             request.queued_ns = scheduler.queued_at(resource);
-            request.error = match scheduler.outcome(resource) {
-                Outcome::Ended { .. } | Outcome::NotWanted => None,
-                Outcome::Failed { .. } => request.error.take().or_else(|| connection_error.clone()),
-                Outcome::NeverAsked => Some("never asked for, since what leads to it failed".into()),
-                Outcome::Asked => Some("no answer in the time given".into()),
-                Outcome::Unknown | Outcome::Processing => Some("not asked for in the time given".into()),
+            request.error = match scheduler.state(resource) {
+                ResourceState::Ended { .. } | ResourceState::NotSelected => None,
+                ResourceState::Failed { .. } => request.error.take().or_else(|| connection_error.clone()),
+                ResourceState::NeverRequested => {
+                    Some("never asked for, since what leads to it failed".into())
+                }
+                ResourceState::Requested => Some("no answer in the time given".into()),
+                ResourceState::Unknown | ResourceState::Processing => {
+                    Some("not asked for in the time given".into())
+                }
             };
         }
-        requests.retain(|request| scheduler.outcome(request.resource) != Outcome::NotWanted);
+        requests.retain(|request| scheduler.state(request.resource) != ResourceState::NotSelected);
         let evidence = sockets.evidence();
         for (connection, ends) in connections.iter_mut().zip(&ends) {
             connection.client = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);

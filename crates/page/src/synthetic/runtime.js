@@ -1,7 +1,8 @@
-// What generated documents carry: asks for what no markup can, at the time that the page says.
-// A reference is [URL, kind, ms, references to make when it has ended, phase, more]; kinds: 0 image, 1 script, 2 stylesheet,
-// 3 frame, 4 fetch, 5 font, 6 script that the load event does not wait for; phases: 0 load, 1 async, 2 after.
-// h is a frame whose document stays open while n things are to come: so long the load event waits.
+// Generated documents hold this script: it starts the requests that no HTML element can start at the page's
+// time. A reference is [URL, initiator type, delay in ms, references to start when it has ended, phase,
+// more]. Initiator types: 0 image, 1 script, 2 stylesheet, 3 frame, 4 fetch, 5 font, 6 fetched and evaluated
+// script. Phases: 0 load, 1 async, 2 after. The load event waits for an open frame: h stays open while n
+// resources of phase load are to come.
 var d=document,n=0,h;
 function H(){
 if(!n++){
@@ -12,7 +13,7 @@ h.contentDocument.open()
 function F(){
 --n||h.contentDocument.close()
 }
-// Runs f after t ms, in phase p.
+// Calls f after t ms, in phase p.
 function T(t,p,f){
 p||H();
 let g=()=>{f();p||F()},w=()=>t?setTimeout(g,t):g();
@@ -27,7 +28,8 @@ l=()=>{q();p||F()};
 (k==5?new FontFace("f",`url("${u}")`).load():fetch(u,{credentials:"include",method:x[0],body:x[1]?".".repeat(x[1]):void 0,headers:x[2]?{x:1}:{}}).then(r=>r.text()).then(k>5?eval:0)).then(l,l)
 }else{
 e=d.createElement(["img","script","link","iframe"][k]);
-// Of a stylesheet's own images (0) and fonts (5), more says number, kind, ms and phase: they are asked for when something uses them.
+// Of a stylesheet's own images (0) and fonts (1), more has number, type, delay and phase: an element that
+// uses them loads them.
 e.onload=e.onerror=()=>{
 q();
 k==2&&x.map(([i,k,t,p=0])=>T(t,p,()=>{
@@ -49,7 +51,8 @@ a.append(e)
 }
 })
 }
-// In documents: a template that names the URLs, for parsers without scripts to see, and after it one element that says the rest.
+// In documents, a template names the URLs for parsers without scripts, and the element after it holds the
+// rest.
 customElements.define("x-r",class extends HTMLElement{
 connectedCallback(){
 let i=0,l=this.previousElementSibling.content.children,s=r=>{

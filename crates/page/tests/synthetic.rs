@@ -1,11 +1,11 @@
-//! The bodies that make a browser load a page: of the page's sizes, and each reference once.
+//! Synthetic bodies have the page's sizes and hold each reference once.
 
-use fastopen_page::{Body, Page, Phase, Piece, Policy, Spelling, Structure};
+use fastopen_page::{Page, Phase, Piece, Policy, SyntheticBody, SyntheticPage, UrlRewrite};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// A body as bytes.
-fn written(body: &Body) -> String {
+fn written(body: &SyntheticBody) -> String {
     let mut bytes = Vec::new();
     for piece in body.pieces() {
         match piece {
@@ -37,18 +37,18 @@ fn resource(number: usize, kind: &str, initiator: Option<usize>, body_bytes: u64
     resource
 }
 
-fn bodies(structure: &Structure) -> Vec<String> {
-    structure.resources.iter().map(|resource| written(&resource.body)).collect()
+fn bodies(synthetic: &SyntheticPage) -> Vec<String> {
+    synthetic.responses.iter().map(|resource| written(&resource.body)).collect()
 }
 
 /// How often each resource's URL stands in all bodies.
 fn named(page: &Page, bodies: &[String]) -> Vec<usize> {
     let all = bodies.concat();
-    page.resources.iter().map(|resource| all.matches(&resource.url.normal_target()).count()).collect()
+    page.resources.iter().map(|resource| all.matches(&resource.url.normalized_target()).count()).collect()
 }
 
 #[test]
-fn each_kind_of_reference_stands_where_the_page_says() {
+fn each_kind_of_reference_stands_at_the_byte_of_the_page() {
     let page = page(&[
         resource(0, "document", None, 9000, &json!({})),
         resource(1, "image", Some(0), 50, &json!({"initiator_at_bytes": 3000})),
@@ -61,9 +61,9 @@ fn each_kind_of_reference_stands_where_the_page_says() {
         resource(8, "document", Some(0), 100, &json!({})),
         resource(9, "image", Some(8), 43, &json!({})),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
-    let bodies = bodies(&structure);
-    assert_eq!(structure.shortcomings, fastopen_page::Shortcomings::default());
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let bodies = bodies(&synthetic);
+    assert_eq!(synthetic.gaps, fastopen_page::FidelityGaps::default());
     assert!(bodies[0].starts_with("<!DOCTYPE html><link rel=icon href=data:,>"), "{}", &bodies[0][..100]);
     let image = "<img src=\"http://h1.test/r1_\">";
     assert_eq!(bodies[0].find(image).unwrap() + image.len(), 3000);
@@ -80,7 +80,7 @@ fn each_kind_of_reference_stands_where_the_page_says() {
 }
 
 #[test]
-fn what_redirects_lead_to_is_not_referred_to() {
+fn no_body_refers_to_the_target_of_a_redirect() {
     let page = page(&[
         resource(0, "document", None, 5, &json!({"status": 302, "redirect_to": "/elsewhere"})),
         resource(1, "document", Some(0), 500, &json!({})),
@@ -88,18 +88,21 @@ fn what_redirects_lead_to_is_not_referred_to() {
         resource(3, "image", Some(2), 60, &json!({})),
         resource(4, "image", Some(1), 0, &json!({"status": 302, "redirect_to": "/nowhere"})),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
-    let bodies = bodies(&structure);
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let bodies = bodies(&synthetic);
     assert_eq!(named(&page, &bodies), [0, 0, 1, 0, 1]);
-    assert!(bodies[1].contains("<img src=\"http://h2.test/r2_\">"), "asked for as what comes in the end");
-    let location = |number: usize| structure.resources[number].location.as_deref();
+    assert!(
+        bodies[1].contains("<img src=\"http://h2.test/r2_\">"),
+        "requested as the type of the redirect's target"
+    );
+    let location = |number: usize| synthetic.responses[number].location.as_deref();
     assert_eq!(location(0), Some("http://h1.test/r1_"));
     assert_eq!(location(2), Some("http://h0.test/r3_"));
-    assert_eq!(location(4), None, "a browser would ask for what the page does not have");
+    assert_eq!(location(4), None, "a browser would request a resource that the page does not have");
 }
 
 #[test]
-fn a_question_for_leave_is_asked_by_the_browser_itself() {
+fn the_browser_itself_sends_a_preflight() {
     let leave = json!({"url": "http://h1.test/r2_", "method": "OPTIONS", "type": "other"});
     let page = page(&[
         resource(0, "document", None, 9000, &json!({})),
@@ -112,45 +115,46 @@ fn a_question_for_leave_is_asked_by_the_browser_itself() {
             &json!({"url": "http://h1.test/r2_", "method": "PUT", "request_body_bytes": 3}),
         ),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
-    let document = written(&structure.resources[0].body);
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let document = written(&synthetic.responses[0].body);
     assert!(document.contains(r#"<x-r a='[0,4,0,[],0,["PUT",3,1]]'>"#), "{}", &document[8000..]);
     assert_eq!(document.matches("r2_").count(), 1);
-    assert!(!structure.resources[1].refuses);
+    assert!(!synthetic.responses[1].refuses_preflight);
 }
 
 #[test]
-fn what_has_no_room_moves_up_and_at_the_root_is_left_out() {
+fn a_reference_without_room_is_relocated_to_the_parent_and_at_the_root_left_out() {
     let page = page(&[
         resource(0, "document", None, 5000, &json!({})),
         resource(1, "script", Some(0), 9, &json!({})),
         resource(2, "image", Some(1), 43, &json!({})),
     ]);
-    let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
-    let document = written(&structure.resources[0].body);
-    let moved = "<template><img src=\"http://h1.test/r1_\"><img src=\"http://h2.test/r2_\"></template>\
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let document = written(&synthetic.responses[0].body);
+    let relocated = "<template><img src=\"http://h1.test/r1_\"><img src=\"http://h2.test/r2_\"></template>\
         <x-r a='[0,1,0,[[0,0]]]'></x-r>";
-    assert!(document.contains(moved), "{}", &document[4000..]);
-    assert_eq!(structure.shortcomings.moved, [2]);
+    assert!(document.contains(relocated), "{}", &document[4000..]);
+    assert_eq!(synthetic.gaps.relocated, [2]);
     let tiny = self::page(&[
         resource(0, "document", None, 40, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
         resource(2, "image", Some(0), 43, &json!({})),
     ]);
-    let structure = Structure::of(&tiny, &Policy::browser(), Spelling::default());
-    assert_eq!(structure.shortcomings.left_out, [2]);
-    assert_eq!(structure.shortcomings.hurried, [1], "no room for the scripts that could wait");
+    let synthetic = SyntheticPage::of(&tiny, &Policy::browser(), UrlRewrite::default());
+    assert_eq!(synthetic.gaps.left_out, [2]);
+    assert_eq!(synthetic.gaps.early, [1], "no room for the script that sets timers");
 }
 
 #[test]
-fn a_url_that_stands_twice_is_asked_for_twice() {
+fn a_url_that_occurs_twice_is_requested_twice() {
     let same = json!({"url": "http://h1.test/r1_"});
     let page = page(&[
         resource(0, "document", None, 9000, &json!({})),
         resource(1, "image", Some(0), 43, &same),
         resource(2, "image", Some(0), 43, &same),
     ]);
-    let document = written(&Structure::of(&page, &Policy::browser(), Spelling::default()).resources[0].body);
+    let document =
+        written(&SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default()).responses[0].body);
     assert!(document.contains("<img src=\"http://h1.test/r1_\">"));
     assert!(
         document.contains("<img src=\"http://h1.test/r1_\"></template><x-r a='[0,4]'>"),
@@ -159,12 +163,13 @@ fn a_url_that_stands_twice_is_asked_for_twice() {
 }
 
 #[test]
-fn a_template_and_what_acts_on_it_stand_side_by_side_in_small_documents_too() {
+fn a_template_and_its_element_stand_side_by_side_in_small_documents_too() {
     let page = page(&[
         resource(0, "document", None, 3000, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
     ]);
-    let document = written(&Structure::of(&page, &Policy::browser(), Spelling::default()).resources[0].body);
+    let document =
+        written(&SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default()).responses[0].body);
     assert!(
         document.find("<body>").unwrap() < document.find("<template>").unwrap(),
         "else it is in the head"
@@ -172,24 +177,24 @@ fn a_template_and_what_acts_on_it_stand_side_by_side_in_small_documents_too() {
 }
 
 #[test]
-fn only_the_phases_that_are_loaded_are_referred_to() {
+fn bodies_refer_to_the_loaded_phases_only() {
     let page = page(&[
         resource(0, "document", None, 9000, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"phase": "after"})),
     ]);
     let document =
-        |policy: &Policy| written(&Structure::of(&page, policy, Spelling::default()).resources[0].body);
+        |policy: &Policy| written(&SyntheticPage::of(&page, policy, UrlRewrite::default()).responses[0].body);
     assert!(!document(&Policy::browser()).contains("r1_"));
     let all = Policy { phases: vec![Phase::Load, Phase::Async, Phase::After], ..Policy::browser() };
     assert!(document(&all).contains("<x-r a='[0,0,0,[],2]'>"));
 }
 
 #[test]
-fn what_no_browser_would_take_for_it_is_sent_as_what_it_is() {
+fn a_content_type_that_a_browser_would_not_accept_is_replaced() {
     let mime = |kind: &str, mime: &str| {
         let document = resource(0, "document", None, 900, &json!({}));
         let page = page(&[document, resource(1, kind, Some(0), 9, &json!({"mime": mime}))]);
-        Structure::of(&page, &Policy::browser(), Spelling::default()).resources[1].mime.clone()
+        SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default()).responses[1].mime.clone()
     };
     assert_eq!(mime("document", "application/octet-stream"), "text/html");
     assert_eq!(mime("document", "text/html; charset=UTF-16"), "text/html");
@@ -201,16 +206,16 @@ fn what_no_browser_would_take_for_it_is_sent_as_what_it_is() {
 }
 
 #[test]
-fn what_a_frame_with_scripts_has_no_room_for_hangs_in_the_document_around_it() {
+fn references_without_room_in_a_frame_are_deferred_to_the_enclosing_document() {
     let mut all = vec![
         resource(0, "document", None, 100_000, &json!({})),
         resource(1, "document", Some(0), 1700, &json!({})),
         resource(2, "document", Some(1), 0, &json!({})),
     ];
     all.extend((3..30).map(|number| resource(number, "xhr", Some(2), 0, &json!({}))));
-    let structure = Structure::of(&page(&all), &Policy::browser(), Spelling::default());
-    assert_eq!(structure.shortcomings.left_out, Vec::<usize>::new());
-    assert!(written(&structure.resources[0].body).contains("r29_"));
+    let synthetic = SyntheticPage::of(&page(&all), &Policy::browser(), UrlRewrite::default());
+    assert_eq!(synthetic.gaps.left_out, Vec::<usize>::new());
+    assert!(written(&synthetic.responses[0].body).contains("r29_"));
 }
 
 fn any_resource(number: usize) -> impl Strategy<Value = Value> {
@@ -275,11 +280,11 @@ fn is_well_formed_html(text: &str) -> bool {
 proptest! {
     #[test]
     fn every_body_has_its_size_and_every_reference_stands_once(page in any_page()) {
-        let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
-        let bodies = bodies(&structure);
-        let left_out = &structure.shortcomings.left_out;
+        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+        let bodies = bodies(&synthetic);
+        let left_out = &synthetic.gaps.left_out;
         for (number, (body, resource)) in bodies.iter().zip(&page.resources).enumerate() {
-            prop_assert_eq!(structure.resources[number].body.len(), resource.body_bytes);
+            prop_assert_eq!(synthetic.responses[number].body.len(), resource.body_bytes);
             if resource.kind == fastopen_page::ResourceType::Document {
                 prop_assert!(is_well_formed_html(body), "{}", body);
             }
@@ -301,7 +306,7 @@ proptest! {
     fn a_page_with_room_leaves_nothing_out(page in any_page()) {
         let mut page = page;
         page.resources[0].body_bytes = 100_000;
-        let structure = Structure::of(&page, &Policy::browser(), Spelling::default());
-        prop_assert_eq!(structure.shortcomings.left_out, Vec::<usize>::new());
+        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+        prop_assert_eq!(synthetic.gaps.left_out, Vec::<usize>::new());
     }
 }

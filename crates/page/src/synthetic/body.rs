@@ -1,8 +1,8 @@
-//! A body of an exact size, as the texts in it and the filler between them.
+//! A body of an exact size: text, and filler between the text.
 
-/// A body in pieces; filler takes no memory, however long it is.
+/// A body as a list of pieces. Filler of any length takes no memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Body {
+pub struct SyntheticBody {
     pieces: Vec<Piece>,
     len: u64,
 }
@@ -12,11 +12,11 @@ pub struct Body {
 pub enum Piece {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// This many dots.
+    /// That many dots.
     Filler(u64),
 }
 
-/// What hides filler in a language, and what stands in gaps that are too short for it: spaces.
+/// The opening and closing mark of a comment, which hides filler. Gaps too short for both marks hold spaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 
@@ -25,18 +25,18 @@ pub(super) const HTML: Comment = Comment("<!--", "-->");
 /// `/* */`, in stylesheets and scripts.
 pub(super) const C: Comment = Comment("/*", "*/");
 
-impl Body {
-    /// Its pieces, in order.
+impl SyntheticBody {
+    /// The pieces, in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Its length in bytes.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -52,7 +52,7 @@ impl Body {
         }
     }
 
-    /// Dots until it has `len` bytes.
+    /// Appends dots until the body has `len` bytes.
     pub(super) fn fill(&mut self, len: u64) {
         if len > self.len {
             self.pieces.push(Piece::Filler(len - self.len));
@@ -60,7 +60,7 @@ impl Body {
         }
     }
 
-    /// A comment until it has `len` bytes.
+    /// Appends a comment until the body has `len` bytes.
     pub(super) fn comment(&mut self, len: u64, Comment(open, close): Comment) {
         let gap = len.saturating_sub(self.len);
         let marks = (open.len() + close.len()) as u64;

@@ -1,0 +1,184 @@
+//! The text of a reference in HTML, in a script and in a stylesheet.
+
+use std::fmt::Write as _;
+
+use super::reference::{InitiatorType, Reference};
+use crate::{Page, Phase, UrlRewrite};
+
+/// References that no body can hold: the reference to their initiator starts them. By number.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Deferred {
+    /// Started when the response of the initiator has ended.
+    pub(super) on_end: Vec<usize>,
+    /// Held by the stylesheet, which loads them when an element uses them.
+    pub(super) on_use: Vec<usize>,
+}
+
+/// Writes references as text.
+pub(super) struct Writer<'a> {
+    pub(super) page: &'a Page,
+    pub(super) rewrite: UrlRewrite,
+    pub(super) references: &'a [Reference],
+    pub(super) deferred: Vec<Deferred>,
+    /// By number: whether the request starts without its processing time, since the body has no room for a
+    /// timer.
+    pub(super) early: Vec<bool>,
+}
+
+impl Writer<'_> {
+    pub(super) fn url(&self, number: usize) -> String {
+        self.page.resources[self.references[number].first].url.rewritten(self.rewrite)
+    }
+
+    fn delay_ms(&self, number: usize) -> u64 {
+        if self.early[number] { 0 } else { self.references[number].delay_ms }
+    }
+
+    /// The reference as a plain HTML element; none where only a script can start the request. A document with
+    /// the runtime loads stylesheets by script: a `<link>` would block the scripts after it.
+    pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
+        let reference = &self.references[number];
+        let Deferred { on_end, on_use } = &self.deferred[number];
+        let plain = on_end.is_empty()
+            && on_use.is_empty()
+            && reference.phase == Phase::Load
+            && self.delay_ms(number) == 0;
+        if runtime && !plain {
+            return None;
+        }
+        let url = escape(&self.url(number));
+        match reference.initiator_type {
+            InitiatorType::Image => Some(format!("<img src=\"{url}\">")),
+            // `async`: the initiators decide what waits for what, not the order of the document or its
+            // stylesheets.
+            InitiatorType::Script => {
+                Some(format!("<script async fetchpriority=high src=\"{url}\"></script>"))
+            }
+            InitiatorType::Frame => Some(format!("<iframe src=\"{url}\"></iframe>")),
+            InitiatorType::Stylesheet if !runtime => Some(format!("<link rel=stylesheet href=\"{url}\">")),
+            InitiatorType::Fetch | InitiatorType::FetchAndEval
+                if !runtime && reference.method == "GET" && !reference.preflight =>
+            {
+                Some(format!("<link rel=preload as=fetch crossorigin=use-credentials href=\"{url}\">"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The reference as elements that `runtime.js` defines.
+    pub(super) fn template(&self, number: usize) -> String {
+        let mut urls = Vec::new();
+        let array = self.array(number, &mut |url| {
+            urls.push(url);
+            "0".to_owned()
+        });
+        let images: Vec<_> = urls.iter().map(|url| format!("<img src=\"{}\">", escape(url))).collect();
+        format!("<template>{}</template><x-r a='{array}'></x-r>", images.concat())
+    }
+
+    /// The reference as a call of `runtime.js`.
+    pub(super) fn call(&self, number: usize) -> String {
+        format!("_({});", self.array(number, &mut |url| quote(&url)))
+    }
+
+    /// The array that `runtime.js` reads, with URLs as `write` writes them and without defaults at its end.
+    fn array(&self, number: usize, write: &mut dyn FnMut(String) -> String) -> String {
+        let reference = &self.references[number];
+        let url = write(self.url(number));
+        let Deferred { on_end, on_use } = &self.deferred[number];
+        let on_end: Vec<_> = on_end.iter().map(|&number| self.array(number, write)).collect();
+        let on_use: Vec<_> = on_use.iter().map(|&number| self.use_of(number)).collect();
+        let more = match reference.initiator_type {
+            InitiatorType::Stylesheet => on_use,
+            InitiatorType::Fetch | InitiatorType::FetchAndEval if reference.preflight => {
+                vec![quote(&reference.method), reference.request_body_bytes.to_string(), "1".into()]
+            }
+            InitiatorType::Fetch if reference.request_body_bytes > 0 => {
+                vec![quote(&reference.method), reference.request_body_bytes.to_string()]
+            }
+            InitiatorType::Fetch if reference.method != "GET" => vec![quote(&reference.method)],
+            _ => vec![],
+        };
+        let list = |items: &[String]| format!("[{}]", items.join(","));
+        let mut array = vec![
+            url,
+            (reference.initiator_type as u8).to_string(),
+            self.delay_ms(number).to_string(),
+            list(&on_end),
+            phase(reference.phase).to_string(),
+            list(&more),
+        ];
+        while array.len() > 2 && ["0", "[]"].contains(&array[array.len() - 1].as_str()) {
+            array.pop();
+        }
+        list(&array)
+    }
+
+    /// The array by which `runtime.js` makes an element use an image or font of a stylesheet.
+    fn use_of(&self, number: usize) -> String {
+        let reference = &self.references[number];
+        let mut text = format!(
+            "[{},{},{}",
+            reference.first,
+            u8::from(reference.initiator_type == InitiatorType::Font),
+            self.delay_ms(number)
+        );
+        if reference.phase != Phase::Load {
+            let _ = write!(text, ",{}", phase(reference.phase));
+        }
+        text + "]"
+    }
+
+    /// The reference as a rule of a stylesheet; none for a type that no rule loads.
+    pub(super) fn rule(&self, number: usize) -> Option<String> {
+        let reference = &self.references[number];
+        let url = self.url(number).replace('\\', "\\\\");
+        let name = reference.first;
+        match reference.initiator_type {
+            InitiatorType::Font => Some(format!("@font-face{{font-family:r{name};src:url(\"{url}\")}}")),
+            InitiatorType::Image => Some(format!(".r{name}{{background:url(\"{url}\")}}")),
+            InitiatorType::Stylesheet => Some(format!("@import \"{url}\";")),
+            _ => None,
+        }
+    }
+}
+
+fn phase(phase: Phase) -> u8 {
+    match phase {
+        Phase::Load => 0,
+        Phase::Async => 1,
+        Phase::After => 2,
+    }
+}
+
+/// The URL as the value of an attribute. An ampersand that begins no character reference stays: before no
+/// letter, digit or `#`, or where the name ends with an equals sign (HTML, "named character reference
+/// state"). Not all downloaders decode character references.
+fn escape(url: &str) -> String {
+    let mut parts = url.split('&');
+    let mut escaped = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let is_text = if name > 0 { part[name..].starts_with('=') } else { !part.starts_with('#') };
+        escaped.push_str(if is_text { "&" } else { "&amp;" });
+        escaped.push_str(part);
+    }
+    escaped
+}
+
+/// A string literal of JavaScript and JSON. URLs and methods have neither quotes nor control characters.
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn only_an_ampersand_that_begins_a_character_reference_is_escaped() {
+        assert_eq!(escape("/?a=1&lang=en&lt=2"), "/?a=1&lang=en&lt=2");
+        assert_eq!(escape("/?&copy_of=1&amp;&#65;&"), "/?&amp;copy_of=1&amp;amp;&amp;#65;&");
+        assert_eq!(escape("/?a=&*"), "/?a=&*");
+    }
+}

@@ -1,0 +1,144 @@
+//! Synthetic bodies: they make a browser request exactly the page's resources, each of exactly its size.
+//!
+//! A page names the initiator of each resource, the byte of the initiator's body that reveals it, and the
+//! processing time before the request. This module writes HTML, CSS and scripts that make a browser do the
+//! same. See docs/clients.md.
+
+mod body;
+mod image;
+mod markup;
+mod placement;
+mod reference;
+
+use std::collections::BTreeSet;
+
+pub use body::{Piece, SyntheticBody};
+
+use body::{C, HTML};
+use placement::Placement;
+use reference::{Reference, references};
+
+use crate::{Page, Policy, ResourceType, UrlRewrite};
+
+/// A page whose responses make a browser load it.
+#[derive(Debug, Clone)]
+pub struct SyntheticPage {
+    /// By resource.
+    pub responses: Vec<SyntheticResponse>,
+    /// By resource: whether a browser requests it.
+    pub requested: Vec<bool>,
+    /// What differs from the page.
+    pub gaps: FidelityGaps,
+}
+
+/// How an origin serves one resource of a synthetic page.
+#[derive(Debug, Clone)]
+pub struct SyntheticResponse {
+    /// A body of exactly the page's `body_bytes`.
+    pub body: SyntheticBody,
+    /// The Content-Type: the page's own or, if a browser would not read the body as its resource type, one
+    /// that fits.
+    pub mime: String,
+    /// The target of a redirect; none where the page has no resource for the target.
+    pub location: Option<String>,
+    /// Whether the origin refuses this CORS preflight, since the page has no request after it.
+    pub refuses_preflight: bool,
+}
+
+/// The resources that a browser loads differently from the page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FidelityGaps {
+    /// Never requested: no body has room for the reference.
+    pub left_out: Vec<usize>,
+    /// Requested when the response of their initiator has ended, since its body has no room for the
+    /// reference.
+    pub relocated: Vec<usize>,
+    /// Requested without their processing time, since no body has room for a timer.
+    pub early: Vec<usize>,
+}
+
+impl FidelityGaps {
+    /// The gaps of either.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        let either = |one: Vec<usize>, other: Vec<usize>| -> Vec<usize> {
+            one.into_iter().chain(other).collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        Self {
+            left_out: either(self.left_out, other.left_out),
+            relocated: either(self.relocated, other.relocated),
+            early: either(self.early, other.early),
+        }
+    }
+}
+
+/// The script that documents with references hold.
+pub(crate) fn runtime() -> String {
+    include_str!("runtime.js").lines().filter(|line| !line.starts_with("//")).collect()
+}
+
+impl SyntheticPage {
+    /// The synthetic form of `page` for a browser that loads the phases of `policy` with its processing
+    /// times, and that knows the page's URLs as `rewrite` changes them.
+    pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite) -> Self {
+        let references = references(page, policy);
+        let placement = Placement::of(page, &references, rewrite);
+        let mut responses: Vec<_> = page
+            .resources
+            .iter()
+            .map(|resource| SyntheticResponse {
+                body: empty(resource.kind, &resource.mime, resource.body_bytes),
+                mime: mime(resource.kind, &resource.mime),
+                location: None,
+                refuses_preflight: resource.method == "OPTIONS",
+            })
+            .collect();
+        let mut requested = vec![false; page.resources.len()];
+        for Reference { chain, .. } in &references {
+            for pair in chain.windows(2) {
+                if page.resources[pair[0]].redirect_to.is_some() {
+                    responses[pair[0]].location = Some(page.resources[pair[1]].url.rewritten(rewrite));
+                }
+                responses[pair[0]].refuses_preflight = false;
+            }
+            for &resource in chain {
+                requested[resource] = true;
+            }
+        }
+        for (resource, body) in placement.bodies {
+            responses[resource].body = body;
+        }
+        for &resource in &placement.gaps.left_out {
+            requested[resource] = false;
+        }
+        debug_assert!(
+            responses.iter().zip(&page.resources).all(|(ours, page)| ours.body.len() == page.body_bytes)
+        );
+        Self { responses, requested, gaps: placement.gaps }
+    }
+}
+
+/// A body without references.
+fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
+    let mut body = SyntheticBody::default();
+    match kind {
+        ResourceType::Document => body.comment(len, HTML),
+        ResourceType::Stylesheet | ResourceType::Script => body.comment(len, C),
+        ResourceType::Image => return image::image(mime, len),
+        _ => body.fill(len),
+    }
+    body
+}
+
+/// The resource's Content-Type, or one by which a browser reads the body as ASCII text of this resource type.
+fn mime(kind: ResourceType, mime: &str) -> String {
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let wide = mime.to_ascii_lowercase().contains("utf-16");
+    let (fits, own) = match kind {
+        ResourceType::Document => (essence == "text/html", "text/html"),
+        ResourceType::Stylesheet => (essence == "text/css", "text/css"),
+        ResourceType::Script => (essence.contains("javascript"), "text/javascript"),
+        _ => (true, ""),
+    };
+    if fits && !wide { mime.to_owned() } else { own.to_owned() }
+}

@@ -1,0 +1,344 @@
+//! Which body holds which reference, and the bodies with their references.
+//!
+//! The page's own initiator holds a reference if its body has room. Else the reference to that initiator
+//! holds it, and starts the request when the initiator's response has ended. Resources are placed from the
+//! last to the first: the text of a reference is known only when all references that are deferred to it are
+//! known.
+
+use std::collections::BTreeMap;
+
+use super::body::{C, Comment, HTML, SyntheticBody};
+use super::markup::{Deferred, Writer};
+use super::reference::{Container, InitiatorType, Reference};
+use super::{FidelityGaps, runtime};
+use crate::{Page, Phase, UrlRewrite};
+
+/// The most references that are deferred one within the other: more than any page needs.
+const MAX_DEPTH: usize = 100;
+
+const DOCTYPE: &str = "<!DOCTYPE html>";
+/// Keeps the browser from requesting `/favicon.ico`.
+const NO_ICON: &str = "<link rel=icon href=data:,>";
+/// Visible content: without it there is no first contentful paint.
+const TEXT: &str = "<p>.</p>";
+
+pub(super) struct Placement {
+    /// The bodies that hold references, by resource.
+    pub(super) bodies: BTreeMap<usize, SyntheticBody>,
+    pub(super) gaps: FidelityGaps,
+}
+
+struct Placer<'a> {
+    writer: Writer<'a>,
+    /// By number: the references that its response starts and that are not placed yet.
+    children: Vec<Vec<usize>>,
+    /// By number: how many levels of references are deferred to it.
+    depth: Vec<usize>,
+    /// By number: the references that its body holds.
+    held: Vec<Vec<usize>>,
+    /// By number: whether the document has room for `runtime.js`.
+    fits_runtime: Vec<bool>,
+    /// By number: whether the document holds `runtime.js`.
+    carries_runtime: Vec<bool>,
+    runtime: String,
+    relocated: Vec<usize>,
+    bodies: BTreeMap<usize, SyntheticBody>,
+}
+
+impl Placement {
+    pub(super) fn of(page: &Page, references: &[Reference], rewrite: UrlRewrite) -> Self {
+        let count = references.len();
+        let writer = Writer {
+            page,
+            references,
+            rewrite,
+            deferred: vec![Deferred::default(); count],
+            early: vec![false; count],
+        };
+        let mut placer = Placer {
+            fits_runtime: vec![false; count],
+            carries_runtime: vec![false; count],
+            writer,
+            children: vec![Vec::new(); count],
+            depth: vec![0; count],
+            held: vec![Vec::new(); count],
+            runtime: runtime(),
+            relocated: Vec::new(),
+            bodies: BTreeMap::new(),
+        };
+        for (number, one) in references.iter().enumerate() {
+            if let Some(parent) = one.parent {
+                placer.children[parent].push(number);
+            }
+        }
+        placer.choose_runtime_carriers();
+        for number in (0..count).rev() {
+            placer.place(number);
+        }
+        placer.finish()
+    }
+}
+
+impl<'a> Placer<'a> {
+    fn references(&self) -> &'a [Reference] {
+        self.writer.references
+    }
+
+    /// Size of the body of the reference's last resource, in bytes.
+    fn room(&self, number: usize) -> usize {
+        self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
+    }
+
+    /// Chooses the documents that hold `runtime.js`: those with a reference that needs a script or more room.
+    fn choose_runtime_carriers(&mut self) {
+        let references = self.references();
+        for (number, one) in
+            references.iter().enumerate().filter(|(_, one)| one.container == Some(Container::Document))
+        {
+            let least: usize = self.children[number].iter().map(|&child| self.least_bytes(child)).sum();
+            let scripts = NO_ICON.len() + "<script></script><body>".len() + self.runtime.len();
+            self.fits_runtime[number] = self.room(number) >= scripts + least;
+            if self.room(number) < least {
+                self.give_runtime(one.document);
+            }
+        }
+        for (number, one) in references.iter().enumerate() {
+            let simple = matches!(
+                one.initiator_type,
+                InitiatorType::Image
+                    | InitiatorType::Script
+                    | InitiatorType::Stylesheet
+                    | InitiatorType::Frame
+            ) && one.delay_ms == 0
+                && one.phase == Phase::Load
+                && (one.initiator_type == InitiatorType::Frame || self.children[number].is_empty());
+            if !simple {
+                self.give_runtime(one.document);
+            }
+        }
+    }
+
+    /// Puts `runtime.js` into the document or, if it has no room for the script beside its own references,
+    /// into the nearest enclosing document that has: the enclosing document then starts what the inner one
+    /// cannot hold.
+    fn give_runtime(&mut self, mut document: usize) {
+        while !self.fits_runtime[document] && document > 0 {
+            document = self.references()[document].document;
+        }
+        self.carries_runtime[document] = self.fits_runtime[document];
+    }
+
+    /// The fewest bytes of a reference in a document with `runtime.js`, while nothing is deferred to it.
+    fn least_bytes(&self, child: usize) -> usize {
+        let element = match self.references()[child].initiator_type {
+            InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
+                self.writer.element(child, false)
+            }
+            _ => None,
+        };
+        element.unwrap_or_else(|| self.writer.template(child)).len()
+    }
+
+    /// Writes the body of one reference's resource; the references that find no room there are deferred.
+    fn place(&mut self, number: usize) {
+        let mut children = std::mem::take(&mut self.children[number]);
+        let references = self.references();
+        children.sort_by_key(|&child| (references[child].at_bytes.unwrap_or(u64::MAX), child));
+        let left = match references[number].container {
+            Some(Container::Document) => self.place_in_document(number, children),
+            Some(Container::Script) => self.place_in_script(number, children),
+            Some(Container::Stylesheet) => self.place_in_stylesheet(number, children),
+            None => children,
+        };
+        let deepest = left.iter().map(|&child| self.depth[child] + 1).max().unwrap_or(0);
+        // No reference leads to the root document, so nothing can be deferred to it.
+        if number > 0 && deepest <= MAX_DEPTH {
+            if !left.is_empty() {
+                self.give_runtime(references[number].document);
+            }
+            self.depth[number] = deepest;
+            self.writer.deferred[number].on_end = left;
+        }
+    }
+
+    fn place_in_document(&mut self, number: usize, children: Vec<usize>) -> Vec<usize> {
+        let runtime = self.carries_runtime[number];
+        let room = self.room(number);
+        let head = self.head(number, room);
+        let mut free = room - head.len();
+        let total = |placer: &Self| -> usize {
+            children
+                .iter()
+                .map(|&child| placer.in_document(child, runtime).map_or(0, |text| text.len()))
+                .sum()
+        };
+        if runtime && total(self) > free {
+            for &child in &children {
+                self.writer.early[child] = self.references()[child].delay_ms > 0;
+                let simpler = self.writer.element(child, true).is_some();
+                self.writer.early[child] &= simpler;
+            }
+        }
+        let (mut items, mut overflow) = (Vec::new(), Vec::new());
+        for child in children {
+            let Deferred { on_end, on_use } = &self.writer.deferred[child];
+            // Only `runtime.js` starts deferred references. The root document keeps them: nothing encloses
+            // it.
+            let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
+            match self.in_document(child, runtime).filter(|text| stays && text.len() <= free) {
+                Some(text) => {
+                    free -= text.len();
+                    if !runtime {
+                        self.writer.deferred[child] = Deferred::default();
+                        self.writer.early[child] = self.references()[child].delay_ms > 0;
+                    }
+                    items.push((self.references()[child].at_bytes, text));
+                    self.held[number].push(child);
+                }
+                None => overflow.push(child),
+            }
+        }
+        self.bodies.insert(self.references()[number].last, lay_out(&head, &items, room, HTML));
+        self.relocated.extend(&overflow);
+        overflow
+    }
+
+    fn in_document(&self, child: usize, runtime: bool) -> Option<String> {
+        let element = self.writer.element(child, runtime);
+        if runtime { element.or_else(|| Some(self.writer.template(child))) } else { element }
+    }
+
+    /// The beginning of a document, as much of it as the document has room for.
+    fn head(&self, number: usize, room: usize) -> String {
+        let icon = if number == 0 { NO_ICON } else { "" };
+        if self.carries_runtime[number] {
+            // A parser keeps `<template>` in the head, but ends the head at `<x-r>`, which must follow its
+            // template.
+            let scripts = format!("<script>{}</script><body>", self.runtime);
+            let least = format!("{icon}{scripts}");
+            let full = format!("{DOCTYPE}{icon}{TEXT}{scripts}");
+            // The doctype and the text must not take the room of a reference.
+            return if room > 4 * full.len() { full } else { least };
+        }
+        let full = format!("{DOCTYPE}{icon}{TEXT}");
+        [full.as_str(), icon].into_iter().find(|head| 4 * head.len() <= room).unwrap_or_default().to_owned()
+    }
+
+    fn place_in_script(&mut self, number: usize, children: Vec<usize>) -> Vec<usize> {
+        if children.is_empty() {
+            return children;
+        }
+        let room = self.room(number);
+        let mut text = String::new();
+        if !self.carries_runtime[self.references()[number].document] {
+            text = format!("if(!window._){{{}}}", self.runtime);
+            if text.len() > room {
+                self.relocated.extend(&children);
+                return children;
+            }
+        }
+        let mut overflow = Vec::new();
+        for child in children {
+            let call = self.writer.call(child);
+            if text.len() + call.len() <= room {
+                text += &call;
+                self.held[number].push(child);
+            } else {
+                overflow.push(child);
+            }
+        }
+        self.bodies.insert(self.references()[number].last, lay_out(&text, &[], room, C));
+        self.relocated.extend(&overflow);
+        overflow
+    }
+
+    fn place_in_stylesheet(&mut self, number: usize, mut children: Vec<usize>) -> Vec<usize> {
+        let references = self.references();
+        let room = self.room(number);
+        // `@import` rules come first (CSS Cascading and Inheritance section 2).
+        children.sort_by_key(|&child| references[child].initiator_type != InitiatorType::Stylesheet);
+        let mut text = String::new();
+        let (mut on_use, mut left) = (Vec::new(), Vec::new());
+        for child in children {
+            let import = references[child].initiator_type == InitiatorType::Stylesheet;
+            let on_end = &self.writer.deferred[child].on_end;
+            let plain = on_end.is_empty()
+                && (!import || (references[child].delay_ms == 0 && references[child].phase == Phase::Load));
+            let rule = self.writer.rule(child).filter(|_| plain);
+            match rule {
+                Some(rule) if text.len() + rule.len() <= room => {
+                    text += &rule;
+                    self.held[number].push(child);
+                    if import {
+                        on_use.append(&mut self.writer.deferred[child].on_use);
+                    } else {
+                        on_use.push(child);
+                    }
+                }
+                rule => {
+                    if rule.is_some() {
+                        self.relocated.push(child);
+                    }
+                    left.push(child);
+                }
+            }
+        }
+        if !text.is_empty() {
+            self.bodies.insert(references[number].last, lay_out(&text, &[], room, C));
+        }
+        self.writer.deferred[number].on_use = on_use;
+        left
+    }
+
+    /// Follows all references from the root document, and reports the resources that they do not reach.
+    fn finish(self) -> Placement {
+        let Self { writer, held, bodies, relocated, .. } = self;
+        let mut reached = vec![false; writer.references.len()];
+        let mut to_visit = vec![0];
+        while let Some(number) = to_visit.pop() {
+            reached[number] = true;
+            let Deferred { on_end, on_use } = &writer.deferred[number];
+            let loaded = held[number].iter().filter(|&&child| {
+                // A stylesheet loads its `@import`s itself, its images and fonts when an element uses them.
+                writer.references[number].container != Some(Container::Stylesheet)
+                    || writer.references[child].initiator_type == InitiatorType::Stylesheet
+            });
+            to_visit.extend(loaded.chain(on_end).chain(on_use));
+        }
+        let chains = |numbers: &dyn Fn(usize) -> bool| {
+            let mut all: Vec<usize> = (0..writer.references.len())
+                .filter(|&number| numbers(number))
+                .flat_map(|number| writer.references[number].chain.iter().copied())
+                .collect();
+            all.sort_unstable();
+            all
+        };
+        let gaps = FidelityGaps {
+            left_out: chains(&|number| !reached[number]),
+            relocated: relocated
+                .iter()
+                .filter(|&&number| reached[number])
+                .map(|&number| writer.references[number].first)
+                .collect(),
+            early: chains(&|number| reached[number] && writer.early[number]),
+        };
+        Placement { bodies, gaps }
+    }
+}
+
+/// A body of `len` bytes that begins with `head`. Each item ends at its byte offset or, if the items after it
+/// need that room, before; items without an offset stand at the end.
+fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
+    let mut body = SyntheticBody::default();
+    body.text(head);
+    let mut rest: usize = items.iter().map(|(_, text)| text.len()).sum();
+    for (end, text) in items {
+        let latest = (len - rest) as u64;
+        let start = end.map_or(latest, |end| end.saturating_sub(text.len() as u64).min(latest));
+        body.comment(start, comment);
+        body.text(text);
+        rest -= text.len();
+    }
+    body.comment(len as u64, comment);
+    body
+}

@@ -1,0 +1,171 @@
+//! How a synthetic body makes the browser request each resource: by which element or call, after which
+//! response, and when.
+
+use std::collections::BTreeSet;
+
+use crate::scheduler::selected;
+use crate::{Origin, Page, Phase, Policy, Resource, ResourceType};
+
+/// The element or call that starts a request, as `initiatorType` of the Resource Timing API names it.
+/// `runtime.js` reads the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InitiatorType {
+    Image = 0,
+    Script = 1,
+    Stylesheet = 2,
+    Frame = 3,
+    Fetch = 4,
+    Font = 5,
+    /// A script that `fetch` loads and `eval` runs: the load event does not wait for it.
+    FetchAndEval = 6,
+}
+
+/// A resource type whose body can hold references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Container {
+    Document,
+    Stylesheet,
+    Script,
+}
+
+/// A request that some body has to start. The browser follows redirects and sends preflights by itself.
+#[derive(Debug, Clone)]
+pub(super) struct Reference {
+    /// The resource that the browser requests first.
+    pub(super) first: usize,
+    /// The resource that the browser ends with: the first, or the target of its redirects.
+    pub(super) last: usize,
+    /// All resources from the first to the last.
+    pub(super) chain: Vec<usize>,
+    pub(super) initiator_type: InitiatorType,
+    /// Which references the body of the last resource can hold; none for an image, say.
+    pub(super) container: Option<Container>,
+    /// The number of the reference whose response makes the browser start this request; none for the root
+    /// document.
+    pub(super) parent: Option<usize>,
+    /// Bytes of the parent's body that precede this reference.
+    pub(super) at_bytes: Option<u64>,
+    /// Processing time before the request, in milliseconds: the unit of `setTimeout`.
+    pub(super) delay_ms: u64,
+    pub(super) phase: Phase,
+    pub(super) method: String,
+    pub(super) request_body_bytes: u64,
+    /// The browser sends a CORS preflight first; the preflight is in the chain.
+    pub(super) preflight: bool,
+    /// The number of the document that starts the request; the root document has its own number.
+    pub(super) document: usize,
+}
+
+/// All references of the page, each after its parent; the first is the root document.
+pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
+    let selected = selected(page, policy);
+    let successors = successors(page, &selected);
+    let mut references: Vec<Reference> = Vec::new();
+    // By resource: the number of its reference.
+    let mut number_of = vec![None; page.resources.len()];
+    let mut urls = BTreeSet::new();
+    for (index, resource) in page.resources.iter().enumerate() {
+        if !selected[index] || number_of[index].is_some() {
+            continue;
+        }
+        let parent = resource.initiator.and_then(|initiator| number_of[initiator]);
+        let number = references.len();
+        let document = parent.map_or(0, |parent: usize| match references[parent].container {
+            Some(Container::Document) => parent,
+            _ => references[parent].document,
+        });
+        let document_resource =
+            &page.resources[references.get(document).map_or(index, |reference| reference.last)];
+        let mut chain = vec![index];
+        let mut preflight = false;
+        while let Some(next) = successors[chain[chain.len() - 1]] {
+            let last = &page.resources[chain[chain.len() - 1]];
+            if last.method == "OPTIONS" {
+                // The browser sends preflights to other origins only (Fetch standard, CORS protocol).
+                if Origin::of(&last.url) == Origin::of(&document_resource.url) {
+                    break;
+                }
+                preflight = true;
+            }
+            chain.push(next);
+        }
+        for &index in &chain {
+            number_of[index] = Some(number);
+        }
+        let last = chain[chain.len() - 1];
+        let repeated = !urls.insert(resource.url.as_str());
+        let final_resource = &page.resources[last];
+        // A preflight stands for the request that follows it.
+        let described = if preflight { final_resource } else { resource };
+        let initiator_type = if parent.is_none() {
+            InitiatorType::Frame
+        } else if repeated || preflight {
+            InitiatorType::Fetch
+        } else {
+            initiator_type_of(resource, final_resource)
+        };
+        references.push(Reference {
+            first: index,
+            last,
+            initiator_type,
+            container: container_of(initiator_type, final_resource),
+            parent,
+            // The body of a redirect or a preflight holds no references.
+            at_bytes: resource
+                .initiator_at_bytes
+                .filter(|_| successors[resource.initiator.unwrap_or(0)].is_none()),
+            delay_ms: (policy.processing(resource.processing_us) + 500_000) / 1_000_000,
+            phase: resource.phase,
+            method: described.method.clone(),
+            request_body_bytes: described.request_body_bytes,
+            preflight,
+            document,
+            chain,
+        });
+    }
+    references
+}
+
+fn initiator_type_of(resource: &Resource, final_resource: &Resource) -> InitiatorType {
+    let renders =
+        !matches!(final_resource.status, 204 | 205 | 304) && !(300..400).contains(&final_resource.status);
+    if resource.method != "GET" {
+        return InitiatorType::Fetch;
+    }
+    match (final_resource.kind, resource.phase) {
+        (ResourceType::Script, Phase::Async) => InitiatorType::FetchAndEval,
+        (_, Phase::Async) => InitiatorType::Fetch,
+        (ResourceType::Document, _) if renders => InitiatorType::Frame,
+        (ResourceType::Stylesheet, _) => InitiatorType::Stylesheet,
+        (ResourceType::Script, _) => InitiatorType::Script,
+        // Browsers block cross-origin responses to `<img>` that have another type (Opaque Response Blocking).
+        (ResourceType::Image, _) if final_resource.mime.starts_with("image/") => InitiatorType::Image,
+        (ResourceType::Font, _) => InitiatorType::Font,
+        _ => InitiatorType::Fetch,
+    }
+}
+
+fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Option<Container> {
+    let ok = (200..300).contains(&final_resource.status);
+    match initiator_type {
+        InitiatorType::Frame => Some(Container::Document),
+        InitiatorType::Stylesheet if ok => Some(Container::Stylesheet),
+        InitiatorType::Script | InitiatorType::FetchAndEval if ok => Some(Container::Script),
+        _ => None,
+    }
+}
+
+/// By resource: the target of its redirect, or the request that its preflight permits.
+fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
+    let mut next = vec![None; page.resources.len()];
+    for (index, resource) in page.resources.iter().enumerate() {
+        let Some(initiator) = resource.initiator.filter(|_| selected[index]) else { continue };
+        let parent = &page.resources[initiator];
+        let follows = parent.redirect_to.is_some()
+            || (parent.method == "OPTIONS" && parent.url == resource.url && resource.method != "OPTIONS");
+        if follows && next[initiator].is_none() {
+            next[initiator] = Some(index);
+        }
+    }
+    next
+}
