@@ -454,3 +454,51 @@ def test_a_recorded_initiator_goes_before_a_name_in_a_text() -> None:
         entry("http://b.test/pictures/one.png", 150, _initiator={"type": "parser", "url": "http://a.test/"}),
     ).page
     assert page.resources[2].initiator == 0
+
+
+class TestRoots:
+    """Which entry is the root, where other requests of the browser come before it."""
+
+    @staticmethod
+    def sent(**fields: str) -> dict[str, Any]:
+        return {"headers": [{"name": name.replace("_", "-"), "value": v} for name, v in fields.items()]}
+
+    def test_a_certificate_check_is_no_part_of_the_page_whatever_it_accepts(self) -> None:
+        asked = self.sent(Accept="text/html,*/*", Content_Type="application/ocsp-request") | {
+            "method": "POST"
+        }
+        check = entry("http://ocsp.test/", 0, request=asked)
+        root = entry("http://a.test/", 100, request=self.sent(Accept="text/html"))
+        page = one_page(check, root, entry("http://a.test/i.png", 200)).page
+        assert [one.url for one in page.resources] == ["http://a.test/", "http://a.test/i.png"]
+        assert any("certificate checks" in note for note in page.notes)
+
+    def test_a_script_that_comes_first_is_not_the_root(self) -> None:
+        script = entry("http://b.test/x.js", 0) | kind("script")
+        root = entry("http://a.test/", 100) | kind("document")
+        page = one_page(script, root, entry("http://a.test/i.png", 200) | kind("image")).page
+        assert page.url == "http://a.test/"
+        assert any("before the root document" in note for note in page.notes)
+
+    def test_of_two_documents_the_one_that_others_refer_to_is_the_root(self) -> None:
+        service = entry("http://service.test/", 0, request=self.sent(Accept="text/html"))
+        root = entry("http://a.test/", 100, request=self.sent(Accept="text/html"))
+        parts = [
+            entry(f"http://b.test/{n}.png", 200 + n, request=self.sent(Referer="http://a.test/"))
+            for n in range(2)
+        ]
+        assert one_page(service, root, *parts).page.url == "http://a.test/"
+
+    def test_an_untyped_document_is_known_by_those_that_refer_to_it(self) -> None:
+        script = entry("http://b.test/x.js", 0) | kind("script")
+        root = entry("http://a.test/start", 100)
+        parts = [
+            entry(f"http://b.test/{n}.png", 200 + n, request=self.sent(Referer="http://a.test/start"))
+            for n in range(2)
+        ]
+        assert one_page(script, root, *parts).page.url == "http://a.test/start"
+
+    def test_what_the_browser_marked_as_a_navigation_is_the_root(self) -> None:
+        other = entry("http://c.test/", 0) | kind("document")
+        root = entry("http://a.test/", 100, request=self.sent(Sec_Fetch_Dest="document"))
+        assert one_page(other, root).page.url == "http://a.test/"

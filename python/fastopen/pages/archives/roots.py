@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from fastopen.pages.archives.graph import Graph
 
 # What leads to so many others is a page and not the frame of an advertisement.
 _LEAST_REACH: Final = 5
+_LEAST_REFERRERS: Final = 2
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """What browsers say was gone to (Sec-Fetch-Dest, since 2020), else the first document."""
+    """What browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first document.
+
+    Of several documents the first that others name as their Referer: browsers' own services come before it.
+    """
     marked = _navigated(graph)
     if marked:
         return marked
-    documents = (i for i, e in enumerate(graph.exchanges) if e.type == "document" and not e.location)
-    return [_head(graph, next(documents, 0))]
+    named = Counter(exchange.referer for exchange in graph.exchanges)
+    documents = [i for i, e in enumerate(graph.exchanges) if e.type == "document" and not e.location]
+    referred = (i for i in documents if named[graph.exchanges[i].url] >= _LEAST_REFERRERS)
+    return [_head(graph, next(referred, documents[0] if documents else 0))]
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:

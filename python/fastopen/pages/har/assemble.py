@@ -16,6 +16,7 @@ from fastopen.pages.har.fields import MAX_MS
 from fastopen.pages.har.head import PageHead
 from fastopen.pages.har.initiators import InitiatorResolver
 from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.har.roots import main_document
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
@@ -78,7 +79,7 @@ def assemble(
 def in_order(entries: Sequence[Entry], title: str, notes: HarNotes) -> tuple[list[Entry], int]:
     """The root first, then by start; and the place of the main document."""
     by_start = sorted(entries, key=lambda e: (e.start, chains.depth(e), e.order))
-    document = _main_document(by_start, urls.cleaned(title))
+    document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
     for entry in by_start:
         if entry.start < root.start:
@@ -87,16 +88,6 @@ def in_order(entries: Sequence[Entry], title: str, notes: HarNotes) -> tuple[lis
     rest = sorted((e for e in by_start if e is not root), key=lambda e: (e.start, chains.depth(e), e.order))
     ordered = [root, *rest]
     return ordered, ordered.index(document)
-
-
-def _main_document(by_start: Sequence[Entry], titled: str | None) -> Entry:
-    """Where the page's own URL (Chrome writes it as title) leads to, else the first document or entry."""
-    documents = [e for e in by_start if e.type == "document" or chains.head(e).url == titled]
-    wanted = [e for e in documents if titled is not None and chains.head(e).url == titled]
-    candidates = wanted or documents or list(by_start)
-    first = candidates[0]
-    ends = [e for e in candidates if chains.head(e) is chains.head(first) and not e.is_redirect]
-    return ends[0] if ends else first
 
 
 def _load_event(root: Entry, head: PageHead, notes: HarNotes) -> float | None:

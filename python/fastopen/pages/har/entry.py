@@ -104,6 +104,9 @@ def read_entry(
     if not 200 <= status <= 599 or method == "CONNECT":
         notes.add("failed")
         return None
+    if kinds.is_certificate_check(raw):
+        notes.add("certificate")
+        return None
     url = urls.cleaned(raw_url)
     if url is None:
         raise InputError(f"{raw_url[:80]!r} is not a URL that can be asked for", f"{place}.request.url")

@@ -33,6 +33,11 @@ _SUFFIXES: Final[dict[str, ResourceType]] = {
     "webm": "media", "mp3": "media", "m4s": "media", "ts": "media", "ogg": "media", "flv": "media",
     "json": "xhr", "html": "document", "htm": "document", "swf": "other",
 }  # fmt: skip
+# Of requests and responses of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
+_CERTIFICATE_CHECKS: Final = frozenset([
+    "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
+    "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
+])  # fmt: skip
 _TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
 _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
@@ -45,6 +50,17 @@ def mime_of(response: Mapping[str, Any]) -> str:
         if _TOKEN.match(value) and _ESSENCE.match(_essence(value)):
             return value
     return "application/octet-stream"
+
+
+def is_certificate_check(entry: Mapping[str, Any]) -> bool:
+    """Whether the browser asked for it to verify a certificate: OCSP, a CRL or an issuer's certificate."""
+    request, response = (fields.mapping(entry.get(side)) for side in ("request", "response"))
+    declared = (
+        fields.text(fields.mapping(request.get("postData")).get("mimeType")),
+        fields.text(fields.mapping(response.get("content")).get("mimeType")),
+        *(fields.header(fields.headers(side.get("headers")), "content-type") for side in (request, response)),
+    )
+    return any(_essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
 
 
 def type_of(entry: Mapping[str, Any], url: str, mime: str) -> ResourceType:

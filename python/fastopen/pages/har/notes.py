@@ -20,6 +20,7 @@ class HarNotes(ImportNotes):
         "pageref": "entries of undeclared pages, counted to the page loading at that time: {n}",
         "no_pageref": "entries without pageref, counted to the page loading at that time: {n}",
         "started": "entries without a readable start, taken to start with the entry before them: {n}",
+        "certificate": "certificate checks left out, which the browser makes and no page (OCSP, CRL): {n}",
         "before": "entries that started before the root document, taken to start with it: {n}",
         "timings": "entries without timings: {n}",
         "body_length": "body sizes out of Content-Length, because the entry gives none: {n}",
