@@ -1,4 +1,5 @@
-//! Runs a command under interception and stands between it and whoever asked: signals, exit code, report.
+//! Runs a command under interception for a front process: forwards signals, returns the exit code, writes the
+//! report.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,12 +20,12 @@ use nix::sys::time::TimeSpec;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::Failure;
-use crate::diag::Ends;
+use crate::Error;
+use crate::deferred::FIRST_WRITE_TIMEOUT_NS;
+use crate::diag::DestroyEvents;
 use crate::filter;
 use crate::report::{Record, Records, Report};
-use crate::supervisor::{Supervisor, Told};
-use crate::waiting::PATIENCE_NS;
+use crate::supervisor::{Observer, Supervisor};
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
@@ -32,10 +33,10 @@ const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Its bits that let clients and servers use TCP Fast Open.
 const CLIENT_OR_SERVER: u32 = 3;
 
-/// Runs what `arguments` say (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's own, or 128 + the
-/// signal that ended it.
+/// Runs what `arguments` say (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's
+/// own, or 128 + the signal that ended it.
 ///
-/// Returns when the last process under interception has ended; the report is written when the command has.
+/// Returns when the last process under the filter has ended; the report is written when the command has.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -53,27 +54,28 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
             return 2;
         }
     };
-    run_with(command, Records(report), Place::Machine)
+    run_with(command, Records(report), Network::Machine)
 }
 
-/// Runs a command in the network of the calling thread, whatever its setting is, and returns its exit code. What the command leaves
-/// running is the caller's to end. `report` takes the records.
+/// Runs a command in the network namespace of the calling thread, whatever its sysctl is, and returns its
+/// exit code. Returns when the command has ended, also where processes of it still run. `report` takes the
+/// records.
 pub fn run_here(command: &[OsString], report: File) -> i32 {
-    run_with(command, Records(Some(report)), Place::World)
+    run_with(command, Records(Some(report)), Network::World)
 }
 
-/// Whose network it is.
+/// The network that the command runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// This machine's: Fast Open is to be used, and whatever the command starts is helped to its end.
+enum Network {
+    /// This machine's: Fast Open must be on, and supervision lasts as long as any process of the command.
     Machine,
-    /// One made for the command, with or without Fast Open, which ends with it.
+    /// A world's, with or without Fast Open, which ends with the command.
     World,
 }
 
-fn run_with(command: &[OsString], mut records: Records, place: Place) -> i32 {
-    supervise(command, &mut records, place).unwrap_or_else(|failure| {
-        let Failure { message, remedy, code } = failure;
+fn run_with(command: &[OsString], mut records: Records, network: Network) -> i32 {
+    supervise(command, &mut records, network).unwrap_or_else(|error| {
+        let (message, remedy, code) = (error.to_string(), error.remedy().to_owned(), error.exit_code());
         if records.0.is_none() {
             eprintln!("{message}{}{remedy}", if remedy.is_empty() { "" } else { "; " });
         }
@@ -82,58 +84,51 @@ fn run_with(command: &[OsString], mut records: Records, place: Place) -> i32 {
     })
 }
 
-/// Takes over an inherited descriptor, given by its number, which the command is not to inherit. None: there is none, or it is a
-/// standard stream.
+/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. None: it is not open,
+/// or a standard stream.
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
-    // SAFETY: it is open, was given to us for this, and nothing else here uses its number.
+    // SAFETY: it is open, and nothing else in this process uses it.
     let file = unsafe { File::from_raw_fd(number) };
     fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
     Some(file)
 }
 
-fn supervise(command: &[OsString], records: &mut Records, place: Place) -> Result<i32, Failure> {
-    let machine = |doing: &'static str| move |error: io::Error| Failure::machine(doing, &error);
-    if place == Place::Machine && setting() & CLIENT_OR_SERVER == 0 {
-        return Err(Failure {
-            message: format!("{SETTING} is {}: TCP Fast Open is off on this machine", setting()),
-            remedy: format!("as root: sysctl -w {SETTING}=3"),
-            code: 3,
-        });
+fn supervise(command: &[OsString], records: &mut Records, network: Network) -> Result<i32, Error> {
+    if network == Network::Machine && setting() & CLIENT_OR_SERVER == 0 {
+        return Err(Error::FastOpenOff(setting()));
     }
-    let before = Counters::read().map_err(|error| Failure::machine("reading counters", &error))?;
-    let ends = Ends::listen().map_err(machine("listening to the ends of TCP sockets"))?;
-    // Who ignores it, as some that start us do, is not told of the end of children.
-    // SAFETY: no handler is set that could run.
-    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }
-        .map_err(|error| Failure::machine("taking signals", &error))?;
-    // All of them: what is meant for the command is passed on, and nothing but its end ends this process.
+    let before = Counters::read()?;
+    let events = DestroyEvents::subscribe().map_err(Error::io("subscribing to destroy events"))?;
+    // An inherited SIG_IGN would have the kernel reap children without a SIGCHLD.
+    // SAFETY: no handler is installed.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::io("taking signals"))?;
+    // All signals: they are forwarded to the command, and only its end ends this process.
     let mask = SigSet::all();
     let signals = mask
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-        .map_err(|error| Failure::machine("taking signals", &error))?;
-    // A process that outlives its parent stays below this one, where Yama lets us reach it.
-    nix::sys::prctl::set_child_subreaper(true)
-        .map_err(|error| Failure::machine("becoming the parent of orphans", &error))?;
+        .map_err(Error::io("taking signals"))?;
+    // Orphans become children of this process: Yama allows pidfd_getfd on descendants alone.
+    nix::sys::prctl::set_child_subreaper(true).map_err(Error::io("becoming a subreaper"))?;
     let (listener, pid) = start(command)?;
     records.write(&Record::Started { pid: pid.as_raw() });
-    let _ = let_go_of_inherited();
+    let _ = close_inherited();
     process::raise_file_limit();
-    let mut supervisor = Supervisor::new(listener, ends, PATIENCE_NS);
-    // Connections without Fast Open count as well.
-    supervisor.told = (place == Place::World).then(Told::default);
-    let session = Session { pid, code: None, place, supervisor, signals, before, records };
-    session.last().map_err(machine("supervising the command"))
+    let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
+    // With an observer, connections without Fast Open are counted as well.
+    supervisor.observer = (network == Network::World).then(Observer::default);
+    let session = Session { pid, code: None, network, supervisor, signals, before, records };
+    session.run().map_err(Error::io("supervising the command"))
 }
 
 fn setting() -> u32 {
     sysctl::get(SETTING).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Starts the command under the filter; returns where its held calls are read, and its process.
-fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Failure> {
+/// Starts the command under the filter; returns the filter's listener and the command's process.
+fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Error> {
     let name = command[0].to_string_lossy().into_owned();
     let mut starting = Command::new(&command[0]);
     starting.args(&command[1..]);
@@ -141,36 +136,18 @@ fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Failure> {
     unsafe {
         starting.pre_exec(|| Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?));
     }
-    // A filter is a thread's own and its children's: the supervisor itself stays outside.
+    // A filter applies to its thread and the thread's children: the supervising thread stays outside.
     let start = move || {
-        let listener = filter::install().map_err(|error| forbidden(&error))?;
-        let child = starting.spawn().map_err(|error| cannot_run(&name, &error))?;
+        let listener = filter::install().map_err(Error::Seccomp)?;
+        let child = starting.spawn().map_err(|error| Error::spawn(name, error))?;
         Ok((listener, Pid::from_raw(child.id() as i32)))
     };
     std::thread::spawn(start).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-pub(crate) fn forbidden(error: &io::Error) -> Failure {
-    let (why, remedy) = match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EBUSY) => {
-            ("there is a listener already", "not inside another fastopen exec, or a container engine's")
-        }
-        Some(Errno::EINVAL | Errno::ENOSYS) => ("this kernel has none", "Linux 5.9 or newer is needed"),
-        _ => ("the kernel refuses", ""),
-    };
-    let message = format!("seccomp user notification: {why} ({error})");
-    Failure { message, remedy: remedy.into(), code: 3 }
-}
-
-/// As `env` has it: 127 where there is no such command, 126 where there is one.
-pub(crate) fn cannot_run(name: &str, error: &io::Error) -> Failure {
-    let missing = error.kind() == io::ErrorKind::NotFound;
-    let message = if missing { format!("{name}: no such command") } else { format!("{name}: {error}") };
-    Failure { message, remedy: String::new(), code: if missing { 127 } else { 126 } }
-}
-
-/// Closes what this process inherited and the command has of its own now: who waits for the end of a pipe must not wait for us.
-fn let_go_of_inherited() -> io::Result<()> {
+/// Closes the inherited descriptors, which the command has now: otherwise a pipe's reader would wait for this
+/// process.
+fn close_inherited() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     nix::unistd::dup2_stdin(&null)?;
     nix::unistd::dup2_stdout(&null)?;
@@ -179,8 +156,8 @@ fn let_go_of_inherited() -> io::Result<()> {
         let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        // What this process opened itself is closed on exec; what it inherited is not.
-        // SAFETY: no pointers; nothing here uses a descriptor that is not its own.
+        // Descriptors that this process opened are close-on-exec; inherited ones are not.
+        // SAFETY: no pointers; nothing in this process uses an inherited descriptor.
         if number > 2 && unsafe { libc::fcntl(number, libc::F_GETFD) } == 0 {
             // SAFETY: as above.
             unsafe { libc::close(number) };
@@ -189,11 +166,12 @@ fn let_go_of_inherited() -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-/// A command at work.
+/// A running command and its supervision.
 struct Session<'r> {
     pid: Pid,
+    /// Its exit code, once it has ended.
     code: Option<i32>,
-    place: Place,
+    network: Network,
     supervisor: Supervisor,
     signals: SignalFd,
     before: Counters,
@@ -201,34 +179,34 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Lasts until the last process under the filter has ended; returns the command's exit code.
-    fn last(mut self) -> io::Result<i32> {
+    /// Runs until the last process under the filter has ended; returns the command's exit code.
+    fn run(mut self) -> io::Result<i32> {
         loop {
-            let [held, ended, signalled] = self.wait()?;
-            // First, since somebody waits for it.
+            let [held, destroyed, signalled] = self.wait()?;
+            // First: a thread is blocked in it.
             if held.contains(PollFlags::POLLIN) {
                 self.supervisor.answer_call()?;
             }
-            if !ended.is_empty() {
-                self.supervisor.hear_ends();
+            if !destroyed.is_empty() {
+                self.supervisor.handle_events();
             }
-            self.supervisor.look_after_waiting();
+            self.supervisor.check_deferred();
             if !signalled.is_empty() {
-                self.pass_signals_on();
+                self.forward_signals();
                 self.reap()?;
             }
-            // Hung up: nobody is under the filter any more.
-            let over = self.place == Place::World || held.contains(PollFlags::POLLHUP);
+            // POLLHUP: no process is under the filter any more.
+            let over = self.network == Network::World || held.contains(PollFlags::POLLHUP);
             if let (Some(code), true) = (self.code, over) {
                 return Ok(code);
             }
         }
     }
 
-    /// Waits for something to do: held calls, ended sockets, signals.
+    /// Waits for held calls, destroy events and signals; returns which of them are ready.
     fn wait(&self) -> io::Result<[PollFlags; 3]> {
         let descriptors =
-            [self.supervisor.listener.as_fd(), self.supervisor.ends.as_fd(), self.signals.as_fd()];
+            [self.supervisor.listener.as_fd(), self.supervisor.events.as_fd(), self.signals.as_fd()];
         let mut polled = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN));
         let timeout =
             self.supervisor.timeout_ns().map(|ns| TimeSpec::from_duration(Duration::from_nanos(ns)));
@@ -239,11 +217,11 @@ impl Session<'_> {
         Ok(polled.map(|descriptor| descriptor.revents().unwrap_or(PollFlags::empty())))
     }
 
-    /// Passes on what somebody sent. What the terminal sends, the command gets itself.
-    fn pass_signals_on(&mut self) {
+    /// Forwards signals that processes sent (`SI_USER`). Those of the terminal reach the command directly.
+    fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
-            let sent = signal.ssi_code <= libc::SI_USER && !is_below(signal.ssi_pid as i32);
+            let sent = signal.ssi_code <= libc::SI_USER && !is_descendant(signal.ssi_pid as i32);
             match number {
                 Ok(number) if sent && number != Signal::SIGCHLD && self.code.is_none() => {
                     let _ = kill(self.pid, number);
@@ -253,7 +231,7 @@ impl Session<'_> {
         }
     }
 
-    /// Takes note of processes that stopped or ended: the command, and orphans.
+    /// Reaps the command and orphans, and records that the command stopped or ended.
     fn reap(&mut self) -> io::Result<()> {
         loop {
             match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
@@ -288,14 +266,14 @@ impl Session<'_> {
             goes_on: !self.supervisor.listener.ready().contains(PollFlags::POLLHUP),
         };
         self.records.write(&Record::Ended(Box::new(report)));
-        // Whoever asked waits for the end of this.
+        // Closed now: its reader waits for the end of file.
         self.records.0 = None;
         Ok(())
     }
 }
 
-/// Whether a process is a descendant of this one: `kill 0` of the command reaches all of us, and it has had its own.
-fn is_below(mut pid: i32) -> bool {
+/// Whether a process is a descendant of this one, whose `kill(0)` has signalled the command already.
+fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };

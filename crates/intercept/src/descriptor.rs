@@ -1,4 +1,4 @@
-//! What a fetched descriptor is, and the little that is done to it.
+//! Socket options and addresses of fetched descriptors.
 
 use std::io;
 use std::mem;
@@ -12,23 +12,23 @@ pub(crate) fn is_tcp(descriptor: impl AsFd) -> bool {
     option::<i32>(&descriptor, libc::SO_PROTOCOL).is_ok_and(|protocol| protocol == libc::IPPROTO_TCP)
 }
 
-/// The number that the kernel gives a socket for its life (`SO_COOKIE`; no relation to Fast Open's).
+/// The kernel's ID of a socket (`SO_COOKIE`; unrelated to Fast Open's cookies).
 pub(crate) fn cookie(socket: impl AsFd) -> io::Result<u64> {
     option(&socket, libc::SO_COOKIE)
 }
 
-/// The number of the network namespace that a socket is in. 0 before Linux 5.14.
+/// The ID of a socket's network namespace (`SO_NETNS_COOKIE`). 0 before Linux 5.14.
 pub(crate) fn namespace(socket: impl AsFd) -> u64 {
     option(&socket, libc::SO_NETNS_COOKIE).unwrap_or(0)
 }
 
-/// Begins the handshake of a connection that waits for its first write: sends a SYN with the cookie and no data.
+/// Sends the SYN of a connection that waits for its first write, with the cookie and without data.
 pub(crate) fn begin_handshake(socket: impl AsFd) {
-    // Answers EINPROGRESS.
+    // Returns EINPROGRESS.
     let _ = send(socket.as_fd().as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
 }
 
-/// Whether the socket's peer is known to the kernel: whether its connection is established.
+/// Whether `getpeername` succeeds, as on an established connection.
 pub(crate) fn has_peer(socket: impl AsFd) -> bool {
     nix::sys::socket::getpeername::<()>(socket.as_fd().as_raw_fd()).is_ok()
 }
@@ -41,11 +41,11 @@ pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
         .filter(|address| address.port() != 0)
 }
 
-/// Binds a socket that is not bound yet to a port of IPv4 (none: the kernel chooses one that nobody has).
+/// Binds an IPv4 socket to a port (none: a free one of the kernel's choice).
 pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
     let socket = socket.as_fd();
     if port.is_some() {
-        // Of an earlier load, on an address of its own.
+        // An earlier load's socket may be bound to the port, on another address.
         nix::sys::socket::setsockopt(&socket, sockopt::ReuseAddr, &true)?;
     }
     let address = SockaddrIn::new(0, 0, 0, 0, port.unwrap_or(0));

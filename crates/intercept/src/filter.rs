@@ -1,4 +1,4 @@
-//! The seccomp filter: which system calls are held until the supervisor has seen them.
+//! The seccomp filter: which system calls are held until the supervisor answers.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -8,7 +8,7 @@ use libc::{
     SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
-/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: a system call's number means something else in another architecture's table.
+/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: system calls have other numbers on other architectures.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
@@ -16,19 +16,21 @@ const ARCHITECTURE: u32 = 0xC000_00B7;
 #[cfg(target_arch = "riscv64")]
 const ARCHITECTURE: u32 = 0xC000_00F3;
 
-/// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h); of an argument the low half, as these machines have it first.
+/// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h); of the argument its low half
+/// (little-endian).
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const THIRD_ARGUMENT: u32 = 16 + 2 * 8;
 
-/// Lengths of addresses: `sockaddr_in` is the shortest a TCP `connect` takes, `sockaddr_storage` the longest that makes sense.
+/// `addrlen` of a TCP `connect`: from `sizeof(struct sockaddr_in)` to `sizeof(struct sockaddr_storage)`.
 const SHORTEST: u32 = 16;
 const LONGEST: u32 = 128;
-/// `sizeof(struct sockaddr_un)`: what a program that connects a UNIX socket mostly gives. A filter sees no address, only its
-/// length.
+/// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter sees the length, not the
+/// address.
 const UNIX: u32 = 110;
 
-/// Holds `listen`, `getpeername`, and `connect` where the address may be of an Internet socket. The last two lines are the ends.
+/// Holds `listen`, `getpeername`, and `connect` where `addrlen` may be an Internet address's. Ends in its
+/// last two lines.
 static PROGRAM: [sock_filter; 12] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 8),
@@ -57,12 +59,14 @@ const fn end(action: u32) -> sock_filter {
     sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
 }
 
-/// Puts the calling thread, and all that it will start, under the filter for good; returns where the held calls are read.
+/// Installs the filter on the calling thread and its later children, for good; returns its listener.
 ///
-/// Whoever lacks the privilege gives up gaining any (`no_new_privs`): programs with the set-user-ID bit run without it.
+/// Without `CAP_SYS_ADMIN` it sets `no_new_privs`: set-user-ID programs below then run without that
+/// privilege.
 ///
 /// # Errors
-/// EBUSY: there is such a filter already. ENOSYS or EINVAL: the kernel is older than 5.0 or was built without.
+/// EBUSY: a filter with a listener is installed already. ENOSYS or EINVAL: the kernel has no user
+/// notification.
 pub(crate) fn install() -> io::Result<OwnedFd> {
     match attach() {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
@@ -74,7 +78,7 @@ pub(crate) fn install() -> io::Result<OwnedFd> {
 }
 
 fn attach() -> io::Result<OwnedFd> {
-    // A signal must not end a call that the supervisor is at work on; Linux 5.19 and newer see to it.
+    // From Linux 5.19 on: only a fatal signal interrupts a held call that the supervisor has received.
     let killable = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     match attach_with(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | killable) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -92,6 +96,6 @@ fn attach_with(flags: libc::c_ulong) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made this descriptor for us alone (close-on-exec).
+    // SAFETY: seccomp has just made this descriptor (close-on-exec); nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }

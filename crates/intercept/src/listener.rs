@@ -1,4 +1,4 @@
-//! Where held system calls are read and answered.
+//! The listener of the seccomp filter: held system calls are received and answered through it.
 
 use std::io;
 use std::mem;
@@ -6,48 +6,57 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// A system call that waits for an answer.
+/// Of include/uapi/linux/seccomp.h: the answered thread may run on this core at once, since the supervisor is
+/// about to wait.
+const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
+
+/// A system call that is held until it is answered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     id: u64,
-    /// The thread that made it, as this process's PID namespace numbers it.
+    /// ID of the calling thread in this process's PID namespace.
     pub(crate) thread: i32,
-    /// Its number, `SYS_*`.
+    /// `SYS_*`.
     pub(crate) number: i64,
     /// Its arguments.
     pub(crate) arguments: [u64; 6],
 }
 
 impl Call {
-    /// The descriptor that all the calls held here have as their first argument.
+    /// The first argument, which is a descriptor in all calls that the filter holds.
     pub(crate) fn descriptor(&self) -> i32 {
         self.arguments[0] as i32
     }
 }
 
-/// The supervisor's end of the filter.
+/// A seccomp listener.
 pub(crate) struct Listener(OwnedFd);
 
 impl Listener {
     pub(crate) fn new(descriptor: OwnedFd) -> Self {
-        // SYNC_WAKE_UP (Linux 6.6): whoever is woken may run on this core at once, since this thread is about to wait.
-        // SAFETY: the argument is a number, and an older kernel refuses the request.
-        unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1u64) };
+        // SAFETY: the argument is a number; kernels before Linux 6.6 return EINVAL.
+        unsafe {
+            libc::ioctl(
+                descriptor.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+                SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP,
+            )
+        };
         Self(descriptor)
     }
 
-    /// Whether there is a held call, or nobody left who could make one; without waiting.
+    /// POLLIN: a call is held; POLLHUP: no process is under the filter any more. Does not wait.
     pub(crate) fn ready(&self) -> PollFlags {
         let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut polled, PollTimeout::ZERO);
         polled[0].revents().unwrap_or(PollFlags::empty())
     }
 
-    /// The next held call. None: it was given up (its thread was killed or interrupted) before it was read.
+    /// The next held call. None: its thread was killed or interrupted before the call was received.
     pub(crate) fn receive(&self) -> io::Result<Option<Call>> {
-        // SAFETY: all its fields are integers. The kernel wants zeros.
+        // SAFETY: all its fields are integers. The kernel requires it zeroed.
         let mut raw: libc::seccomp_notif = unsafe { mem::zeroed() };
-        // SAFETY: the request's number says how many bytes the kernel writes: as many as the structure has.
+        // SAFETY: the kernel writes `sizeof(struct seccomp_notif)` bytes, which the request's number encodes.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut raw) };
         if done < 0 {
             let error = io::Error::last_os_error();
@@ -61,27 +70,27 @@ impl Listener {
         Ok(Some(Call { id, thread, number, arguments: data.args }))
     }
 
-    /// Whether the call still waits, so that its thread's number is still its own.
-    pub(crate) fn waits(&self, call: &Call) -> bool {
+    /// Whether the call is still held, which proves that its thread's ID has not been reused.
+    pub(crate) fn is_held(&self, call: &Call) -> bool {
         // SAFETY: the kernel reads eight bytes during the call.
         unsafe {
             libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const call.id) == 0
         }
     }
 
-    /// Has the kernel carry the call out.
-    pub(crate) fn carry_out(&self, call: &Call) {
+    /// Lets the kernel run the call.
+    pub(crate) fn resume(&self, call: &Call) {
         self.answer(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }
 
-    /// Has the call return 0 without being carried out.
+    /// Makes the call return 0 without the kernel running it.
     pub(crate) fn succeed(&self, call: &Call) {
         self.answer(call, 0);
     }
 
     fn answer(&self, call: &Call, flags: u32) {
         let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
-        // A thread that is gone needs no answer.
+        // ENOENT where the thread was killed.
         // SAFETY: the kernel reads the structure during the call.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
     }

@@ -1,4 +1,4 @@
-//! What is said to whoever asked for the command to be run: JSON Lines.
+//! The records of a supervised command (JSON Lines).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,14 +12,14 @@ use crate::tally::Tally;
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
-    /// The command runs.
+    /// The command was started.
     Started {
-        /// Its process.
+        /// Its process ID.
         pid: i32,
     },
-    /// The command was stopped (Ctrl-Z): whoever waits should stop as well.
+    /// The command was stopped (Ctrl-Z): the waiting front should stop as well.
     Stopped {
-        /// By which signal.
+        /// The signal.
         signal: i32,
     },
     /// The command could not be run.
@@ -35,7 +35,7 @@ pub enum Record {
     Ended(Box<Report>),
 }
 
-/// How the command ended, and what the kernel did.
+/// How the command ended, and the counts of its connections.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Its exit code; null where a signal ended it.
@@ -47,26 +47,27 @@ pub struct Report {
     pub traffic: Traffic,
     /// `net.ipv4.tcp_fastopen` at the end.
     pub tcp_fastopen: u32,
-    /// How much the network namespace's Fast Open counters grew: everybody's connections, not the command's alone.
+    /// Growth of the network namespace's Fast Open counters, by all its processes.
     pub counters: BTreeMap<String, i64>,
-    /// Whether processes of the command go on.
+    /// Whether processes that the command started still run.
     pub goes_on: bool,
 }
 
-/// What was seen of the command's sockets.
+/// Counts of the command's sockets.
 #[derive(Debug, Default, Serialize)]
 pub struct Traffic {
     /// All connections together.
     pub total: Tally,
     /// By peer (address and port), most connections first.
     pub peers: Vec<Peer>,
-    /// TCP listeners that hand out cookies, where the machine lets them.
+    /// TCP listeners that had Fast Open enabled; `net.ipv4.tcp_fastopen` decides whether they hand out
+    /// cookies.
     pub listeners: u64,
-    /// Connections whose handshake was begun without data, since their client did not write.
+    /// Connections whose SYN was sent without data, since their client did not write in time.
     pub begun_without_data: u64,
-    /// Calls on TCP sockets that could not be helped, by reason.
+    /// Calls on TCP sockets whose option could not be set, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
-    /// Whether the kernel had more to say of ended sockets than there was room for.
+    /// Whether destroy events were lost (ENOBUFS).
     pub overrun: bool,
 }
 
@@ -80,11 +81,11 @@ pub struct Peer {
     pub tally: Tally,
 }
 
-/// Where records go; nowhere if nobody asked.
+/// The file that takes the records, if any.
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes one. Whoever asked may have gone: that is no concern of the command's.
+    /// Writes one. Errors are ignored: a reader that has ended does not end the command.
     pub(crate) fn write(&mut self, record: &Record) {
         if let (Some(file), Ok(mut line)) = (&mut self.0, serde_json::to_vec(record)) {
             line.push(b'\n');

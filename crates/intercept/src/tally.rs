@@ -1,28 +1,30 @@
-//! What became of connections, counted from what the kernel says of each.
+//! Counts of connections by what became of them, from `TCP_INFO`.
 
 use fastopen_netns::tcp::TcpInfo;
 use serde::Serialize;
 
-/// `tcpi_fastopen_client_fail` of include/uapi/linux/tcp.h: why no data in the SYN was acknowledged.
+/// `TFO_*` of include/uapi/linux/tcp.h, values of `tcpi_fastopen_client_fail`: why no data in the SYN was
+/// acknowledged.
 const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of connections. Every one is among `connections`, and in one of `established`, `failed`, `unused`, `elsewhere` and
-/// `unknown`.
+/// Counts of connections. Every one is among `connections`, and in one of `established`, `failed`, `unused`,
+/// `elsewhere` and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// TCP sockets whose `connect` was seen.
     pub connections: u64,
     /// Their handshake was completed.
     pub established: u64,
-    /// Nobody took it: refused, timed out, given up, no route. What its SYN carried is mostly forgotten.
+    /// It was never established: refused, timed out, closed before, no route. The kernel mostly clears its
+    /// counts.
     pub failed: u64,
     /// Nothing was ever sent: closed before the first write.
     pub unused: u64,
-    /// In another network namespace, whose end the kernel does not tell us.
+    /// In another network namespace, whose destroy events are sent there alone.
     pub elsewhere: u64,
-    /// The kernel's word was lost, or wiped by an abortive close.
+    /// No destroy event came, or an abortive close cleared its counts.
     pub unknown: u64,
     /// The SYN asked for a cookie, since the kernel held none for that address.
     pub cookie_requested: u64,
@@ -37,7 +39,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a connection of which the kernel says `info`.
+    /// Counts a connection by its `TCP_INFO`.
     pub(crate) fn count(&mut self, info: &TcpInfo) {
         self.connections += 1;
         if info.segments_out == 0 {
@@ -58,7 +60,7 @@ impl Tally {
         self.syn_data_sent += u64::from(sent);
     }
 
-    /// Counts a connection that was never established, and of which the kernel says no more.
+    /// Counts a connection that was never established and whose counts are cleared.
     pub(crate) fn count_failed(&mut self) {
         self.connections += 1;
         self.failed += 1;
@@ -70,7 +72,7 @@ impl Tally {
         self.elsewhere += 1;
     }
 
-    /// Counts a connection of which nothing is known.
+    /// Counts a connection without `TCP_INFO`.
     pub(crate) fn count_unknown(&mut self) {
         self.connections += 1;
         self.unknown += 1;
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_word_on_the_cookie_and_the_data_is_told_apart() {
+    fn each_value_of_fastopen_client_fail_has_a_count_of_its_own() {
         let failing = |fail| counted(TcpInfo { fastopen_client_fail: fail, ..plain() });
         let established = Tally { connections: 1, established: 1, ..Tally::default() };
         assert_eq!(failing(1), Tally { cookie_requested: 1, ..established });
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_sent_nothing_is_unused_and_one_that_nobody_took_has_failed() {
+    fn a_connection_that_sent_nothing_is_unused_and_one_that_was_refused_has_failed() {
         let unused = TcpInfo { segments_out: 0, ..plain() };
         assert_eq!(counted(unused), Tally { connections: 1, unused: 1, ..Tally::default() });
         let refused = TcpInfo { segments_out: 1, bytes_acked: 0, bytes_sent: 7, ..plain() };

@@ -1,4 +1,5 @@
-//! A command of this process's own under interception: a thread helps it, and tells of each of its connections.
+//! A command as a child of this process under interception: a thread supervises it and reports each
+//! connection.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,22 +11,22 @@ use std::thread::{self, JoinHandle};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::poll::{Waker, wait_readable};
 
-use crate::Failure;
-use crate::command::{cannot_run, forbidden};
-use crate::diag::Ends;
+use crate::Error;
+use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
+use crate::diag::DestroyEvents;
 use crate::filter;
-use crate::supervisor::{Opened, Supervisor, Told};
-use crate::waiting::LONG_PATIENCE_NS;
+use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// A command at work. What it still wants to connect when this is dropped, the kernel refuses (ENOSYS): end it before.
+/// The supervision of a command. Once dropped, further `connect` calls of the command fail with ENOSYS: end
+/// it before.
 pub struct Watch {
-    questions: Option<Sender<Question>>,
+    requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread is asked.
-struct Question {
+/// Asks the thread for the connections of before; the next ones get ports from `next_port` on.
+struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,
 }
@@ -34,62 +35,61 @@ struct Question {
 pub struct Started {
     /// Its process.
     pub child: Child,
-    /// When it was begun, in nanoseconds of the monotonic clock.
+    /// When, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Who helps it.
+    /// Its supervision.
     pub watch: Watch,
 }
 
 impl Watch {
-    /// Starts `command` from a thread of its own, which is in the caller's namespaces, runs `prepare` there first, and ends. Connections get
-    /// ports from `first_port` on (none: the kernel's choice).
+    /// Starts `command` from a new thread in the caller's namespaces, on which `prepare` runs first.
+    /// Connections get client ports from `first_port` on (none: the kernel's choice).
     ///
     /// # Errors
-    /// Where `prepare` fails, there is no such command, or the kernel has no interception.
+    /// Where `prepare` fails, there is no such command, or the filter cannot be installed.
     pub fn start(
         mut command: Command,
         first_port: Option<u16>,
         prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
-    ) -> Result<Started, Failure> {
-        let machine = |doing: &'static str| move |error: io::Error| Failure::machine(doing, &error);
-        let ends = Ends::listen().map_err(machine("listening to the ends of TCP sockets"))?;
+    ) -> Result<Started, Error> {
+        let events = DestroyEvents::subscribe().map_err(Error::io("subscribing to destroy events"))?;
         let start = move || {
-            prepare().map_err(|error| Failure::machine("before the command", &error))?;
-            let listener = filter::install().map_err(|error| forbidden(&error))?;
+            prepare()?;
+            let listener = filter::install().map_err(Error::Seccomp)?;
             let at_ns = monotonic_ns();
             let name = command.get_program().to_string_lossy().into_owned();
-            let child = command.spawn().map_err(|error| cannot_run(&name, &error))?;
-            Ok((listener, child, at_ns))
+            let child = command.spawn().map_err(|error| Error::spawn(name, error))?;
+            Ok::<_, Error>((listener, child, at_ns))
         };
         let (listener, child, at_ns) =
             thread::spawn(start).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let watch = Self::over(listener, ends, first_port).map_err(machine("helping the command"))?;
+        let watch = Self::over(listener, events, first_port).map_err(Error::io("supervising the command"))?;
         Ok(Started { child, at_ns, watch })
     }
 
-    fn over(listener: OwnedFd, ends: Ends, first_port: Option<u16>) -> io::Result<Self> {
+    fn over(listener: OwnedFd, events: DestroyEvents, first_port: Option<u16>) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
-        let (questions, asked) = channel();
-        let woken = waker.clone();
+        let (requests, received) = channel();
+        let own_waker = waker.clone();
         let thread = thread::Builder::new().name("interception".into()).spawn(move || {
             exact_timers();
-            let mut supervisor = Supervisor::new(listener, ends, LONG_PATIENCE_NS);
-            supervisor.told = Some(Told { next_port: first_port, known: Vec::new() });
-            let _ = help(supervisor, &asked, &woken);
+            let mut supervisor = Supervisor::new(listener, events, LONG_FIRST_WRITE_TIMEOUT_NS);
+            supervisor.observer = Some(Observer { next_port: first_port, connections: Vec::new() });
+            let _ = supervise(supervisor, &received, &own_waker);
         })?;
-        Ok(Self { questions: Some(questions), waker, thread: Some(thread) })
+        Ok(Self { requests: Some(requests), waker, thread: Some(thread) })
     }
 
-    /// The connections since this was asked last, those that still live included, in order of opening. Later ones get ports from
-    /// `next_port` on (none: the kernel's choice).
+    /// The connections since the last call, open ones included, in order of opening. Later ones get client
+    /// ports from `next_port` on (none: the kernel's choice).
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// Where the kernel does not dump its sockets (`sock_diag`).
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();
-        let questions = self.questions.as_ref().ok_or_else(gone)?;
-        questions.send(Question { next_port, answer }).map_err(|_| gone())?;
+        let requests = self.requests.as_ref().ok_or_else(gone)?;
+        requests.send(Request { next_port, answer }).map_err(|_| gone())?;
         self.waker.wake();
         answered.recv().map_err(|_| gone())?
     }
@@ -97,7 +97,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.questions = None;
+        self.requests = None;
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -105,12 +105,12 @@ impl Drop for Watch {
     }
 }
 
-/// Answers held calls and questions until nobody asks any more.
-fn help(mut supervisor: Supervisor, asked: &Receiver<Question>, woken: &Waker) -> io::Result<()> {
-    // Hung up once nobody is under the filter: then it would be ready for ever.
+/// Answers held calls and requests until the [`Watch`] is dropped.
+fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
+    // A listener that has hung up would be ready at each poll.
     let mut anybody = true;
     loop {
-        let mut descriptors = vec![woken.as_fd(), supervisor.ends.as_fd()];
+        let mut descriptors = vec![waker.as_fd(), supervisor.events.as_fd()];
         if anybody {
             descriptors.push(supervisor.listener.as_fd());
         }
@@ -118,12 +118,12 @@ fn help(mut supervisor: Supervisor, asked: &Receiver<Question>, woken: &Waker) -
         if anybody {
             anybody = supervisor.answer_if_held()?;
         }
-        supervisor.hear_ends();
-        supervisor.look_after_waiting();
-        woken.clear();
+        supervisor.handle_events();
+        supervisor.check_deferred();
+        waker.clear();
         loop {
-            match asked.try_recv() {
-                Ok(Question { next_port, answer }) => drop(answer.send(supervisor.connections(next_port))),
+            match requests.try_recv() {
+                Ok(Request { next_port, answer }) => drop(answer.send(supervisor.connections(next_port))),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }

@@ -1,4 +1,5 @@
-//! Programs under interception, in a network namespace of their own: what they do, what the kernel did, what is left.
+//! Programs under interception, in a network namespace of their own: what they do, what the kernel did, what
+//! is left.
 //!
 //! Each test runs itself again inside the namespace, as a process of its own.
 
@@ -37,8 +38,8 @@ fn in_namespace_with(fast_open: &str, name: &str, inside: fn()) {
         .env(INSIDE, name)
         .output()
         .expect("unshare (util-linux) is installed");
-    let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    let output = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(done.status.success() && output.contains("1 passed"), "{output}");
 }
 
 fn in_namespace(name: &str, inside: fn()) {
@@ -68,7 +69,7 @@ fn dynamic() -> &'static str {
     PROGRAM.get_or_init(|| client("dynamic").display().to_string())
 }
 
-/// The program under test, told to write its report to its standard output through descriptor 9.
+/// The program under test, writing its report to its standard output through descriptor 9.
 fn exec(command: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     let run = "exec 9>&1 >&2; exec \"$0\" 9 -- \"$@\"";
@@ -94,7 +95,8 @@ impl Done {
         self.report()["total"][key].as_u64().unwrap_or_else(|| panic!("no {key} in {}", self.report()))
     }
 
-    /// The counts that a test is about: connections, cookie requests, SYNs with data, those acknowledged, unknown.
+    /// The counts that a test is about: connections, cookie requests, SYNs with data, those acknowledged,
+    /// unknown.
     fn counts(&self) -> [u64; 5] {
         ["connections", "cookie_requested", "syn_data_sent", "syn_data_acked", "unknown"]
             .map(|key| self.total(key))
@@ -111,7 +113,8 @@ fn run(command: &[&str]) -> Done {
     }
 }
 
-/// A server that hands out cookies, answers what is written, and ends with this process. `greeting` is said first.
+/// A server that hands out cookies, answers what is written, and ends with this process. It sends `greeting`
+/// first.
 fn server(address: &str, greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind(address).expect("the address is free");
     tcp::set_fastopen_queue(&listener, 1000).expect("it listens");
@@ -156,8 +159,8 @@ impl Running {
         serde_json::from_str(&line(&mut self.records)).expect("a record")
     }
 
-    /// Has the program `told` connect once, and returns what it says of it.
-    fn tell(&mut self) -> String {
+    /// Has the program in mode `stepwise` connect once, and returns the line that it writes then.
+    fn connect_once(&mut self) -> String {
         self.stdin.write_all(b"\n").expect("it reads");
         line(&mut self.stderr)
     }
@@ -192,8 +195,8 @@ fn static_and_dynamic_programs_send_data_in_the_syn_over_ipv4_and_ipv6() {
 }
 
 #[test]
-fn sockets_that_do_not_block_threads_and_children_are_helped() {
-    in_namespace("sockets_that_do_not_block_threads_and_children_are_helped", || {
+fn nonblocking_sockets_threads_and_children_send_data_in_the_syn() {
+    in_namespace("nonblocking_sockets_threads_and_children_send_data_in_the_syn", || {
         server(V4, b"");
         run(&[dynamic(), "write", V4, "1"]);
         for (mode, count, connections) in
@@ -207,8 +210,8 @@ fn sockets_that_do_not_block_threads_and_children_are_helped() {
 }
 
 #[test]
-fn a_thousand_connections_are_all_accounted_for() {
-    in_namespace("a_thousand_connections_are_all_accounted_for", || {
+fn a_thousand_connections_are_all_counted() {
+    in_namespace("a_thousand_connections_are_all_counted", || {
         server(V6, b"");
         let done = run(&[dynamic(), "threads", V6, "125"]);
         assert_eq!((done.total("connections"), done.total("established")), (1000, 1000), "{}", done.stderr);
@@ -250,8 +253,8 @@ fn nothing_needs_a_privilege_and_none_can_be_gained() {
             .args([env!("CARGO_BIN_EXE_fastopen-intercept"), dynamic(), V4])
             .output()
             .expect("setpriv (util-linux) is installed");
-        let said = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(said, "CapEff: 0000000000000000 NoNewPrivs: 1");
+        let status = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(status, "CapEff: 0000000000000000 NoNewPrivs: 1");
         let last = done.stdout.split(|byte| *byte == b'\n').rev().nth(1).expect("a record");
         let report: Value = serde_json::from_slice(last).expect("a record");
         assert_eq!(report["total"]["syn_data_acked"], 2, "{report}");
@@ -259,8 +262,8 @@ fn nothing_needs_a_privilege_and_none_can_be_gained() {
 }
 
 #[test]
-fn sockets_that_are_not_tcps_are_left_alone() {
-    in_namespace("sockets_that_are_not_tcps_are_left_alone", || {
+fn sockets_that_are_not_of_tcp_are_left_alone() {
+    in_namespace("sockets_that_are_not_of_tcp_are_left_alone", || {
         let done = run(&[dynamic(), "others", V4, "1"]);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
         assert_eq!(done.counts(), [0; 5]);
@@ -281,8 +284,8 @@ fn a_server_hands_out_cookies_and_takes_data_in_the_syn() {
 }
 
 #[test]
-fn what_nobody_took_is_counted_as_failed() {
-    in_namespace("what_nobody_took_is_counted_as_failed", || {
+fn a_refused_connection_is_counted_as_failed() {
+    in_namespace("a_refused_connection_is_counted_as_failed", || {
         let done = run(&[dynamic(), "write", V4, "1"]);
         assert_eq!((done.total("connections"), done.total("failed")), (1, 1));
         assert_eq!(done.code, Some(101), "a panic's");
@@ -296,13 +299,13 @@ fn exit_codes_and_signals_are_the_commands() {
         assert_eq!((done.code, done.report()["exit_code"].as_i64()), (Some(42), Some(42)));
         let done = run(&["sh", "-c", "kill -USR1 $$"]);
         assert_eq!((done.code, done.report()["signal"].as_i64()), (Some(138), Some(10)));
-        for (command, code, said) in
+        for (command, code, words) in
             [("/nowhere/at/all", 127, "no such command"), ("/etc/passwd", 126, "denied")]
         {
             let done = run(&[command]);
             assert_eq!(done.code, Some(code));
             assert_eq!(done.records[0]["type"], "failed");
-            assert!(done.records[0]["message"].as_str().is_some_and(|text| text.contains(said)));
+            assert!(done.records[0]["message"].as_str().is_some_and(|text| text.contains(words)));
         }
     });
 }
@@ -319,8 +322,8 @@ fn a_signal_sent_to_the_supervisor_reaches_the_command() {
 }
 
 #[test]
-fn a_command_that_is_stopped_is_told_of() {
-    in_namespace("a_command_that_is_stopped_is_told_of", || {
+fn a_stop_of_the_command_is_recorded() {
+    in_namespace("a_stop_of_the_command_is_recorded", || {
         let mut running = Running::start(&["sleep", "1000"]);
         kill(Pid::from_raw(running.pid), Signal::SIGSTOP).expect("it lives");
         assert_eq!(running.record(), serde_json::json!({"type": "stopped", "signal": 19}));
@@ -335,11 +338,11 @@ fn a_supervisor_that_is_killed_leaves_a_command_that_cannot_connect_but_does_not
         "a_supervisor_that_is_killed_leaves_a_command_that_cannot_connect_but_does_not_hang",
         || {
             server(V4, b"");
-            let mut running = Running::start(&[dynamic(), "told", V4, "1"]);
-            assert_eq!(running.tell(), "connected true");
+            let mut running = Running::start(&[dynamic(), "stepwise", V4, "1"]);
+            assert_eq!(running.connect_once(), "connected true");
             kill(running.supervisor(), Signal::SIGKILL).expect("it lives");
             running.child.wait().expect("it is dead");
-            assert_eq!(running.tell(), format!("failed {}", libc::ENOSYS));
+            assert_eq!(running.connect_once(), format!("failed {}", libc::ENOSYS));
             kill(Pid::from_raw(running.pid), Signal::SIGKILL).expect("it lives");
         },
     );
@@ -349,7 +352,7 @@ fn a_supervisor_that_is_killed_leaves_a_command_that_cannot_connect_but_does_not
 fn a_close_is_a_close_though_the_supervisor_sleeps() {
     in_namespace("a_close_is_a_close_though_the_supervisor_sleeps", || {
         let listener = TcpListener::bind(V4).expect("the address is free");
-        let mut running = Running::start(&[dynamic(), "told", V4, "1"]);
+        let mut running = Running::start(&[dynamic(), "stepwise", V4, "1"]);
         let supervisor = running.supervisor();
         running.stdin.write_all(b"\n").expect("it reads");
         let (mut stream, _) = listener.accept().expect("it connects");
@@ -365,8 +368,8 @@ fn a_close_is_a_close_though_the_supervisor_sleeps() {
 }
 
 #[test]
-fn what_outlives_the_command_is_helped_on_and_then_nothing_is_left() {
-    in_namespace("what_outlives_the_command_is_helped_on_and_then_nothing_is_left", || {
+fn orphans_of_the_command_are_supervised_until_they_end() {
+    in_namespace("orphans_of_the_command_are_supervised_until_they_end", || {
         server(V4, b"");
         run(&[dynamic(), "write", V4, "1"]);
         // The orphan waits for a line, connects, and says how it went.
@@ -382,8 +385,8 @@ fn what_outlives_the_command_is_helped_on_and_then_nothing_is_left() {
 }
 
 #[test]
-fn one_inside_another_is_refused_in_words() {
-    in_namespace("one_inside_another_is_refused_in_words", || {
+fn interception_inside_another_is_refused() {
+    in_namespace("interception_inside_another_is_refused", || {
         let program = env!("CARGO_BIN_EXE_fastopen-intercept");
         let done = run(&[program, "--", "true"]);
         assert_eq!(done.code, Some(3));

@@ -1,4 +1,4 @@
-//! TCP socket options that the standard library and tokio leave out: Fast Open, `TCP_INFO`.
+//! Socket options of TCP that the standard library and tokio lack: Fast Open, `TCP_INFO`.
 
 use std::io;
 use std::mem;
@@ -6,21 +6,24 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::check;
 
-/// Options 23 and 30 of include/uapi/linux/tcp.h.
-const TCP_FASTOPEN: libc::c_int = 23;
-const TCP_FASTOPEN_CONNECT: libc::c_int = 30;
+/// `TCP_ESTABLISHED` of `include/net/tcp_states.h`, a value of `tcpi_state`.
+pub const ESTABLISHED: u8 = 1;
+/// `TCP_SYN_SENT`: also the state of a connection whose SYN waits for the first write.
+pub const SYN_SENT: u8 = 2;
 
-/// `TCPI_OPT_SYN_DATA`: the SYN's data was acknowledged (client) or accepted (server).
+/// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h: the SYN's data was acknowledged (client) or accepted
+/// (server).
 pub const OPT_SYN_DATA: u8 = 32;
 
-/// What the kernel says of one connection: the fields of `struct tcp_info` that evidence is made of.
+/// The fields of a connection's `struct tcp_info` that evidence is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// `tcpi_state` (`TCP_ESTABLISHED` is 1).
+    /// `tcpi_state`.
     pub state: u8,
     /// `tcpi_options`, `TCPI_OPT`_* bits.
     pub options: u8,
-    /// `tcpi_fastopen_client_fail`: 0 none, 1 cookie unavailable, 2 data not acknowledged, 3 SYN retransmitted.
+    /// `tcpi_fastopen_client_fail`: 0 none, 1 cookie unavailable, 2 data not acknowledged, 3 SYN
+    /// retransmitted.
     pub fastopen_client_fail: u8,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
@@ -30,7 +33,8 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Bytes sent in data segments, retransmissions included.
     pub bytes_sent: u64,
-    /// Bytes of this end that the other acknowledged; its SYN counts as one.
+    /// Bytes of this end that the other acknowledged, the SYN included: 0 unless the connection was
+    /// established.
     pub bytes_acked: u64,
     /// Bytes received in order.
     pub bytes_received: u64,
@@ -42,7 +46,7 @@ pub struct TcpInfo {
     pub congestion_window: u32,
     /// Maximum segment size for sending, in bytes.
     pub send_mss: u32,
-    /// Room for what is received (`tcpi_rcv_space`): 0 as long as the connection never was established.
+    /// `tcpi_rcv_space`, in bytes: 0 unless the connection was established.
     pub receive_space: u32,
 }
 
@@ -52,11 +56,12 @@ impl TcpInfo {
         self.options & OPT_SYN_DATA != 0
     }
 
-    /// Reads a `struct tcp_info` as the kernel writes it; what an older kernel leaves out is 0.
+    /// Parses a `struct tcp_info`; fields that an older kernel lacks are 0.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut raw = RawTcpInfo::default();
         let length = bytes.len().min(mem::size_of::<RawTcpInfo>());
-        // SAFETY: both are at least `length` bytes long, and any bytes make a RawTcpInfo, which is integers alone.
+        // SAFETY: both are at least `length` bytes long, and RawTcpInfo consists of integers, which any bytes
+        // make.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut raw).cast::<u8>(), length) };
         raw.into()
     }
@@ -83,7 +88,7 @@ impl From<RawTcpInfo> for TcpInfo {
     }
 }
 
-/// The head of `struct tcp_info` (include/uapi/linux/tcp.h of Linux 4.19 and newer), as far as it is used.
+/// The fields of `struct tcp_info` (include/uapi/linux/tcp.h of Linux 4.19) up to the last that is used.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
@@ -140,7 +145,7 @@ struct RawTcpInfo {
     bytes_retrans: u64,
 }
 
-/// Asks the kernel about a TCP socket (`TCP_INFO`).
+/// `TCP_INFO` of a socket.
 ///
 /// # Errors
 /// Where the socket is not a TCP socket.
@@ -160,24 +165,27 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(raw.into())
 }
 
-/// Lets a listener accept up to `queue` connections that came with data in the SYN and are not yet acknowledged.
+/// Sets how many connections with data in the SYN and without the final ACK a listener may hold
+/// (`TCP_FASTOPEN`).
 ///
 /// # Errors
 /// As `setsockopt`.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
-    set_option(listener, TCP_FASTOPEN, queue)
+    set_option(listener, libc::TCP_FASTOPEN, queue)
 }
 
-/// Has `connect` return at once and the first write send SYN and data, if a cookie is at hand; else `connect` asks for one.
+/// Sets `TCP_FASTOPEN_CONNECT`: with a cookie at hand `connect` returns at once and the first write sends SYN
+/// and data; without one the SYN of `connect` requests it.
 ///
 /// # Errors
-/// EOPNOTSUPP where the namespace's `net.ipv4.tcp_fastopen` lacks the client bit.
+/// EOPNOTSUPP where the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless in
+/// `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
-    set_option(socket, TCP_FASTOPEN_CONNECT, 1)
+    set_option(socket, libc::TCP_FASTOPEN_CONNECT, 1)
 }
 
 fn set_option(socket: impl AsFd, option: libc::c_int, value: i32) -> io::Result<()> {
-    // SAFETY: the value is read, not kept.
+    // SAFETY: the kernel reads the value during the call.
     check(unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -209,7 +217,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
         let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
         let info = info(&stream).expect("it is a TCP socket");
-        assert_eq!((info.state, info.syn_data_acked()), (1, false));
+        assert_eq!((info.state, info.syn_data_acked()), (ESTABLISHED, false));
         assert!(info.segments_out >= 1 && info.send_mss >= 536);
     }
 }

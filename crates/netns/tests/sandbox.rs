@@ -38,8 +38,8 @@ fn in_sandbox(name: &str, inside: fn()) {
         .env(INSIDE, name)
         .output()
         .expect("unshare (util-linux) is installed");
-    let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    let output = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(done.status.success() && output.contains("1 passed"), "{output}");
 }
 
 /// Two namespaces with a veth pair between their `eth0`s, each with the network of its end as its own.

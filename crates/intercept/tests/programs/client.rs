@@ -1,4 +1,5 @@
-//! A program that knows nothing of TCP Fast Open: `client MODE ADDRESS COUNT`. Compiled by the tests, statically and dynamically.
+//! A program that knows nothing of TCP Fast Open: `client MODE ADDRESS COUNT`. Compiled by the tests,
+//! statically and dynamically.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -37,8 +38,8 @@ fn main() {
         }),
         "serve" => serve(address, count),
         "others" => others(address),
-        // Connects when told to, line by line, and says how it went.
-        "told" => std::io::stdin().lines().for_each(|line| {
+        // Connects once for each line that it reads, and writes whether it did.
+        "stepwise" => std::io::stdin().lines().for_each(|line| {
             drop(line);
             match TcpStream::connect(address) {
                 Ok(mut stream) => println!("connected {}", stream.write(b"x").is_ok()),

@@ -44,8 +44,8 @@ impl Command {
         let Started { mut child, at_ns, watch } = Watch::start(command, loading.first_port, protect_files)
             .map_err(|failure| Failure {
                 fault: Fault::Machine,
-                message: format!("client.command: {}", failure.message),
-                remedy: failure.remedy,
+                message: format!("client.command: {failure}"),
+                remedy: failure.remedy().into(),
             })?;
         let ended = wait_until_ended(&child, at_ns + loading.timeout_ns)
             .map_err(|error| machine("waiting for the client", &error))?;

@@ -111,8 +111,8 @@ impl Browser {
             let _ = fs::remove_dir_all(&folder);
             Failure {
                 fault: Fault::Machine,
-                message: format!("starting {}: {}", program.display(), failure.message),
-                remedy: failure.remedy,
+                message: format!("starting {}: {}", program.display(), failure),
+                remedy: failure.remedy().into(),
             }
         })?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).expect("they are pipes");
