@@ -1,4 +1,4 @@
-//! The monotonic clock in nanoseconds, and timers as exact as the kernel has them.
+//! Clocks in nanoseconds, and waiting in a tokio runtime with the kernel's precision.
 
 use std::io;
 
@@ -23,14 +23,14 @@ fn read(clock: Clock) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
-/// Asks the kernel to wake the calling thread at the nanosecond it asks for instead of up to 50 µs later
-/// (`PR_SET_TIMERSLACK`, per thread; needs no privilege).
+/// Sets the calling thread's timer slack to 1 ns (`PR_SET_TIMERSLACK`; the default is 50 µs; needs no
+/// privilege).
 pub fn exact_timers() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// Waits inside a tokio runtime until `at_ns` of the monotonic clock; a time past is over at once. Who waits often keeps an
-/// [`Alarm`].
+/// Waits inside a tokio runtime until `at_ns` of the monotonic clock; returns at once where it is past. For
+/// repeated waits an [`Alarm`] saves a descriptor each.
 ///
 /// # Errors
 /// Where there are no descriptors left.
@@ -41,7 +41,7 @@ pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
     Alarm::new()?.wait_until(at_ns).await
 }
 
-/// A timer for one task of a tokio runtime. Tokio's own rounds up to a millisecond, this one does not.
+/// A timer for one task of a tokio runtime, by `timerfd`: tokio's own rounds up to a millisecond.
 pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {
@@ -55,15 +55,15 @@ impl Alarm {
         Ok(Self(timer.map_err(io::Error::from)?))
     }
 
-    /// Waits until `at_ns` of the monotonic clock; a time past is over at once. May be given up, and waited for again at no cost
-    /// when the time is the same.
+    /// Waits until `at_ns` of the monotonic clock; returns at once where it is past. Cancel-safe: a later
+    /// wait for the same time does not set the timer again.
     ///
     /// # Errors
     /// Where the kernel refuses the time.
     pub async fn wait_until(&mut self, at_ns: u64) -> io::Result<()> {
         while monotonic_ns() < at_ns {
             self.0.get_mut().set(Some(at_ns))?;
-            // It may have rung for an earlier time that nobody waited for.
+            // May be ready for an earlier time, whose wait was cancelled.
             self.0.readable().await?.clear_ready();
         }
         Ok(())

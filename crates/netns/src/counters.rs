@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 
 use crate::{Doing, Result};
 
-/// More than the kernel has to say.
+/// Buffer for one of the files, larger than either.
 const FILE_BYTES: usize = 1 << 14;
 
-/// The counters of one network namespace, whichever thread reads them from where.
+/// The counter files of one network namespace, to be read by threads of any.
 pub struct CounterFiles([(File, &'static str); 2]);
 
 impl CounterFiles {
@@ -19,7 +19,7 @@ impl CounterFiles {
     /// # Errors
     /// Where /proc is not mounted.
     pub fn open() -> Result<Self> {
-        // "thread-self": /proc/net would show the namespace of the process's first thread.
+        // /proc/net is /proc/self/net: the namespace of the process's main thread.
         let open = |path, group| Ok((File::open(path).doing(|| format!("opening {path}"))?, group));
         Ok(Self([
             open("/proc/thread-self/net/netstat", "TcpExt:")?,
@@ -36,7 +36,7 @@ impl CounterFiles {
         let mut bytes = vec![0; FILE_BYTES];
         for (file, group) in &self.0 {
             let doing = || format!("reading the counters {group}");
-            // Each file is one record, which the kernel gives in one piece, made anew for who reads from its start.
+            // A read at offset 0 makes a seq_file generate all its content anew.
             let length = file.read_at(&mut bytes, 0).doing(doing)?;
             let text = std::str::from_utf8(&bytes[..length]).map_err(io::Error::other).doing(doing)?;
             if length == bytes.len() {
@@ -53,7 +53,7 @@ impl CounterFiles {
 pub struct Counters(BTreeMap<String, i64>);
 
 impl Counters {
-    /// Reads those of the calling thread's namespace once.
+    /// Reads the counters of the calling thread's namespace.
     ///
     /// # Errors
     /// Where /proc is not mounted or of another form.
@@ -66,7 +66,7 @@ impl Counters {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// How much each counter grew since `before`; those that did not are left out.
+    /// The growth of each counter since `before`, without those that did not grow.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name)));
@@ -79,10 +79,10 @@ impl Counters {
     }
 }
 
-/// Names in the `Tcp` group that are states or settings, not counts.
+/// Names in the `Tcp` group that are gauges or settings, not counters.
 const GAUGES: [&str; 4] = ["CurrEstab", "MaxConn", "RtoAlgorithm", "RtoMin"];
 
-/// A group is two lines of the same first word: names, then values.
+/// A group is two lines with the same first word: names, then values.
 fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64)> + 't {
     let mut lines = text.lines().filter_map(move |line| line.strip_prefix(group));
     let names = lines.next().unwrap_or_default().split_whitespace();

@@ -1,4 +1,4 @@
-//! User, mount, PID and network namespaces, made without root where the system allows it.
+//! User, mount, PID and network namespaces, without root where the system allows it.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -11,13 +11,15 @@ use std::thread;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use crate::{Doing, Error, Result, check};
+use crate::{Doing, Operation, Result, check};
 
-/// Moves the calling, still single-threaded process into user, mount, network, IPC and UTS namespaces of its own, in which
-/// it is root; its children are born into a PID namespace of their own. Mounts made from now on stay inside.
+/// Moves the calling, single-threaded process into new user, mount, network, IPC and UTS namespaces, in which
+/// it is root, and its later children into a new PID namespace. Later mounts stay inside.
 ///
 /// # Errors
-/// Where the system forbids user namespaces: the error carries the kernel's word (EPERM: forbidden; ENOSPC: limit 0).
+/// [`Operation::EnterSandbox`] where the system forbids user namespaces: EPERM and EACCES by a security
+/// module or seccomp, ENOSPC and EUSERS by a limit (`user.max_user_namespaces`), ENOSYS without kernel
+/// support.
 pub fn enter_sandbox() -> Result<()> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -26,22 +28,23 @@ pub fn enter_sandbox() -> Result<()> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWPID;
-    unshare(flags).doing(|| "making user, mount, network and PID namespaces".into())?;
+    unshare(flags).operation(|| Operation::EnterSandbox)?;
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
     write("/proc/self/gid_map", &format!("0 {gid} 1"))?;
     make_mounts_private()
 }
 
-/// Keeps mounts made from now on inside this mount namespace.
+/// Makes all mounts private: later ones stay inside this mount namespace.
 fn make_mounts_private() -> Result<()> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .doing(|| "making mounts private".into())
 }
 
-/// Puts a file with `content` over each of `targets` that exists, inside this mount namespace only. None may be in /tmp.
+/// Bind-mounts a file with the given content over each of `targets` that exists, in this mount namespace
+/// alone. None may be in /tmp.
 ///
-/// The files live on a tmpfs that no path leads to once they are bound, so nothing is left on disk.
+/// The files live on a tmpfs that is unmounted from its path once they are bound: nothing reaches a disk.
 ///
 /// # Errors
 /// Where the kernel refuses a mount.
@@ -62,7 +65,7 @@ pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
     bound
 }
 
-/// Takes away the topmost file bound over `target` by [`overlay_files`].
+/// Unmounts the topmost file that [`overlay_files`] bound over `target`.
 ///
 /// # Errors
 /// Where nothing is mounted there.
@@ -70,16 +73,16 @@ pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
 
-/// Folders of which one is there, where memory may be mounted without hiding anybody's files.
+/// Mount points for a tmpfs, the first that exists; other programs keep no lasting files there.
 const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
 
-/// The folder for what lives no longer than its mount namespace.
+/// The folder for files that live as long as the mount namespace.
 pub fn scratch() -> &'static Path {
     let place = SCRATCH.iter().find(|place| Path::new(place).is_dir());
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts memory on [`scratch`], for this mount namespace alone.
+/// Mounts a tmpfs on [`scratch`], in this mount namespace alone.
 ///
 /// # Errors
 /// Where the kernel refuses the mount.
@@ -89,12 +92,13 @@ pub fn mount_scratch() -> Result<()> {
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Shows the processes of this PID namespace in `/proc`, where the kernel lets us; the old one knows this process as well.
+/// Mounts the `/proc` of this PID namespace. A kernel may refuse it; the old one shows this process as well.
 pub fn mount_proc() {
     let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
 }
 
-/// Moves the calling thread into a mount namespace of its own, in which only [`scratch`] can be written to. Devices are as they were.
+/// Moves the calling thread into a new mount namespace in which all file systems but [`scratch`] are
+/// read-only. Devices can still be written to.
 ///
 /// # Errors
 /// Where the kernel refuses (`mount_setattr` is of Linux 5.12).
@@ -110,7 +114,7 @@ pub fn protect_files() -> Result<()> {
 fn change_mounts(place: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
-    // SAFETY: the kernel reads both during the call.
+    // SAFETY: the kernel reads the path and the structure during the call.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -128,7 +132,7 @@ fn write(path: &str, text: &str) -> Result<()> {
     fs::write(path, text).doing(|| format!("writing {text:?} to {path}"))
 }
 
-/// A network namespace, alive as long as a handle to it (or a thread or socket in it) is.
+/// A handle to a network namespace, which lives as long as any handle to, thread in, or socket of it.
 #[derive(Clone)]
 pub struct NetNs(Arc<File>);
 
@@ -163,14 +167,14 @@ impl NetNs {
         setns(&self.0, CloneFlags::CLONE_NEWNET).doing(|| "entering a network namespace".into())
     }
 
-    /// Runs `work` on the calling thread inside this namespace, and goes back to the thread's own. What `work` opens or starts there
-    /// stays there.
+    /// Runs `work` on the calling thread in this namespace, then returns to the thread's own. Sockets and
+    /// threads that `work` makes stay in this one.
     ///
     /// # Errors
     /// As `work`, or where the namespace cannot be entered.
     ///
     /// # Panics
-    /// Where the thread cannot go back: all that follows would be done in the wrong place.
+    /// Where the thread cannot return: later calls would act on the wrong namespace.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         struct Back(NetNs);
         impl Drop for Back {
@@ -188,12 +192,4 @@ impl AsFd for NetNs {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// Whether an error of [`enter_sandbox`] means that user namespaces are not to be had.
-pub fn is_forbidden(error: &Error) -> bool {
-    matches!(
-        error.source.raw_os_error(),
-        Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS | libc::ENOSYS)
-    )
 }

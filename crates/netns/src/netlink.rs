@@ -1,4 +1,4 @@
-//! One blocking netlink exchange: a request, and its answers up to the acknowledgement or the end of the dump.
+//! Blocking netlink exchanges: a request, and its answers up to the acknowledgement or the end of the dump.
 
 use std::fmt::Debug;
 use std::io;
@@ -12,7 +12,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// A netlink socket of the network namespace in which it was opened.
 pub(crate) struct Netlink(Socket, Vec<u8>);
 
-/// More than the kernel puts into one datagram (`NLMSG_GOODSIZE` and what a dump may grow to: 32 KiB).
+/// The kernel's datagrams are smaller: `NLMSG_GOODSIZE`, and 32 KiB at most in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
 
 impl Netlink {
@@ -24,7 +24,7 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    /// Sends `request` and collects what is answered. `flags` are added to REQUEST and ACK.
+    /// Sends `request` and collects the answers. `flags` are added to `NLM_F_REQUEST` and `NLM_F_ACK`.
     pub(crate) fn exchange<M>(&mut self, request: M, flags: u16) -> io::Result<Vec<M>>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Debug + Into<NetlinkPayload<M>>,

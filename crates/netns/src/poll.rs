@@ -1,4 +1,4 @@
-//! Waiting for descriptors and for an exact time, and waking a waiting thread.
+//! Waiting for descriptors and for exact times, and waking a waiting thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -9,11 +9,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever). The kernel lets a time-out be late by a
-/// thousandth of itself, whatever the timer slack; who must not be late waits for a [`Timer`].
+/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever). The kernel lets a
+/// timeout be late by a thousandth of itself, whatever the timer slack (`select_estimate_accuracy`); a
+/// [`Timer`] is exact.
 ///
 /// # Errors
-/// As `ppoll`; an interrupting signal is not an error, just an early return.
+/// As `ppoll`; a signal makes it return early without an error.
 pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: Option<u64>) -> io::Result<()> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     let timeout =
@@ -24,10 +25,10 @@ pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: Option<u64>) ->
     }
 }
 
-/// A descriptor that is readable from a set time on, to the nanosecond.
+/// A descriptor that becomes readable at a set time, to the nanosecond (`timerfd`).
 pub struct Timer {
     timer: TimerFd,
-    /// When, on the monotonic clock.
+    /// On the monotonic clock.
     set_to_ns: Option<u64>,
 }
 
@@ -73,7 +74,7 @@ impl AsFd for Timer {
     }
 }
 
-/// Wakes a thread that waits in [`wait_readable`] for it.
+/// Wakes a thread that waits for it in [`wait_readable`] (`eventfd`).
 pub struct Waker(EventFd);
 
 impl Waker {

@@ -5,7 +5,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 
 use crate::route::RouteSocket;
-use crate::{Doing, Result};
+use crate::{Doing, Operation, Result};
 
 /// One discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl RouteSocket {
                 message.attributes.push(TcAttribute::Stab(size_table()));
             }
             self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL)
-                .doing(|| format!("putting {} on {interface}", qdisc.kind()))?;
+                .operation(|| Operation::AddQdisc { kind: qdisc.kind(), interface: interface.to_owned() })?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::netlink::Netlink;
-use crate::{Doing, Result, check};
+use crate::{Doing, Operation, Result, check};
 
 /// How often to look whether an interface is ready, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
@@ -152,7 +152,7 @@ impl RouteSocket {
     /// Adds a route, or replaces the one to the same destination.
     ///
     /// # Errors
-    /// ENOENT where the kernel lacks the congestion control.
+    /// EINVAL where the kernel lacks the congestion control.
     pub fn replace_route(&mut self, route: &Route) -> Result<()> {
         let mut message = route_to(route.destination, self.index(route.interface)?);
         message.header.table = RouteHeader::RT_TABLE_MAIN;
@@ -167,12 +167,12 @@ impl RouteSocket {
         if !metrics.is_empty() {
             message.attributes.push(RouteAttribute::Metrics(metrics));
         }
-        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE).doing(|| {
-            let (network, length) = route.destination;
-            format!(
-                "adding the route to {network}/{length} with congestion control {}",
-                route.congestion_control.unwrap_or("of the system")
-            )
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE).operation(|| {
+            Operation::AddRoute {
+                network: route.destination.0,
+                prefix_length: route.destination.1,
+                congestion_control: route.congestion_control.map(str::to_owned),
+            }
         })
     }
 

@@ -1,4 +1,4 @@
-//! The cookies that a namespace's TCP holds: the kernel's `tcp_metrics` table over generic netlink.
+//! The Fast Open cookies of a network namespace: the kernel's `tcp_metrics` table by generic netlink.
 
 use std::net::Ipv4Addr;
 
@@ -19,18 +19,18 @@ const ATTRIBUTE_SERVER: u16 = 1;
 const ATTRIBUTE_COOKIE: u16 = 10;
 const ATTRIBUTE_CLIENT: u16 = 11;
 
-/// A Fast Open cookie that the kernel holds for connections from `client` to `server`.
+/// A Fast Open cookie for connections from `client` to `server`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cookie {
     /// The client's own address.
     pub client: Ipv4Addr,
-    /// The server that gave the cookie.
+    /// The server's address.
     pub server: Ipv4Addr,
     /// Its bytes (RFC 7413 section 4.1.1: 4 to 16).
     pub cookie: Vec<u8>,
 }
 
-/// The kernel's table, as the network namespace sees it in which this was opened.
+/// The table of the network namespace in which it was opened.
 pub struct Table {
     netlink: Netlink,
     family: u16,
@@ -48,7 +48,8 @@ impl Table {
         Ok(Self { netlink, family })
     }
 
-    /// The cookie for connections from `client` to `server`, where there is one. Costs the same however many the table holds.
+    /// The cookie for connections from `client` to `server`, if any: one hash lookup in the kernel, not a
+    /// dump.
     ///
     /// # Errors
     /// As the kernel says.
@@ -84,7 +85,7 @@ fn family_id(netlink: &mut Netlink) -> Result<u16> {
         .doing(|| "looking up the tcp_metrics family".into())
 }
 
-/// One message of the family: its attributes as they are.
+/// One message of the family: its attributes, unparsed.
 #[derive(Debug, Clone)]
 struct Metrics(Vec<DefaultNla>);
 

@@ -1,4 +1,4 @@
-//! Datagrams with the time at which the kernel got them.
+//! Datagrams with the kernel's receive timestamps.
 
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
@@ -8,11 +8,11 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 
-/// A datagram socket whose datagrams come with the kernel's time stamps.
+/// A datagram socket with receive timestamps.
 pub struct StampedSocket(UdpSocket);
 
 impl StampedSocket {
-    /// Asks the kernel for time stamps (`SO_TIMESTAMPNS`).
+    /// Enables timestamps (`SO_TIMESTAMPNS`).
     ///
     /// # Errors
     /// As `setsockopt`.
@@ -21,10 +21,10 @@ impl StampedSocket {
         Ok(Self(socket))
     }
 
-    /// Receives one datagram. Returns its length and when the kernel got it, in nanoseconds since 1970.
+    /// Receives one datagram. Returns its length and its timestamp, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// As `recvmsg`; a datagram without a stamp is an error as well.
+    /// As `recvmsg`, or where a datagram has no timestamp.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, u64)> {
         let mut control = nix::cmsg_space!(TimeSpec);
         let mut slices = [IoSliceMut::new(buffer)];
@@ -45,7 +45,7 @@ mod tests {
     use crate::clock::realtime_ns;
 
     #[test]
-    fn a_datagram_comes_with_the_time_the_kernel_got_it() {
+    fn a_datagram_has_the_kernels_timestamp() {
         let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
         let address = receiver.local_addr().expect("it is bound");
         let receiver = StampedSocket::new(receiver).expect("the kernel stamps");

@@ -1,4 +1,4 @@
-//! `--check`: what this machine can do, found out by doing it.
+//! `--check`: whether this machine can build a world, by building one.
 
 use std::io::Write;
 
@@ -10,18 +10,7 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::world;
 
-/// Why there are no namespaces, and what to do about it.
-pub fn sandbox_failure(error: fastopen_netns::Error) -> Failure {
-    let remedy = if namespace::is_forbidden(&error) { ALLOW_NAMESPACES } else { "" };
-    Failure { remedy: remedy.into(), ..error.into() }
-}
-
-/// How to allow namespaces to ordinary users.
-pub const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 user.max_net_namespaces=15000; on Ubuntu also \
-    kernel.apparmor_restrict_unprivileged_userns=0; on old Debian kernels kernel.unprivileged_userns_clone=1; in a container, allow \
-    unshare in its seccomp profile";
-
-/// One thing that was tried.
+/// The result of one trial.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -35,18 +24,15 @@ struct Checks {
     checks: Vec<Check>,
 }
 
-/// Makes a small world, writes what was found as one JSON document, and returns the exit code: 0 if worlds can be had, else 3.
+/// Builds a small world, prints the results as one JSON document, and returns the exit code: 0 if all
+/// succeeded, else 3.
 pub fn run() -> i32 {
     let _ = process::die_with_parent();
     process::raise_priority();
     process::raise_file_limit();
     if let Err(error) = namespace::enter_sandbox() {
-        return tell(vec![Check {
-            name: "namespaces",
-            ok: false,
-            detail: error.to_string(),
-            remedy: ALLOW_NAMESPACES.into(),
-        }]);
+        let Failure { message: detail, remedy, .. } = error.into();
+        return print(vec![Check { name: "namespaces", ok: false, detail, remedy }]);
     }
     let namespaces = Check {
         name: "namespaces",
@@ -54,10 +40,10 @@ pub fn run() -> i32 {
         detail: "user, mount, network and PID namespaces can be made".into(),
         remedy: String::new(),
     };
-    process::run_in_child(|| tell(vec![namespaces, congestion_control(), small_world()])).unwrap_or(70)
+    process::run_in_child(|| print(vec![namespaces, congestion_control(), small_world()])).unwrap_or(70)
 }
 
-fn tell(checks: Vec<Check>) -> i32 {
+fn print(checks: Vec<Check>) -> i32 {
     let code = if checks.iter().all(|check| check.ok) { 0 } else { 3 };
     let text = serde_json::to_string(&Checks { checks }).unwrap_or_default();
     let _ = writeln!(std::io::stdout(), "{text}");
@@ -77,7 +63,7 @@ fn congestion_control() -> Check {
     }
 }
 
-/// Loads a page of one resource without and with Fast Open at an RTT of 10 ms.
+/// Loads a page of one resource without and with Fast Open over an RTT of 10 ms.
 fn small_world() -> Check {
     const JOB: &str = r#"{"contract":2,"id":"check","seed":1,
         "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here","initiators":"declared",

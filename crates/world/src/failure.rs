@@ -1,9 +1,14 @@
 //! Why a job could not be done: whose fault it is, what was wrong, and what to do about it.
 
-use fastopen_netns::sysctl;
+use fastopen_netns::{Errno, Operation, sysctl};
 use fastopen_replay::tls;
 
-use crate::contract::{Fault, Job};
+use crate::contract::Fault;
+
+/// How to allow namespaces to ordinary users.
+const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 \
+    user.max_net_namespaces=15000; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0; on old Debian \
+    kernels kernel.unprivileged_userns_clone=1; in a container, allow unshare in its seccomp profile";
 
 /// Why a job could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -24,43 +29,37 @@ impl Failure {
     }
 }
 
+/// The machine is at fault; the remedy follows from the operation and its errno.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
-        Self::new(Fault::Machine, error.to_string())
+        let (message, remedy) = match (&error.operation, error.errno()) {
+            (
+                Operation::EnterSandbox,
+                Some(Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS | Errno::ENOSYS),
+            ) => (error.to_string(), ALLOW_NAMESPACES.to_owned()),
+            (Operation::AddQdisc { kind, .. }, Some(Errno::ENOENT)) => (
+                format!("this kernel has no {kind}, which a link of its own needs"),
+                format!(
+                    "load it as root (modprobe sch_{kind}), or leave the link to fastopen (--link program)"
+                ),
+            ),
+            (Operation::AddRoute { congestion_control: Some(name), .. }, Some(Errno::EINVAL)) => (
+                format!(
+                    "this kernel has no congestion control {name} (it has {})",
+                    sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default()
+                ),
+                format!(
+                    "choose one that it has; on the host engine, modprobe tcp_{name} as root may load it"
+                ),
+            ),
+            _ => (error.to_string(), String::new()),
+        };
+        Self { fault: Fault::Machine, message, remedy }
     }
 }
 
 impl From<tls::Error> for Failure {
     fn from(error: tls::Error) -> Self {
         Self::new(Fault::Internal, error.to_string())
-    }
-}
-
-/// A kernel says "no such file" of a queueing discipline that it does not have.
-pub fn no_discipline(error: fastopen_netns::Error) -> Failure {
-    let missing = error.source.kind() == std::io::ErrorKind::NotFound;
-    let Some(name) = ["netem", "tbf"].into_iter().find(|name| missing && error.doing.contains(name)) else {
-        return error.into();
-    };
-    Failure {
-        fault: Fault::Machine,
-        message: format!("this kernel has no {name}, which a link of its own needs"),
-        remedy: format!(
-            "load it as root (modprobe sch_{name}), or leave the link to fastopen (--link program)"
-        ),
-    }
-}
-
-/// Says what to do where the kernel's word alone does not.
-pub fn explain(error: fastopen_netns::Error, job: &Job) -> Failure {
-    let algorithm = &job.tcp.congestion_control;
-    let available = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
-    if !error.doing.contains("congestion control") || available.split(' ').any(|name| name == algorithm) {
-        return error.into();
-    }
-    Failure {
-        fault: Fault::Machine,
-        message: format!("this kernel has no congestion control {algorithm} (it has {available})"),
-        remedy: format!("load it as root (modprobe tcp_{algorithm}) or choose another"),
     }
 }

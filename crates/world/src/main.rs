@@ -1,4 +1,5 @@
-//! `fastopen-world`: jobs (JSON) on standard input, records (JSON Lines) on standard output. See docs/contract.md.
+//! `fastopen-world`: jobs (JSON) on standard input, records (JSON Lines) on standard output. See
+//! docs/contract.md.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -84,7 +85,7 @@ fn work(how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
 fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
     process::raise_priority();
     process::raise_file_limit();
-    namespace::enter_sandbox().map_err(check::sandbox_failure)?;
+    namespace::enter_sandbox()?;
     namespace::mount_scratch()?;
     Ok(process::run_in_child(inside)?)
 }
@@ -92,7 +93,8 @@ fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
 /// Where records go.
 type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
-/// Reads the jobs in `text`, has `how` do them, and returns the exit code. All are checked before the first is begun.
+/// Reads the jobs in `text`, has `how` do them, and returns the exit code. All are checked before the first
+/// is begun.
 fn do_jobs(text: &[u8], emit: Emit, how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {
         Ok(jobs) => how(text, &jobs, emit),

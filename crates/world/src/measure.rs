@@ -153,5 +153,5 @@ fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Measu
 }
 
 fn in_words<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(|source| Error { doing: doing.to_owned(), source })
+    result.map_err(|source| Error::other(doing, source))
 }

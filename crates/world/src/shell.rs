@@ -8,7 +8,6 @@ use fastopen_intercept::{Record, adopt, run_here};
 use fastopen_netns::{namespace, process};
 use serde_json::value::RawValue;
 
-use crate::check;
 use crate::contract::{Fault, Job};
 use crate::failure::Failure;
 use crate::world;
@@ -16,8 +15,8 @@ use crate::world;
 const USAGE: &str = "usage: fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND in the world of a job. JOB and REPORT are open descriptors: the job is read from one, JSON Lines are written to the other.";
 
-/// Runs what `arguments` say (`JOB REPORT -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's own, or 128 + the
-/// signal that ended it.
+/// Runs what `arguments` say (`JOB REPORT -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's
+/// own, or 128 + the signal that ended it.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (job, report, command) = match arguments.as_slice() {
@@ -41,7 +40,7 @@ fn enter(job: File, command: &[OsString], report: &File) -> Result<i32, Failure>
     let records =
         report.try_clone().map_err(|error| Failure::new(Fault::Machine, format!("the report: {error}")))?;
     process::raise_file_limit();
-    namespace::enter_sandbox().map_err(check::sandbox_failure)?;
+    namespace::enter_sandbox()?;
     Ok(process::run_in_child_with_signals(|| {
         namespace::mount_proc();
         world::with_world(&job, || run_here(command, records))

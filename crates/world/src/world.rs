@@ -22,7 +22,7 @@ use crate::contract::{
 };
 use crate::engine::Engine;
 use crate::evidence::{Known, judge};
-use crate::failure::{Failure, explain, no_discipline};
+use crate::failure::Failure;
 use crate::link::{Link, LinkConfig};
 use crate::measure;
 use crate::names::{HostsOverlay, with_aliases};
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
             LinkMaker::Kernel => true,
         };
         let shape = if by_kernel { Shape::Routers } else { Shape::Ports };
-        let topology = Topology::build(tcp, shape).map_err(|error| explain(error, job))?;
+        let topology = Topology::build(tcp, shape)?;
         let link = make_link(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = BothEnds {
@@ -361,14 +361,14 @@ impl<'a> World<'a> {
         // A cookie is of a host: at its second port it would be used already, and nothing sent.
         let mut known = BTreeSet::new();
         for address in self.addresses.iter().filter(|address| known.insert(*address.ip())) {
-            let doing =
-                |source| fastopen_netns::Error { doing: format!("fetching a cookie from {address}"), source };
+            let failed =
+                |source| fastopen_netns::Error::other(format!("fetching a cookie from {address}"), source);
             let socket =
-                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).map_err(doing)?;
-            tcp::set_fastopen_connect(&socket).map_err(doing)?;
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).map_err(failed)?;
+            tcp::set_fastopen_connect(&socket).map_err(failed)?;
             let address = SocketAddr::V4(*address);
-            socket.connect_timeout(&address.into(), SETTLING).map_err(doing)?;
-            socket.set_linger(Some(Duration::ZERO)).map_err(doing)?;
+            socket.connect_timeout(&address.into(), SETTLING).map_err(failed)?;
+            socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
         }
         Ok(())
     }
@@ -394,7 +394,7 @@ fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
     let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
     if let Some((down, up)) = topology.ways()? {
         let mut routers = Routers::new(down, up, topology.mtu_bytes());
-        routers.configure(&LinkConfig::open()).map_err(no_discipline)?;
+        routers.configure(&LinkConfig::open())?;
         return Ok(Link::Kernel(Box::new(Mutex::new(routers))));
     }
     let (client, origins) = topology.ports()?;
