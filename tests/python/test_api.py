@@ -86,7 +86,9 @@ def test_every_figure_can_be_drawn_and_changed(tmp_path: Path) -> None:
             assert rows
 
 
-def test_a_run_that_was_interrupted_goes_on(fake_world: FakeWorld, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_is_resumed_and_a_finished_one_is_opened(
+    fake_world: FakeWorld, tmp_path: Path
+) -> None:
     fake_world()
 
     def stop(progress: RunProgress) -> None:
@@ -100,8 +102,9 @@ def test_a_run_that_was_interrupted_goes_on(fake_world: FakeWorld, tmp_path: Pat
         run(small(repeats=3), tmp_path / "kept", progress=False)
     with run(small(), tmp_path / "kept", progress=False) as second:
         assert (second.status, len(second.loads())) == ("finished", 6)
-    with pytest.raises(InputError, match="finished"):
-        run(small(), tmp_path / "kept", progress=False)
+        tables = repr(second)
+    with run(small(), tmp_path / "kept", progress=False) as third:
+        assert (third.status, third.outcome, repr(third)) == ("finished", None, tables)
 
 
 def test_a_run_in_memory_leaves_nothing(fake_world: FakeWorld, tmp_path: Path) -> None:
@@ -110,6 +113,27 @@ def test_a_run_in_memory_leaves_nothing(fake_world: FakeWorld, tmp_path: Path) -
         assert done.folder is None
         assert len(done.frame()) == 3
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_cannot_be_kept_is_in_memory_and_says_so(
+    fake_world: FakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_world()
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "file" / "runs"))
+    with pytest.warns(UserWarning, match="not kept: .*cannot be written"):
+        done = run(small(), progress=False)
+    with done:
+        assert (done.folder, done.status) == (None, "finished")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({"until_ci": "0%"}, "without width"), ({"until_ci": "1%", "max_repeats": 1}, "less than the 2")],
+)
+def test_a_precision_that_cannot_be_reached_is_refused(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        run(small(), keep=False, **settings)  # type: ignore[arg-type]
 
 
 def test_frames_without_pandas_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_a_run_goes_on_where_it_stopped(
     begin(kept, plan, program, loads)
     first = done(kept)
     assert len(first) == loads
-    with RunStore.go_on(kept) as store:
+    with RunStore.resume(kept) as store:
         again = stored_plan(store)
         assert again == plan
         execute(again, HostEngine(program, 1), {}, store, lambda _: None)
@@ -116,8 +116,8 @@ def test_a_run_that_another_version_planned_otherwise_is_refused(
 def test_one_process_at_a_time_writes_into_a_run(small_plan: MakePlan, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     with RunStore.create(kept, small_plan(), {}):
-        with pytest.raises(InputError, match="carried out just now"):
-            RunStore.go_on(kept)
+        with pytest.raises(InputError, match="another process is executing this run"):
+            RunStore.resume(kept)
         with RunStore.open(kept) as reader:
             assert reader.status == "running"
     with RunStore.open(kept) as reader:
@@ -149,11 +149,11 @@ def test_a_damaged_run_is_refused_and_left_alone(
     whole[middle : middle + 6000] = b"\xff" * 6000
     path.write_bytes(whole)
     with pytest.raises(InputError, match="damaged"):
-        RunStore.go_on(kept)
+        RunStore.resume(kept)
     assert path.read_bytes() == bytes(whole)
     path.write_bytes(whole[:5000])
     with pytest.raises(InputError, match="damaged"):
-        RunStore.go_on(kept)
+        RunStore.resume(kept)
     assert path.read_bytes() == bytes(whole[:5000])
 
 
@@ -168,7 +168,7 @@ def test_a_full_disk_stops_the_run_with_what_is_finished(
             execute(plan, HostEngine(program, 1), {}, store, lambda _: None)
     finished = done(kept)
     assert 0 < len(finished) < 60
-    with RunStore.go_on(kept) as store:
+    with RunStore.resume(kept) as store:
         execute(stored_plan(store), HostEngine(program, 2), {}, store, lambda _: None)
     assert done(kept)[: len(finished)] == finished
     assert_each_once(kept, plan)
@@ -210,10 +210,13 @@ def test_the_same_command_again_goes_on_with_the_run(fake_world: FakeWorld, tmp_
     assert other.returncode == 2
     assert "networks[0].down.rate_bit_per_s 4000000 there, 5000000 here" in other.stderr
     assert len(done(kept)) == some
-    assert fastopen(*arguments(kept)).returncode == 0
+    finished = fastopen(*arguments(kept))
+    assert finished.returncode == 0
     assert_each_once(kept, planned(kept))
-    again = fastopen(*arguments(kept))
-    assert (again.returncode, "this run is finished" in again.stderr) == (2, True)
+    for again in (fastopen(*arguments(kept)), fastopen("resume", kept, "-q")):
+        assert (again.returncode, again.stdout) == (0, finished.stdout)
+        assert again.stderr == f"finished already, in {kept}\n"
+    assert_each_once(kept, planned(kept))
 
 
 def test_a_run_without_a_seed_goes_on_with_the_one_that_it_drew(
@@ -237,7 +240,7 @@ def test_resume_needs_no_options_and_by_default_takes_the_last_run(fake_world: F
     fake_world()
     resumed = fastopen("resume")
     assert resumed.returncode == 0
-    assert f"going on: {run['loads_done']} of 6 loads are done" in resumed.stderr
+    assert f"resuming: {run['loads_done']} of 6 loads are done" in resumed.stderr
     assert_each_once(Path(run["folder"]), planned(Path(run["folder"])))
     (run,) = json.loads(fastopen("ls", "--json").stdout)["runs"]
     assert (run["status"], run["loads_done"]) == ("finished", 6)

@@ -77,6 +77,8 @@ def test_a_watcher_is_told_of_every_load_and_of_what_runs(
     assert sum(progress.finished is not None for progress in told) == 6
     assert max(len(progress.running) for progress in told) == 2
     assert told[-1].running == ()
+    assert [progress.done for progress in told if progress.finished] == [1, 2, 3, 4, 5, 6]
+    assert told[-1].counts() == "6 of 6 loads"
 
 
 def test_each_load_is_on_disk_before_the_next_event(
@@ -134,6 +136,17 @@ def test_a_machine_that_cannot_go_on_leaves_what_is_finished(
         assert (store.status, len(store.loads())) == ("stopped", 3)
 
 
+def test_more_jobs_are_done_until_there_are_none(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    plan, told = small_plan(repeats=1), Watched()
+    more = [[job] for job in small_plan(repeats=3).jobs[1:]]
+    program = fake_world({plan.jobs[0].job.id: "dies"})
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, HostEngine(program, 1), {}, store, told, lambda: more.pop(0) if more else [])
+        assert (store.status, store.pending(), len(store.jobs())) == ("finished", {}, 3)
+    assert list(outcome.faults.values()) == [[plan.jobs[0].job.id]]
+    assert (told[-1].done, told[-1].asked, told[-1].again) == (9, 9, 4)
+
+
 def test_faults_are_kept_and_named_with_their_jobs(small_plan: MakePlan, fake_world: FakeWorld) -> None:
     plan = small_plan(repeats=2)
     with RunStore.create(None, plan, {}) as store:
@@ -169,6 +182,7 @@ def test_a_load_that_the_machine_disturbed_is_done_again_and_both_are_kept(
         assert store.load_record(plan.jobs[0].job.id, second).valid
     assert outcome.faults == {}
     assert told[-1].left == 0
+    assert told[-1].counts() == f"3 of 3 loads, {len(again)} done again"
 
 
 def test_a_load_that_is_always_disturbed_is_done_three_times_and_no_more(
@@ -187,7 +201,9 @@ def test_a_load_that_is_invalid_by_itself_is_not_done_again(
 ) -> None:
     plan = small_plan(repeats=1)
     with RunStore.create(None, plan, {}) as store:
-        execute(plan, HostEngine(fake_world({"*": "blackhole"}), 1), {}, store, Watched())
+        told = Watched()
+        execute(plan, HostEngine(fake_world({"*": "blackhole"}), 1), {}, store, told)
+        assert told[-1].counts() == "3 of 3 loads, 3 invalid"
         assert [(row.attempt, row.valid) for row in store.loads()] == [(1, False)] * 3
 
 

@@ -14,28 +14,23 @@ WIDTH: Final = 24
 class NotebookProgress:
     """A bar, how many of how many, and what runs now. Outside of IPython it shows nothing."""
 
-    def __init__(self, total: int, show: Callable[[str], None] | None = None) -> None:
-        self._show = show if show is not None else _ipython()
-        self._done, self._invalid, self._total = 0, 0, total
+    def __init__(self) -> None:
+        self._show = _ipython()
         self._shown_at = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
         """Takes what has just happened."""
-        if progress.finished is not None:
-            self._done += 1
-            self._invalid += not progress.finished.valid
-        self._total = self._done + progress.left
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
-            self._show(self._line(progress.running))
+            self._show(_line(progress))
 
-    def _line(self, running: tuple[str, ...]) -> str:
-        filled = WIDTH * self._done // max(self._total, 1)
-        bar = "#" * filled + "." * (WIDTH - filled)
-        invalid = f", {self._invalid} invalid" if self._invalid else ""
-        now = f"  {running[0]}" if running else ""
-        return f"[{bar}] {self._done} of {self._total} loads{invalid}{now}"
+
+def _line(progress: RunProgress) -> str:
+    filled = WIDTH * progress.done // max(progress.asked, 1)
+    bar = "#" * filled + "." * (WIDTH - filled)
+    now = f"  {progress.running[0]}" if progress.running else ""
+    return f"[{bar}] {progress.counts()}{now}"
 
 
 def _ipython() -> Callable[[str], None]:

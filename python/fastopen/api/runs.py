@@ -1,10 +1,8 @@
 """A run in a notebook: carried out by `run`, opened again by `open_run`; tables, frames and figures of it."""
 
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime
+import warnings
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,29 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.console import Console
 
-from fastopen import units
 from fastopen.api.experiment import Experiment
 from fastopen.api.frames import cells_frame, table_frame
 from fastopen.api.progress import NotebookProgress
 from fastopen.atomic import write_atomic
 from fastopen.contract import LoadRecord
-from fastopen.errors import InputError
-from fastopen.experiments import make_plan
-from fastopen.pages import ImportedPage
 from fastopen.report import results_renderables
-from fastopen.runs import (
-    RunOutcome,
-    RunProgress,
-    RunStore,
-    check_same,
-    find_run,
-    holds_run,
-    new_run_folder,
-)
+from fastopen.runs import RunOutcome, RunStore, find_run
 from fastopen.runs.export import Format, export
-from fastopen.statistics import Results, UntilInterval, collect
-from fastopen.workflows.engines import EngineSet, auto_engine
-from fastopen.workflows.run import Inputs, Rest, bodies_of, carry, check_hosts, kept_options, rest_of
+from fastopen.statistics import Results, collect
+from fastopen.workflows.run import Inputs, RunOptions, StartedRun, Watch, run_experiment, until_interval
 
 if TYPE_CHECKING:
     import altair as alt
@@ -49,7 +34,7 @@ class Run:
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
-        """How it went, where it was carried out here: `interrupted`, and `faults` with their jobs."""
+        """How it went, where it was executed here: `interrupted`, and `faults` with their jobs."""
 
     def __enter__(self) -> Self:
         return self
@@ -163,9 +148,9 @@ def run(
     kernel: str | None = None,
     until_ci: str | None = None,
     max_repeats: int = 100,
-    progress: bool | Callable[[RunProgress], None] = True,
+    progress: bool | Watch = True,
 ) -> Run:
-    """Carries an experiment out, or goes on with it where `output` holds it unfinished.
+    """Runs an experiment, or resumes the run of it that `output` holds.
 
     It is kept in `output`, or among the user's runs, or with `keep` False in memory alone. `jobs` are worlds
     at once, `until_ci` (`"1%"`) repeats until intervals are that narrow to either side, with `max_repeats` at
@@ -173,69 +158,24 @@ def run(
     returned. Worlds belong to the thread that starts them: call it from the main one. Raises InputError,
     MachineError.
     """
-    imported = experiment.pages()
-    if not imported:
-        raise InputError("no page in what was given", "Experiment")
-    check_hosts(experiment.asked, imported)
-    until = None if until_ci is None else UntilInterval(100 * _fraction(until_ci), max_repeats)
-    folder = None if output is None else Path(output)
-    if folder is not None and holds_run(folder):
-        store = _again(folder, experiment, imported)
-        with _closing_on_error(store):
-            rest = rest_of(store, imported, kernel=kernel, jobs=jobs, until=until)
-            store.add_environment(rest.worker.environment)
-            return _carried(store, rest, progress)
-    plan = make_plan(experiment.asked, [one.page for one in imported], auto_engine(kernel))
-    rest = Rest(plan, bodies_of(plan, imported), EngineSet.of(plan, kernel, jobs), until)
-    if folder is None and keep:
-        folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
-    inputs = Inputs(experiment.paths, experiment.library, experiment.lenient)
-    options = kept_options(kernel, until, inputs, rest.bodies)
-    store = RunStore.create(folder, plan, rest.worker.environment, options)
-    with _closing_on_error(store):
-        return _carried(store, rest, progress)
+    options = RunOptions(
+        output=None if output is None else Path(output),
+        keep=keep,
+        kernel=kernel,
+        jobs=jobs,
+        until=until_interval(until_ci, max_repeats, experiment.asked.repeats),
+        seed_drawn=experiment.seed_drawn,
+        inputs=Inputs(experiment.paths, experiment.library, experiment.lenient),
+    )
 
+    def observe(started: StartedRun) -> AbstractContextManager[Watch]:
+        if started.not_kept is not None:
+            warnings.warn(f"not kept: {started.not_kept}", stacklevel=4)
+        if progress is True:
+            return nullcontext(NotebookProgress())
+        return nullcontext(progress or (lambda _: None))
 
-def _again(folder: Path, experiment: Experiment, imported: list[ImportedPage]) -> RunStore:
-    """The run that the folder holds. Raises InputError where it is not of this experiment."""
-    store = RunStore.go_on(folder)
-    with _closing_on_error(store):
-        asked = experiment.asked
-        if experiment.seed_drawn:
-            asked = asked.model_copy(update={"seed": store.experiment().seed})
-        pages = make_plan(asked, [one.page for one in imported], store.auto_engine()).pages
-        check_same(store, asked, pages)
-    return store
-
-
-def _carried(store: RunStore, rest: Rest, progress: bool | Callable[[RunProgress], None]) -> Run:
-    """Carries it out and opens it for reading: another process may go on with it then."""
-    watch: Callable[[RunProgress], None]
-    if progress is True:
-        watch = NotebookProgress(store.loads_asked() - store.loads_done())
-    else:
-        watch = progress or (lambda _: None)
-    outcome, results = carry(store, rest, watch)
-    folder = store.folder
-    if folder is not None:
-        store.close()
-        store = RunStore.open(folder)
-    done = Run(store, outcome)
-    done.results = replace(results, status=store.status)
-    return done
-
-
-@contextmanager
-def _closing_on_error(store: RunStore) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        store.close()
-        raise
-
-
-def _fraction(text: str) -> float:
-    try:
-        return units.parse_fraction(text)
-    except units.UnitError as error:
-        raise InputError(str(error), "until_ci") from None
+    executed = run_experiment(experiment.asked, experiment.pages(), options, observe)
+    made = Run(executed.store, executed.outcome)
+    made.results = executed.results
+    return made

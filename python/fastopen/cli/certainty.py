@@ -4,11 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen import units
 from fastopen.errors import InputError
 from fastopen.experiments import ArmName, Experiment
 from fastopen.experiments.model import REPEATS_MAX
-from fastopen.statistics import UntilInterval
 
 MAX_REPEATS: Final = 100
 UntilOption = Annotated[
@@ -25,21 +23,6 @@ MaxRepeatsOption = Annotated[
 AaOption = Annotated[
     bool, typer.Option("--aa", help="Load without TFO twice: what the second saves is noise alone.")
 ]
-
-
-def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """What `--until-ci` asks for. Raises InputError naming the option."""
-    if text is None:
-        return None
-    try:
-        percent = 100 * units.parse_fraction(text)
-    except units.UnitError as error:
-        raise InputError(str(error), "--until-ci") from None
-    if percent == 0:
-        raise InputError("no number of repeats makes an interval without width", "--until-ci")
-    if max_repeats < repeats:
-        raise InputError(f"{max_repeats} is less than the {repeats} of --repeats", "--max-repeats")
-    return UntilInterval(percent, max_repeats)
 
 
 def with_second_off(experiment: Experiment) -> Experiment:

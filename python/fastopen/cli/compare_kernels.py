@@ -1,70 +1,34 @@
-"""`--kernel A,B`: the same cells on several kernels of the virtual engine, and what changed between them."""
+"""`--kernel A,B`: what changed between the kernels of the virtual engine, as tables or as JSON."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fastopen import kernels
 from fastopen.cli.output import console, print_json
-from fastopen.errors import InputError
-from fastopen.experiments import Experiment
 from fastopen.report import results_document
 from fastopen.statistics import Results
 from fastopen.workflows.compare_kernels import Change, changes, verdict
 
 
-def several(text: str | None) -> dict[str, str]:
-    """Name to what was written, for each kernel of a list with commas; empty where it names one or none.
-
-    Raises MachineError where one is not installed, InputError where one is named twice.
-    """
-    asked = [one.strip() for one in (text or "").split(",")]
-    if len(asked) < 2:
-        return {}
-    named: dict[str, str] = {}
-    for one in asked:
-        if not one:
-            raise InputError(f"{text!r} names a kernel without a name", "--kernel")
-        name = kernels.find(one).name
-        if name in named:
-            raise InputError(f"{name} is named twice", "--kernel", "fastopen kernel list names them")
-        named[name] = one
-    return named
-
-
-def on_virtual(experiment: Experiment) -> Experiment:
-    """The experiment on the virtual engine alone. Raises InputError where another was asked for."""
-    if "host" in experiment.engines:
-        raise InputError(
-            "several kernels are of the virtual engine", "--kernel", "leave --engine out, or say virtual"
-        )
-    return experiment.model_copy(update={"engines": ["virtual"]})
-
-
-def beside(names: Mapping[str, str], carried: Callable[[str, str], Results], *, as_json: bool) -> bool:
-    """Has `carried` run each kernel (by name, and as it was written), prints what changed from the first.
-
-    Returns whether every cell of every kernel has a valid load.
-    """
-    found = {name: carried(name, written) for name, written in names.items()}
-    (first, before), *others = found.items()
+def print_comparison(of_kernel: Mapping[str, Results], *, as_json: bool) -> None:
+    """What changed from the first kernel to each other one. `of_kernel`: the results by the kernel's name."""
+    (first, before), *others = of_kernel.items()
     compared = {name: list(changes(before, after)) for name, after in others}
     if as_json:
         print_json(
             {
                 "format": "fastopen-kernels/1",
-                "kernels": list(names),
+                "kernels": list(of_kernel),
                 "changes": {name: [one.as_json() for one in rows] for name, rows in compared.items()},
-                "results": {name: results_document(results) for name, results in found.items()},
+                "results": {name: results_document(results) for name, results in of_kernel.items()},
             }
         )
     else:
         for name, rows in compared.items():
             _print((first, name), rows)
-    return all(cell.loads > cell.invalid for results in found.values() for cell in results.cells)
 
 
 def _print(names: tuple[str, str], found: Sequence[Change]) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from fastopen.cli.carrying import JsonOption, QuietOption
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.errors import InputError, MachineError
 from fastopen.probe import CONNECTIONS_MAX, Probed, Target, meaning, probe, target_of, verdict
 

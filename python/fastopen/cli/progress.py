@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from fastopen.cli.output import errors_console
 from fastopen.runs import RunProgress
@@ -22,16 +22,11 @@ class RunWatcher:
     Jobs come in a shuffled order, so the mean pace so far is an honest guess of the pace to come.
     """
 
-    def __init__(
-        self, total: int, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._total = total
+    def __init__(self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._quiet = quiet
         self._clock = clock
         self._started = self._last_line = clock()
-        self._done = 0
-        self._invalid = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -39,14 +34,13 @@ class RunWatcher:
         if not self._quiet and self._console.is_terminal:
             self._bar = Progress(
                 BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[eta]}"),
+                TextColumn("{task.fields[counts]}"),
                 TextColumn("{task.description}", style="dim"),
                 console=self._console,
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task("building worlds", total=self._total, eta="")
+            self._task = self._bar.add_task("building worlds", total=None, counts="")
         return self
 
     def __exit__(
@@ -57,44 +51,32 @@ class RunWatcher:
 
     def __call__(self, progress: RunProgress) -> None:
         """Takes what has just happened."""
-        if progress.finished is not None:
-            self._done += 1
-        # Loads that must be done again come on top of what was asked.
-        self._total = self._done + progress.left
-        if progress.finished is not None:
-            self._invalid += not progress.finished.valid
+        counts = f"{progress.counts()}{self._time_left(progress)}"
         if self._bar is not None and self._task is not None:
-            self._bar.update(
-                self._task,
-                completed=self._done,
-                total=self._total,
-                eta=self._eta(),
-                description=_shown(progress.running),
-            )
+            running = _shown(progress.running)
+            done, asked = progress.done, progress.asked
+            self._bar.update(self._task, completed=done, total=asked, counts=counts, description=running)
         elif not self._quiet and self._clock() - self._last_line >= LINE_EVERY_S:
             self._last_line = self._clock()
-            self._console.print(self._line(progress), markup=False, soft_wrap=True)
+            line = f"{counts}, now {_shown(progress.running)}"
+            self._console.print(line, markup=False, soft_wrap=True)
 
-    def _line(self, progress: RunProgress) -> str:
-        parts = [f"{self._done} of {self._total} loads", self._eta(), f"now {_shown(progress.running)}"]
-        return ", ".join(part for part in parts if part)
-
-    def _eta(self) -> str:
-        invalid = f", {self._invalid} invalid" if self._invalid else ""
-        if not self._done:
-            return invalid.lstrip(", ")
-        left_s = (self._clock() - self._started) * (self._total - self._done) / self._done
-        return f"{shown_duration(left_s)} left{invalid}"
+    def _time_left(self, progress: RunProgress) -> str:
+        reported = progress.done + progress.again
+        if not reported:
+            return ""
+        left_s = (self._clock() - self._started) * progress.left / reported
+        return f", {shown_duration(left_s)} left"
 
 
 def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher]:
-    """What gives each of several pages, loaded one after the other, a watcher; `bars` ends the last."""
+    """A function that gives each page, loaded one after the other, a watcher; `bars` ends the last."""
 
     def watch(page: str) -> RunWatcher:
         bars.close()  # of the page before
         if not quiet and not errors_console().is_terminal:
             errors_console().print(f"loading {page}", markup=False)
-        return bars.enter_context(RunWatcher(0, errors_console(), quiet))
+        return bars.enter_context(RunWatcher(errors_console(), quiet))
 
     return watch
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import typer
 
 from fastopen.atomic import write_atomic
-from fastopen.cli.carrying import QuietOption
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
+from fastopen.cli.shared_options import QuietOption
 from fastopen.errors import InputError
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError

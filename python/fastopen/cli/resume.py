@@ -1,14 +1,13 @@
-"""`fastopen resume`: go on with a run that was interrupted or killed."""
+"""`fastopen resume`: do what is left of a run that was interrupted or killed."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from fastopen.cli.carrying import Carrying, JobsOption, JsonOption, QuietOption, go_on
-from fastopen.errors import InputError
-from fastopen.pages import ImportedPage, load_pages
-from fastopen.runs import RunStore, find_run
+from fastopen.cli.running import Printing, resume_and_print
+from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
+from fastopen.runs import find_run
+from fastopen.workflows.run import Inputs, RunOptions
 
 
 def resume(
@@ -21,26 +20,7 @@ def resume(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Go on with an unfinished run: what is done stays, the rest is done. Options are the run's own."""
+    """Do what is left of a run: what is done stays, options are the run's own. A finished one is printed."""
     folder = find_run(run)
-    with RunStore.go_on(folder) as store:
-        carrying = Carrying(jobs=jobs, json=json, quiet=quiet, output=folder)
-        go_on(store, _with_bodies(store, inputs or []), carrying)
-
-
-def _with_bodies(store: RunStore, inputs: list[str]) -> list[ImportedPage]:
-    """The run's own pages, with recorded bodies read again where it began with some."""
-    pages = list(store.pages().values())
-    options = store.options
-    if not options.get("bodies"):
-        return [ImportedPage(page) for page in pages]
-    imported = load_pages(inputs or options["inputs"], options["library"], lenient=options["lenient"])
-    # Pages of one name got a number when the run was planned.
-    renamed = [
-        replace(one, page=one.page.model_copy(update={"name": page.name}))
-        for one, page in zip(imported, pages, strict=False)
-    ]
-    if len(imported) != len(pages) or [one.page.digest() for one in renamed] != [p.digest() for p in pages]:
-        said = "its recorded bodies are not where they were, or have changed"
-        raise InputError(said, store.place, "give its inputs again: fastopen resume RUN INPUT...")
-    return renamed
+    options = RunOptions(output=folder, jobs=jobs, inputs=Inputs(tuple(inputs or ())))
+    resume_and_print(folder, options, Printing(json=json, quiet=quiet))

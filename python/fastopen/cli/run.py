@@ -1,29 +1,18 @@
-"""`fastopen run` and `fastopen reproduce`: carry out an experiment and print what it came to."""
+"""`fastopen run` and `fastopen reproduce`: run an experiment and print its results."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fastopen.cli.carrying import (
-    Carrying,
-    JobsOption,
-    JsonOption,
-    KeepOption,
-    NoKeepOption,
-    QuietOption,
-    carry_out,
-)
 from fastopen.cli.catalogue import list_experiments
 from fastopen.cli.certainty import (
     MAX_REPEATS,
     AaOption,
     MaxRepeatsOption,
     UntilOption,
-    until_interval,
     with_second_off,
 )
-from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import (
     LenientOption,
     NetworkOptions,
@@ -35,9 +24,19 @@ from fastopen.cli.options import (
 )
 from fastopen.cli.reading import read_pages
 from fastopen.cli.report import ReportOption
+from fastopen.cli.running import Printing, run_and_print
+from fastopen.cli.shared_options import (
+    JobsOption,
+    JsonOption,
+    KernelOption,
+    NoKeepOption,
+    OutputOption,
+    QuietOption,
+)
 from fastopen.errors import InputError
 from fastopen.experiments import Combine, Link, load_experiment
 from fastopen.pages import load_pages
+from fastopen.workflows.run import Inputs, RunOptions, until_interval
 
 NETWORK = "Network"
 CLIENT = "Client"
@@ -186,7 +185,7 @@ def run(
     kernel: KernelOption = None,
     jobs: JobsOption = None,
     json: JsonOption = False,
-    output: KeepOption = None,
+    output: OutputOption = None,
     no_keep: NoKeepOption = False,
     report: ReportOption = False,
     quiet: QuietOption = False,
@@ -201,22 +200,18 @@ def run(
     )
     asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
     experiment = experiment_of("run", inputs, network.networks(), setup, asked)
-    carrying = Carrying(
-        jobs=jobs,
-        json=json,
-        quiet=quiet,
-        kernel=kernel,
+    options = RunOptions(
         output=output,
         keep=not no_keep,
-        report=report,
-        seed_drawn=seed is None,
+        kernel=kernel,
+        jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
-        inputs=tuple(inputs),
-        library=tuple(map(str, library or [])),
-        lenient=lenient,
+        seed_drawn=seed is None,
+        inputs=Inputs(tuple(inputs), tuple(map(str, library or [])), lenient),
     )
     pages = read_pages(inputs, library or [], lenient=lenient, quiet=quiet)
-    carry_out(with_second_off(experiment) if aa else experiment, pages, carrying)
+    experiment = with_second_off(experiment) if aa else experiment
+    run_and_print(experiment, pages, options, Printing(json, quiet, report))
 
 
 def reproduce(
@@ -237,12 +232,12 @@ def reproduce(
     kernel: KernelOption = None,
     jobs: JobsOption = None,
     json: JsonOption = False,
-    output: KeepOption = None,
+    output: OutputOption = None,
     no_keep: NoKeepOption = False,
     report: ReportOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Carry out a named experiment and print it beside the published figures."""
+    """Run a named experiment and print it next to the published figures."""
     if list_all:
         list_experiments(as_json=json)
         return
@@ -253,16 +248,14 @@ def reproduce(
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
-    carrying = Carrying(
-        jobs=jobs,
-        json=json,
-        quiet=quiet,
-        kernel=kernel,
+    options = RunOptions(
         output=output,
         keep=not no_keep,
-        report=report,
+        kernel=kernel,
+        jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
-        inputs=tuple(experiment.pages),
+        inputs=Inputs(tuple(experiment.pages)),
     )
     pages = load_pages(experiment.pages)
-    carry_out(with_second_off(experiment) if aa else experiment, pages, carrying)
+    experiment = with_second_off(experiment) if aa else experiment
+    run_and_print(experiment, pages, options, Printing(json, quiet, report))

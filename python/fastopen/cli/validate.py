@@ -11,11 +11,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
-from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import page_watchers
+from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.cli.validate_clients import clients
 from fastopen.cli.validate_replays import RECORDINGS, RecordingsByDefault, recordings
 from fastopen.contract import Network

@@ -9,14 +9,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
-from fastopen.cli.engines import KernelOption
 from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import page_watchers
+from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.errors import InputError
 from fastopen.pages import load_pages
-from fastopen.workflows.validate_clients import Beside, beside
+from fastopen.workflows.validate_clients import ClientComparison, compare_clients
 
 MISSING: Final = "-"
 
@@ -44,10 +43,10 @@ def clients(
     if len(networks) != 1:
         raise InputError("one network at a time", "--rtt")
     imported = [one.page for one in load_pages(pages, lenient=lenient)]
-    found: list[Beside] = []
+    found: list[ClientComparison] = []
     with ExitStack() as bars:
         try:
-            found += beside(
+            found += compare_clients(
                 imported,
                 networks[0],
                 engine="host" if engine == "host" else "virtual",
@@ -75,13 +74,13 @@ def clients(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _median(found: list[Beside]) -> float | None:
+def _median(found: list[ClientComparison]) -> float | None:
     """How far the page load times are apart, in percent of the loader's."""
     known = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     return median(known) if known else None
 
 
-def _print(found: list[Beside]) -> None:
+def _print(found: list[ClientComparison]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.pad_edge = False
     table.add_column("page")

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from fastopen.cli.carrying import JobsOption, JsonOption, QuietOption
 from fastopen.cli.options import LenientOption, engines_asked
 from fastopen.cli.output import (
     EXIT_FAULTS,
@@ -21,6 +20,7 @@ from fastopen.cli.output import (
     print_json,
 )
 from fastopen.cli.reading import read_pages
+from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
 from fastopen.replay_validation import ValidatedReplay, median_error_percent

@@ -1,4 +1,4 @@
-"""Recorded bodies stay where they were recorded; a run keeps digests, to know them again when it goes on."""
+"""Recorded bodies stay where they were recorded; a run keeps digests, to know them when it is resumed."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ def bodies_digests(bodies: Bodies) -> dict[str, str]:
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raises InputError where a page is not served the same bodies as when the run began."""
+    """Raises InputError where a page is not served the same bodies as when the run started."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):
-            said = f"page {page} was served other recorded bodies when this run began"
-            raise InputError(said, place, "give its inputs again, unchanged: fastopen resume RUN INPUT...")
+            message = f"page {page} was served other recorded bodies when this run started"
+            raise InputError(message, place, "give its inputs again, unchanged: fastopen resume RUN INPUT...")
 
 
 def _digest(of_page: Mapping[int, bytes]) -> str:

@@ -16,7 +16,7 @@ UNFINISHED: Final = FILE + ".new"
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a run was begun in the folder; whether it can be read is another question."""
+    """Whether a run was started in the folder; whether it can be read is another question."""
     return (folder / FILE).exists()
 
 
@@ -68,7 +68,7 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """A run that goes on: read and checked whole before anything is written. Raises as reading does."""
+    """A run that is resumed: all of it is checked before anything is written. Raises as reading does."""
     with open_for_reading(folder) as checked, reading(str(folder / FILE)):
         (verdict,) = checked.execute("PRAGMA quick_check(1)").fetchone()
     checked.close()
@@ -106,7 +106,7 @@ class FolderLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise InputError("this run is being carried out just now", str(folder)) from None
+            raise InputError("another process is executing this run", str(folder)) from None
 
     def close(self) -> None:
         """Frees it."""

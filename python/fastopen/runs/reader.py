@@ -79,7 +79,7 @@ class RunReader:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the run needs to go on by itself, beside experiment and pages."""
+        """What resuming the run needs, beside experiment and pages."""
         options: dict[str, Any] = self._fact("options")
         return options
 

@@ -1,4 +1,4 @@
-"""Carrying a kept run on: the plan that it was made from, and whether it is the one that is asked for now."""
+"""Resuming a kept run: the plan that it was made from, and whether it is the one that is asked for now."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,29 +10,29 @@ from fastopen.pages import Page
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 4
-# What is told to people, and how the same pages happened to be named.
-BESIDE_THE_POINT = ("title", "source", "notes", "pages")
+# Words for people, and how the same pages happened to be named: they make no other experiment.
+NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
     """The plan of a kept run, with every job that it holds, made anew from its experiment and pages.
 
-    Raises InputError where this fastopen would plan other jobs than the one that began the run.
+    Raises InputError where this fastopen would plan other jobs than the one that started the run.
     """
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     longest = experiment.model_copy(update={"repeats": max(run.asked().values())})
     plan = make_plan(longest, list(run.pages().values()), run.auto_engine())
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
-        said = "begun by another version of fastopen, which planned it otherwise"
-        raise InputError(said, run.place, "run it again into a new folder")
+        message = "started by another version of fastopen, which planned it otherwise"
+        raise InputError(message, run.place, "run it again into a new folder")
     return replace(plan, experiment=experiment, jobs=tuple(planned.values()))
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) -> None:
     """Raises InputError that says what differs where the run is not of this experiment and these pages."""
     there, here = (
-        one.model_dump(mode="json", exclude=set(BESIDE_THE_POINT)) for one in (run.experiment(), experiment)
+        one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
     found = list(_differences("", there, here))
     digests = [page.digest() for page in run.pages().values()]
@@ -43,8 +43,8 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) ->
         found.append(f"{len(digests)} pages there, {len(pages)} here")
     if found:
         more = f"; and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
-        said = "holds a run of another experiment: " + "; ".join(found[:SHOWN_DIFFERENCES]) + more
-        raise InputError(said, run.place, "name a new folder, or carry that run on with fastopen resume")
+        message = "holds a run of another experiment: " + "; ".join(found[:SHOWN_DIFFERENCES]) + more
+        raise InputError(message, run.place, "name a new folder, or continue that run with fastopen resume")
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:

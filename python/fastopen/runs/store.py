@@ -28,7 +28,7 @@ DISTURBANCES: Final = frozenset({"link_late", "fault"})
 
 
 class RunStore(RunReader):
-    """A run that can also be written, where `create` or `go_on` made it."""
+    """A run that can also be written, where `create` or `resume` made it."""
 
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
@@ -48,7 +48,7 @@ class RunStore(RunReader):
     ) -> Self:
         """A new run that holds the plan. Raises InputError where the folder is of no use.
 
-        `options` is what the run needs to go on by itself, beside experiment and pages, as JSON can hold it.
+        `options` is what resuming the run needs, beside experiment and pages, as JSON can hold it.
         """
 
         def fill(database: sqlite3.Connection) -> None:
@@ -63,8 +63,8 @@ class RunStore(RunReader):
         return cls(database, folder, files.FolderLock(folder))
 
     @classmethod
-    def go_on(cls, folder: Path) -> Self:
-        """A run that was kept, to be carried on. Raises InputError where it cannot be."""
+    def resume(cls, folder: Path) -> Self:
+        """A run that was kept, to be written again. Raises InputError where it cannot be."""
         cls.open(folder).close()  # what is no run is left alone
         lock = files.FolderLock(folder)
         try:
@@ -145,13 +145,13 @@ class RunStore(RunReader):
             database.execute("INSERT INTO faults SELECT number, ? FROM jobs WHERE id = ?", (fault, job))
 
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
-        """Asks for more than was planned at first; the run goes on."""
+        """Asks for more than was planned at first."""
         with self._writing() as database:
             _write_jobs(database, jobs)
             _set_fact(database, "status", "running")
 
     def add_environment(self, environment: dict[str, Any]) -> None:
-        """Notes where and with what the run goes on."""
+        """Notes where and with what the run is resumed."""
         first = self.environment
         resumed = [*first.get("resumed", []), environment]
         with self._writing() as database:

@@ -4,7 +4,38 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastopen import kernels
+from fastopen.errors import InputError
+from fastopen.experiments import Experiment
 from fastopen.statistics import CellResult, Results
+
+
+def kernels_named(text: str | None) -> dict[str, str]:
+    """Name to what was written, for each kernel of a list with commas; empty where it names one or none.
+
+    Raises MachineError where one is not installed, InputError where one is named twice.
+    """
+    asked = [one.strip() for one in (text or "").split(",")]
+    if len(asked) < 2:
+        return {}
+    named: dict[str, str] = {}
+    for one in asked:
+        if not one:
+            raise InputError(f"{text!r} names a kernel without a name", "--kernel")
+        name = kernels.find(one).name
+        if name in named:
+            raise InputError(f"{name} is named twice", "--kernel", "fastopen kernel list names them")
+        named[name] = one
+    return named
+
+
+def on_virtual_engine(experiment: Experiment) -> Experiment:
+    """The experiment on the virtual engine alone. Raises InputError where another was asked for."""
+    if "host" in experiment.engines:
+        raise InputError(
+            "several kernels are of the virtual engine", "--kernel", "leave --engine out, or say virtual"
+        )
+    return experiment.model_copy(update={"engines": ["virtual"]})
 
 
 @dataclass(frozen=True)
@@ -66,11 +97,11 @@ def verdict(names: tuple[str, str], found: Sequence[Change]) -> str:
         same = f"{len(found)} cells are the same to the nanosecond"
         return f"Nothing changed from {names[0]} to {names[1]}: {same}."
     by_most = max(changed, key=lambda change: abs(change.difference_ms or 0.0))
-    said = f"{len(changed)} of {len(found)} cells changed from {names[0]} to {names[1]}"
+    message = f"{len(changed)} of {len(found)} cells changed from {names[0]} to {names[1]}"
     if not by_most.difference_ms:
-        return f"{said}, none of them in PLT."
+        return f"{message}, none of them in PLT."
     return (
-        f"{said}; most: {by_most.page} at {by_most.where}, {by_most.arm}:"
+        f"{message}; most: {by_most.page} at {by_most.where}, {by_most.arm}:"
         f" {by_most.difference_ms:+.3f} ms ({by_most.difference_percent or 0.0:+.2f} %)."
     )
 

@@ -1,25 +1,38 @@
-"""Carries a run out, in a terminal and in a notebook alike: what it begins and goes on with, when it ends."""
+"""The one run loop, of terminal and notebook alike: starts a run or resumes one, executes it, collects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
+from fastopen import units
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError
-from fastopen.experiments import Experiment, Plan
-from fastopen.pages import ImportedPage
-from fastopen.runs import RunOutcome, RunProgress, RunStore, execute, stored_plan
+from fastopen.experiments import Experiment, Plan, PlannedJob, make_plan
+from fastopen.pages import ImportedPage, load_pages
+from fastopen.runs import (
+    RunOutcome,
+    RunProgress,
+    RunStore,
+    check_same,
+    execute,
+    holds_run,
+    new_run_folder,
+    stored_plan,
+)
 from fastopen.runs.bodies import bodies_digests, check_bodies
 from fastopen.statistics import Results, UntilInterval, collect
-from fastopen.workflows.engines import EngineSet
+from fastopen.workflows.engines import EngineSet, auto_engine
 
 Watch = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the pages of a run were loaded from: recorded bodies are read there again when it goes on."""
+    """What the pages of a run were loaded from: recorded bodies are read there again when it is resumed."""
 
     paths: tuple[str, ...] = ()
     library: tuple[str, ...] = ()
@@ -28,79 +41,220 @@ class Inputs:
     def as_json(self) -> dict[str, Any]:
         """As a run keeps it, to be found from another folder too."""
         return {
-            "inputs": [_lasting(text) for text in self.paths],
-            "library": [_lasting(text) for text in self.library],
+            "inputs": [_absolute(text) for text in self.paths],
+            "library": [_absolute(text) for text in self.library],
             "lenient": self.lenient,
         }
 
 
-def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
-    """The recorded bodies of each page of the plan, by its name."""
-    return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
+@dataclass(frozen=True)
+class RunOptions:
+    """How an experiment is run. Of a run that is resumed, `kernel` and `until` are its own where None."""
 
-
-def kept_options(
-    kernel: str | None, until: UntilInterval | None, inputs: Inputs, bodies: Bodies
-) -> dict[str, Any]:
-    """What a kept run needs to go on by itself."""
-    return {
-        "kernel": kernel,
-        "until": None if until is None else until.as_json(),
-        **inputs.as_json(),
-        "bodies": bodies_digests(bodies),
-    }
+    output: Path | None = None
+    """The folder to keep it in; a run of the same experiment that is there is resumed."""
+    keep: bool = True
+    """Whether it is kept among the user's runs where no folder is named."""
+    kernel: str | None = None
+    jobs: int | None = None
+    """Worlds at once; None: by cores."""
+    until: UntilInterval | None = None
+    seed_drawn: bool = False
+    """Whether nobody named a seed: then a run that is resumed has its own."""
+    inputs: Inputs = Inputs()
 
 
 @dataclass(frozen=True)
-class Rest:
-    """What a kept run goes on with."""
+class StartedRun:
+    """A run that is about to be executed, as it stands in its store."""
 
+    store: RunStore
     plan: Plan
     bodies: Bodies
-    worker: EngineSet
+    engines: EngineSet
     until: UntilInterval | None
+    resumed: bool = False
+    not_kept: InputError | None = None
+    """Why it is in memory alone, where it was to be kept among the user's runs."""
+
+    @property
+    def loads_left(self) -> int:
+        """How many of its loads are not done."""
+        return self.store.loads_asked() - self.store.loads_done()
 
 
-def rest_of(
-    store: RunStore,
-    imported: Sequence[ImportedPage],
-    *,
-    kernel: str | None,
-    jobs: int | None,
-    until: UntilInterval | None,
-) -> Rest:
-    """What is to be done of a kept run; kernel and precision are its own where they are None.
+Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
+"""Takes a run that is about to be executed; gives the watcher that is called at each event of it."""
 
-    Raises InputError where it is finished, or where it would not be the same run.
+
+@dataclass(frozen=True)
+class ExecutedRun:
+    """A run that was executed: to its end, or until it was interrupted. A context manager that closes it."""
+
+    store: RunStore
+    """Open for reading; one in memory is gone when it is closed."""
+    results: Results
+    until: UntilInterval | None
+    outcome: RunOutcome | None
+    """None where all of it was done before."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.close()
+
+
+def run_experiment(
+    experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, observe: Observe
+) -> ExecutedRun:
+    """Starts a run of the experiment, or resumes the one that `options.output` holds, and executes it.
+
+    On KeyboardInterrupt it stops, and what is finished is in the run. Raises InputError (also where the
+    folder holds a run of another experiment) and MachineError; what is finished by then is kept.
     """
-    if store.status == "finished" and not store.pending():
-        remedy = "fastopen show prints it; name a new folder to run it again"
-        raise InputError("this run is finished", store.place, remedy)
-    plan = stored_plan(store)
-    bodies, options = bodies_of(plan, imported), store.options
-    check_bodies(options.get("bodies", {}), bodies, store.place)
-    worker = EngineSet.of(plan, kernel or options.get("kernel"), jobs)
-    return Rest(plan, bodies, worker, until or UntilInterval.of_json(options.get("until")))
+    if not imported:
+        raise InputError("no page in what was given")
+    check_hosts(experiment, imported)
+    if options.output is not None and holds_run(options.output):
+        _check_same(options.output, experiment, imported, seed_drawn=options.seed_drawn)
+        return _resume(options.output, imported, options, observe)
+    plan = make_plan(experiment, [one.page for one in imported], auto_engine(options.kernel))
+    bodies = _bodies_of(plan, imported)
+    # Before anything is written: can this machine do it at all?
+    engines = EngineSet.of(plan, options.kernel, options.jobs)
+    needed_to_resume = {
+        "kernel": options.kernel,
+        "until": None if options.until is None else options.until.as_json(),
+        **options.inputs.as_json(),
+        "bodies": bodies_digests(bodies),
+    }
+    folder, not_kept = options.output, None
+    if folder is None and options.keep:
+        folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
+    try:
+        store = RunStore.create(folder, plan, engines.environment, needed_to_resume)
+    except InputError as error:
+        if options.output is not None:
+            raise
+        # Nobody asked for it to be kept: what can be measured is.
+        not_kept = error
+        store = RunStore.create(None, plan, engines.environment, needed_to_resume)
+    return _execute(StartedRun(store, plan, bodies, engines, options.until, not_kept=not_kept), observe)
 
 
-def carry(store: RunStore, rest: Rest, watch: Watch) -> tuple[RunOutcome, Results]:
-    """Does what the run owes and, where a precision is asked for, as much more as that needs.
+def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
+    """The precision that a text like `1%` asks for. Raises InputError naming the option."""
+    if text is None:
+        return None
+    try:
+        percent = 100 * units.parse_fraction(text)
+    except units.UnitError as error:
+        raise InputError(str(error), "--until-ci") from None
+    if percent == 0:
+        raise InputError("no number of repeats makes an interval without width", "--until-ci")
+    if max_repeats < repeats:
+        raise InputError(f"{max_repeats} is less than the {repeats} of --repeats", "--max-repeats")
+    return UntilInterval(percent, max_repeats)
 
-    Raises what `execute` does; what is finished is kept.
+
+def resume_run(folder: Path, options: RunOptions, observe: Observe) -> ExecutedRun:
+    """Does what a kept run still owes; of one that is finished, gives the results.
+
+    Its experiment and pages are its own; recorded bodies are read again, from `options.inputs` where given.
+    Raises InputError and MachineError.
     """
-    plan, until = rest.plan, rest.until
-    outcome = execute(plan, rest.worker.engines, rest.bodies, store, watch, finish=until is None)
-    results = collect(store)
-    while until is not None and not outcome.interrupted:
-        more = until.more_jobs(results, store)
-        if not more:
-            store.set_status("finished")
-            break
-        store.add_jobs(more)
-        plan = replace(plan, jobs=(*plan.jobs, *more))
-        outcome = execute(plan, rest.worker.engines, rest.bodies, store, watch, finish=False)
+    return _resume(folder, None, options, observe)
+
+
+def run_in_memory(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> ExecutedRun:
+    """Executes a plan for what it shows, to be kept nowhere. Raises KeyboardInterrupt where interrupted."""
+    engines = EngineSet.of(plan, kernel, jobs)
+    store = RunStore.create(None, plan, engines.environment)
+    run = _execute(StartedRun(store, plan, {}, engines, None), lambda _: nullcontext(watch))
+    if run.outcome is not None and run.outcome.interrupted:
+        run.store.close()
+        raise KeyboardInterrupt
+    return run
+
+
+def _resume(
+    folder: Path, imported: Sequence[ImportedPage] | None, options: RunOptions, observe: Observe
+) -> ExecutedRun:
+    with _closed_on_error(RunStore.open(folder)) as store:
+        until = options.until or UntilInterval.of_json(store.options.get("until"))
+        if store.status == "finished" and not store.pending():
+            return ExecutedRun(store, collect(store), until, None)
+    store.close()
+    with _closed_on_error(RunStore.resume(folder)) as store:
+        plan = stored_plan(store)
+        bodies = _bodies_of(plan, imported or _pages_of(store, options.inputs.paths))
+        check_bodies(store.options.get("bodies", {}), bodies, store.place)
+        engines = EngineSet.of(plan, options.kernel or store.options.get("kernel"), options.jobs)
+        store.add_environment(engines.environment)
+    return _execute(StartedRun(store, plan, bodies, engines, until, resumed=True), observe)
+
+
+def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
+    """Executes it and, where a precision is asked for, as many repeats more as that needs."""
+    store, until = run.store, run.until
+
+    def more_jobs() -> Sequence[PlannedJob]:
+        return [] if until is None else until.more_jobs(collect(store), store)
+
+    with _closed_on_error(store), observe(run) as watch:
+        outcome = execute(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs)
         results = collect(store)
-    return outcome, replace(results, status=store.status)
+    if store.folder is not None:  # another process may write there now
+        store.close()
+        store = RunStore.open(store.folder)
+    return ExecutedRun(store, results, until, outcome)
+
+
+@contextmanager
+def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
+
+
+def _check_same(
+    folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], *, seed_drawn: bool
+) -> None:
+    """Raises InputError where the folder holds a run of another experiment, pages or bodies."""
+    with RunStore.open(folder) as store:
+        if seed_drawn:
+            experiment = experiment.model_copy(update={"seed": store.experiment().seed})
+        plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
+        check_same(store, experiment, plan.pages)
+        check_bodies(store.options.get("bodies", {}), _bodies_of(plan, imported), store.place)
+
+
+def _pages_of(store: RunStore, inputs: Sequence[str]) -> list[ImportedPage]:
+    """The run's own pages, with recorded bodies read again where it began with some."""
+    pages = list(store.pages().values())
+    options = store.options
+    if not options.get("bodies"):
+        return [ImportedPage(page) for page in pages]
+    imported = load_pages(inputs or options["inputs"], options["library"], lenient=options["lenient"])
+    # Pages of one name got a number when the run was planned.
+    renamed = [
+        replace(one, page=one.page.model_copy(update={"name": page.name}))
+        for one, page in zip(imported, pages, strict=False)
+    ]
+    if len(imported) != len(pages) or [one.page.digest() for one in renamed] != [p.digest() for p in pages]:
+        message = "its recorded bodies are not where they were, or have changed"
+        raise InputError(message, store.place, "give its inputs again: fastopen resume RUN INPUT...")
+    return renamed
+
+
+def _bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
+    """The recorded bodies of each page of the plan, by its name."""
+    return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
 
 
 def check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
@@ -114,5 +268,5 @@ def check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> Non
                 )
 
 
-def _lasting(text: str) -> str:
+def _absolute(text: str) -> str:
     return str(Path(text).absolute()) if Path(text).exists() else text

@@ -1,4 +1,4 @@
-"""Does a browser load a page as the loader does: the same requests, and how far load times are apart."""
+"""Compares clients: does a browser load a page as the loader does, and how far are load times apart."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,16 +14,15 @@ from fastopen.experiments import (
     setups_of,
 )
 from fastopen.pages import Page
-from fastopen.runs import RunProgress, RunStore
-from fastopen.workflows.engines import EngineSet
-from fastopen.workflows.run import Rest, carry
+from fastopen.runs import RunStore
+from fastopen.workflows.run import Watch, run_in_memory
 
 ARMS: Final[list[ArmName]] = ["off", "warm"]
 CLIENTS: Final = ("loader", "chromium")
 
 
 @dataclass(frozen=True)
-class Beside:
+class ClientComparison:
     """One load of a page by each client over the same network. Times in ms; None where not finished."""
 
     page: str
@@ -80,7 +79,7 @@ class Beside:
         }
 
 
-def beside(
+def compare_clients(
     pages: Iterable[Page],
     network: Network,
     *,
@@ -88,8 +87,8 @@ def beside(
     seed: int,
     kernel: str | None,
     jobs: int | None,
-    watch: Callable[[str], Callable[[RunProgress], None]],
-) -> Iterable[Beside]:
+    watch: Callable[[str], Watch],
+) -> Iterator[ClientComparison]:
     """Loads each page once by each client, without Fast Open and with warm cookies.
 
     `watch` is asked for a watcher for each page. Raises MachineError where browser or kernel are missing,
@@ -107,12 +106,8 @@ def beside(
             seed=seed,
         )
         plan = make_plan(asked, [page])
-        worker = EngineSet.of(plan, kernel, jobs)
-        with RunStore.create(None, plan, worker.environment) as store:
-            outcome, _ = carry(store, Rest(plan, {}, worker, None), watch(page.name))
-            if outcome.interrupted:
-                raise KeyboardInterrupt
-            found = _found(store)
+        with run_in_memory(plan, kernel, jobs, watch(page.name)) as run:
+            found = _found(run.store)
         for arm in ARMS:
             yield _compared(page, arm, found.get(("loader", arm)), found.get(("chromium", arm)))
 
@@ -137,11 +132,11 @@ def _found(store: RunStore) -> _Found:
 
 def _compared(
     page: Page, arm: str, loader: tuple[LoadRecord, int] | None, chromium: tuple[LoadRecord, int] | None
-) -> Beside:
+) -> ClientComparison:
     wanted = set() if loader is None else _asked(loader[0])
     asked = set() if chromium is None else _asked(chromium[0])
     unknown = 0 if chromium is None else chromium[0].unknown_requests
-    return Beside(
+    return ClientComparison(
         page=page.name,
         arm=arm,
         requests=len(wanted),

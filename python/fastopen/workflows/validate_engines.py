@@ -8,16 +8,15 @@ from typing import Any, Final
 from fastopen.contract import Client, Network, Origins, Tcp
 from fastopen.experiments import ArmName, EngineName, Experiment, Plan, make_plan, multiplied, setups_of
 from fastopen.pages import Page
-from fastopen.runs import RunProgress, RunStore
+from fastopen.runs import RunStore
 from fastopen.statistics import CellResult
-from fastopen.workflows.engines import EngineSet
-from fastopen.workflows.run import Rest, carry
+from fastopen.workflows.run import Watch, run_in_memory
 
 # Delayed acknowledgements wait for a tick of the kernel's clock: HZ is 250.
 TICK_MS: Final = 4.0
 # Virtual time runs while nothing is computed; the host's clock goes on, a request's work takes up to this.
 REQUEST_MS: Final = 0.5
-# A timer of 256 ms to 2 s rings up to 8 ticks late, as the kernel's timer wheel happens to stand.
+# A timer of 256 ms to 2 s fires up to 8 ticks late, by the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS
 # A segment without data, with time stamps. Who closes a connection at once acknowledges the other end's FIN
 # by itself, who needs a while to, with its own: whether each connection has one more on the way up depends
@@ -134,7 +133,7 @@ def agreements(
     seed: int,
     kernel: str | None,
     jobs: int | None,
-    watch: Callable[[str], Callable[[RunProgress], None]],
+    watch: Callable[[str], Watch],
 ) -> list[Agreement]:
     """Loads each page, with the profile beside it, over all networks on both engines.
 
@@ -157,8 +156,8 @@ def agreements(
         by_program = [network.model_copy(update={"link": "program"}) for network in networks]
         again = asked.model_copy(update={"networks": by_program, "engines": ["virtual"]})
         plan = make_plan(asked, [page])
-        cells = _by_place(_carried(plan, kernel, jobs, watcher))
-        linked = _by_place(_carried(make_plan(again, [page]), kernel, jobs, watcher))
+        cells = _by_cell(_results(plan, kernel, jobs, watcher))
+        linked = _by_cell(_results(make_plan(again, [page]), kernel, jobs, watcher))
         found += (
             Agreement(
                 page=page.name,
@@ -175,23 +174,17 @@ def agreements(
     return found
 
 
-def _carried(
-    plan: Plan, kernel: str | None, jobs: int | None, watch: Callable[[RunProgress], None]
-) -> list[CellResult]:
+def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> list[CellResult]:
     """The results of a run that nobody keeps, with the connections that were used as its connections."""
-    worker = EngineSet.of(plan, kernel, jobs)
-    with RunStore.create(None, plan, worker.environment) as store:
-        outcome, results = carry(store, Rest(plan, {}, worker, None), watch)
-        used = used_connections(store)
-    if outcome.interrupted:
-        raise KeyboardInterrupt
+    with run_in_memory(plan, kernel, jobs, watch) as run:
+        used = used_connections(run.store)
     return [
         replace(
             result,
             connections=len(used[result.cell.index]),
             syn_data_connections=sum(used[result.cell.index]),
         )
-        for result in results.cells
+        for result in run.results.cells
     ]
 
 
@@ -207,7 +200,7 @@ def used_connections(store: RunStore) -> dict[int, list[bool]]:
     return used
 
 
-def _by_place(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, str], CellResult]:
+def _by_cell(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, str], CellResult]:
     return {(one.cell.engine, one.cell.network, one.cell.arm.name): one for one in cells}
 
 

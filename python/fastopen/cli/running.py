@@ -1,0 +1,143 @@
+"""Runs an experiment or resumes a run for a command: progress, results, exit code."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from fastopen.cli.compare_kernels import print_comparison
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.progress import RunWatcher, shown_duration
+from fastopen.cli.report import announce_report
+from fastopen.cli.show import print_results
+from fastopen.experiments import Experiment, estimated_s
+from fastopen.pages import ImportedPage
+from fastopen.report import results_document
+from fastopen.runs import RunStore, runs_folder
+from fastopen.statistics import Results
+from fastopen.workflows.compare_kernels import kernels_named, on_virtual_engine
+from fastopen.workflows.run import (
+    ExecutedRun,
+    RunOptions,
+    StartedRun,
+    Watch,
+    resume_run,
+    run_experiment,
+)
+
+# A run that is expected to take so long is announced before it starts.
+ANNOUNCED_S: Final = 120
+
+
+@dataclass(frozen=True)
+class Printing:
+    """What is printed of a run, and written beside it."""
+
+    json: bool
+    quiet: bool
+    report: bool = False
+
+
+def run_and_print(
+    experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, printing: Printing
+) -> None:
+    """Runs the experiment and prints its results; raises typer.Exit where that is not simply 0."""
+    named = kernels_named(options.kernel)
+    if not named:
+        _print(run_experiment(experiment, imported, options, _observer(printing)), options, printing)
+        return
+    experiment = on_virtual_engine(experiment)
+    results: dict[str, Results] = {}
+    codes = []
+    for name, kernel in named.items():
+        output = None if options.output is None else options.output / name
+        of_kernel = replace(options, kernel=kernel, output=output)
+        with run_experiment(experiment, imported, of_kernel, _observer(printing)) as run:
+            results[name] = run.results
+            codes.append(_finish(run, of_kernel, printing))
+        if codes[-1] == EXIT_INTERRUPTED:
+            raise typer.Exit(EXIT_INTERRUPTED)
+    print_comparison(results, as_json=printing.json)
+    if any(codes):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:
+    """Does what a kept run still owes, and prints its results as `run_and_print` does."""
+    _print(resume_run(folder, options, _observer(printing)), options, printing)
+
+
+def _observer(printing: Printing) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
+    @contextmanager
+    def observe(run: StartedRun) -> Iterator[Watch]:
+        messages = errors_console()
+        if run.not_kept is not None:
+            messages.print(f"not kept: {run.not_kept}", markup=False, soft_wrap=True)
+        if not printing.quiet:
+            _announce(run)
+        with RunWatcher(messages, printing.quiet) as watcher:
+            yield watcher
+
+    return observe
+
+
+def _announce(run: StartedRun) -> None:
+    """What is about to run: on which engine, and how long where somebody might rather not wait for it."""
+    messages = errors_console()
+    if run.resumed:
+        done, asked = run.store.loads_done(), run.store.loads_asked()
+        messages.print(f"resuming: {done} of {asked} loads are done", markup=False)
+    messages.print(run.engines.description(run.plan), markup=False, soft_wrap=True)
+    parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
+    seconds = estimated_s(run.plan, parallel) * run.loads_left / max(run.plan.loads(), 1)
+    if seconds >= ANNOUNCED_S:
+        messages.print(f"{run.loads_left:,} loads, {shown_duration(seconds)} or so", markup=False)
+
+
+def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
+    with run:
+        if printing.json:
+            print_json(results_document(run.results))
+        else:
+            print_results(run.results, console())
+        code = _finish(run, options, printing)
+    if code:
+        raise typer.Exit(code)
+
+
+def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
+    """Says how the run went and where it is, writes the report; returns the exit code."""
+    messages = errors_console()
+    faults = {} if run.outcome is None else run.outcome.faults
+    for reason, jobs in faults.items():
+        others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        messages.print(f"fault in {jobs[0]}{others}: {reason}", markup=False, soft_wrap=True)
+    if run.until is not None and (wide := run.until.too_wide(run.results)):
+        intervals = "1 interval is" if wide == 1 else f"{wide} intervals are"
+        said = f"{intervals} wider than asked, with {run.until.max_repeats} repeats at most"
+        messages.print(said, markup=False, soft_wrap=True)
+    again = run.store.attempts_done() - run.store.loads_done()
+    if again and not printing.quiet:
+        done, asked = run.store.loads_done(), run.store.loads_asked()
+        messages.print(f"{done} of {asked} loads done; {again} done again: the machine disturbed them")
+    name = _name(run.store)
+    if name is not None and (options.output is not None or not printing.quiet):
+        kept = "kept in" if run.outcome is not None else "finished already, in"
+        messages.print(f"{kept} {run.store.place}", markup=False, soft_wrap=True)
+    if run.outcome is not None and run.outcome.interrupted:
+        remedy = "" if name is None else f"; to continue: fastopen resume {name}"
+        messages.print(f"interrupted{remedy}", markup=False, soft_wrap=True)
+        return EXIT_INTERRUPTED
+    if printing.report:
+        announce_report(run.store)
+    return EXIT_FAULTS if faults or any(cell.loads == cell.invalid for cell in run.results.cells) else 0
+
+
+def _name(store: RunStore) -> str | None:
+    """What a person can call the run: its name where it is among the user's runs, else its folder."""
+    if store.folder is None:
+        return None
+    return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)
