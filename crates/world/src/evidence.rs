@@ -1,56 +1,64 @@
-//! Whether a load's evidence fits its transport: pure rules over what the kernel said.
+//! Whether a load's evidence meets its expectation: pure rules over what client, origins and both kernels
+//! observed.
+
+mod expectation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use fastopen_page::Page;
 
+pub use self::expectation::{CookiesBefore, Expectation, FastOpen, SynData};
 use crate::contract::{
-    Cached, ConnectionRecord, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, RequestRecord,
+    BothEnds, Cached, ConnectionRecord, EndEvidence, Invalid, InvalidKind, LinkRecord, RequestRecord,
 };
 
-/// Everything that is known of a load when it is judged.
+/// What was observed of a load.
 #[derive(Debug)]
-pub struct Known<'a> {
-    /// What was asked for.
-    pub plan: &'a LoadPlan,
+pub struct Observations<'a> {
     /// The page.
     pub page: &'a Page,
-    /// What was requested.
-    pub requests: &'a [RequestRecord],
-    /// On which connections.
-    pub connections: &'a [ConnectionRecord],
-    /// Growth of the client's counters.
-    pub client: &'a BTreeMap<String, i64>,
-    /// Growth of the origins' counters.
-    pub origins: &'a BTreeMap<String, i64>,
-    /// What crossed the link.
-    pub link: &'a LinkRecord,
     /// Hosts of the page, and the address of each.
     pub hosts: &'a BTreeMap<String, Ipv4Addr>,
-    /// The hosts that the client held a cookie of when the load began.
+    /// The hosts whose cookies the client held when the load began.
     pub cookies_before: &'a [Ipv4Addr],
+    /// The requests.
+    pub requests: &'a [RequestRecord],
+    /// The connections.
+    pub connections: &'a [ConnectionRecord],
     /// Why the load did not finish, if it did not.
     pub unfinished: Option<&'a str>,
+    /// Growth of the kernels' counters.
+    pub counters: &'a BothEnds<BTreeMap<String, i64>>,
+    /// What crossed the link.
+    pub link: &'a LinkRecord,
     /// How late the link may release a packet, in microseconds.
     pub late_us: u64,
 }
 
-/// Every reason why the load does not count; none for a valid load.
-pub fn judge(known: &Known) -> Vec<Invalid> {
+/// Every reason why the load is invalid; none for a valid load.
+pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
-    known.completeness(&mut reasons);
-    known.counters(&mut reasons);
-    match (known.plan.transport.is_fast_open(), known.plan.cookies) {
-        (false, _) => known.without_fastopen(&mut reasons),
-        (true, Some(Cookies::Warm)) => known.with_warm_cookies(&mut reasons),
-        (true, _) => known.with_cold_cookies(&mut reasons),
+    observed.completeness(&mut reasons);
+    observed.counters(&mut reasons);
+    match expected.fast_open {
+        None => observed.no_fast_open(&mut reasons),
+        Some(FastOpen { cookies_before, syn_data }) => {
+            match cookies_before {
+                CookiesBefore::NoHost => observed.no_cookies(&mut reasons),
+                CookiesBefore::EveryHost => observed.cookies_of_all_hosts(&mut reasons),
+            }
+            match syn_data {
+                SynData::EveryConnection => observed.syn_data_everywhere(&mut reasons),
+                SynData::AfterCookie => observed.syn_data_after_cookie(&mut reasons),
+            }
+        }
     }
-    known.link(&mut reasons);
+    observed.link_delays(&mut reasons);
     reasons
 }
 
-/// The counters that grow only when Fast Open is at work.
+/// The counters that grow only where Fast Open is used.
 const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenActive",
     "TCPFastOpenActiveFail",
@@ -60,7 +68,26 @@ const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenListenOverflow",
 ];
 
-impl Known<'_> {
+/// Counters that make a load invalid where either end's grew.
+const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 3] = [
+    (
+        "TCPFastOpenListenOverflow",
+        InvalidKind::ListenOverflow,
+        "connections found the origins' Fast Open queue full",
+    ),
+    (
+        "TCPFastOpenBlackhole",
+        InvalidKind::Blackhole,
+        "times the kernel suspected a black hole and turned Fast Open off",
+    ),
+    (
+        "TCPFastOpenPassiveFail",
+        InvalidKind::FastopenFailed,
+        "connections came with data in the SYN that was refused",
+    ),
+];
+
+impl Observations<'_> {
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
         let name = |request: &RequestRecord| self.page.resources[request.resource].url.as_str().to_owned();
         let mut failed = self.requests.iter().filter_map(|request| Some((request, request.error.as_ref()?)));
@@ -72,84 +99,61 @@ impl Known<'_> {
         if let Some(why) = self.unfinished.filter(|_| reasons.is_empty()) {
             reasons.push(invalid(InvalidKind::Incomplete, why.into()));
         }
-        for request in
-            self.requests.iter().filter(|request| request.error.is_none() && request.end_ns.is_some())
-        {
+        for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
             let resource = &self.page.resources[request.resource];
             let bodiless = resource.method == "HEAD" || matches!(resource.status, 204 | 304);
             let (status, wanted) = match request.cache {
                 Some(Cached::Revalidated) => (304, 0),
-                // No byte crossed the network.
+                // Answered from the cache: no byte crossed the network.
                 Some(Cached::Fresh) => (resource.status, 0),
                 None if bodiless => (resource.status, 0),
                 None => (resource.status, resource.body_bytes),
             };
             if request.body_bytes != wanted || request.status != Some(status) {
-                reasons.push(invalid(
-                    InvalidKind::WrongBytes,
-                    format!(
-                        "{}: status {} and {} bytes instead of {status} and {wanted}",
-                        name(request),
-                        request.status.unwrap_or(0),
-                        request.body_bytes,
-                    ),
-                ));
+                let detail = format!(
+                    "{}: status {} and {} bytes instead of {status} and {wanted}",
+                    name(request),
+                    request.status.unwrap_or(0),
+                    request.body_bytes,
+                );
+                reasons.push(invalid(InvalidKind::WrongBytes, detail));
             }
         }
     }
 
-    /// The kernel's counters must tell the same story as its sockets.
+    /// The kernels' counters must agree with their sockets, and both ends with each other.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
         let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
-        for (counter, kind, what) in [
-            (
-                "TCPFastOpenListenOverflow",
-                InvalidKind::ListenOverflow,
-                "connections found the origins' Fast Open queue full",
-            ),
-            (
-                "TCPFastOpenBlackhole",
-                InvalidKind::Blackhole,
-                "times the kernel suspected a black hole and turned Fast Open off",
-            ),
-            (
-                "TCPFastOpenPassiveFail",
-                InvalidKind::FastopenFailed,
-                "connections came with data in the SYN that was refused",
-            ),
-        ] {
-            let count = grown(self.origins, counter) + grown(self.client, counter);
+        let BothEnds { client, origins } = self.counters;
+        for (counter, kind, what) in FAILURE_COUNTERS {
+            let count = grown(origins, counter) + grown(client, counter);
             if count > 0 {
                 reasons.push(invalid(kind, format!("{count} {what} ({counter})")));
             }
         }
         let lossy = self.lost_packets() > 0;
-        let failed = grown(self.client, "TCPFastOpenActiveFail");
+        let failed = grown(client, "TCPFastOpenActiveFail");
         if failed > 0 && !lossy {
             let detail =
                 format!("{failed} connections lost the data in their SYN on a link that lost nothing");
             reasons.push(invalid(InvalidKind::FastopenFailed, format!("{detail} (TCPFastOpenActiveFail)")));
         }
         let sockets = self.with_syn_data(|connection| connection.client);
-        let origins = self.with_syn_data(|connection| connection.origin);
-        let active = grown(self.client, "TCPFastOpenActive");
-        let passive = grown(self.origins, "TCPFastOpenPassive");
-        if sockets != active || origins != passive || (sockets != origins && !lossy) {
-            reasons.push(invalid(
-                InvalidKind::CountersDisagree,
-                format!(
-                    "data in the SYN: {sockets} client sockets, {origins} origin sockets, {active} by TCPFastOpenActive, \
-                     {passive} by TCPFastOpenPassive"
-                ),
-            ));
+        let origin_sockets = self.with_syn_data(|connection| connection.origin);
+        let active = grown(client, "TCPFastOpenActive");
+        let passive = grown(origins, "TCPFastOpenPassive");
+        if sockets != active || origin_sockets != passive || (sockets != origin_sockets && !lossy) {
+            let detail = format!(
+                "data in the SYN: {sockets} client sockets, {origin_sockets} origin sockets, \
+                 {active} by TCPFastOpenActive, {passive} by TCPFastOpenPassive"
+            );
+            reasons.push(invalid(InvalidKind::CountersDisagree, detail));
         }
     }
 
-    fn with_syn_data(&self, end: impl Fn(&ConnectionRecord) -> Option<crate::contract::EndEvidence>) -> i64 {
-        self.connections
-            .iter()
-            .filter(|connection| end(connection).is_some_and(|end| end.syn_data_acked))
-            .count() as i64
+    fn with_syn_data(&self, end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>) -> i64 {
+        let acked = self.connections.iter().filter(|one| end(one).is_some_and(|end| end.syn_data_acked));
+        acked.count() as i64
     }
 
     fn lost_packets(&self) -> u64 {
@@ -157,42 +161,49 @@ impl Known<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    fn without_fastopen(&self, reasons: &mut Vec<Invalid>) {
-        for (end, counters) in [("client", self.client), ("origins", self.origins)] {
+    fn no_fast_open(&self, reasons: &mut Vec<Invalid>) {
+        let BothEnds { client, origins } = self.counters;
+        for (end, counters) in [("client", client), ("origins", origins)] {
             for name in FASTOPEN_COUNTERS {
                 if let Some(count) = counters.get(name).filter(|count| **count > 0) {
-                    reasons.push(invalid(
-                        InvalidKind::SynDataWithoutTfo,
-                        format!("{name} of the {end} grew by {count}"),
-                    ));
+                    let detail = format!("{name} of the {end} grew by {count}");
+                    reasons.push(invalid(InvalidKind::SynDataWithoutTfo, detail));
                 }
             }
         }
         let with_data = self.with_syn_data(|connection| connection.client);
         if with_data > 0 {
-            reasons.push(invalid(
-                InvalidKind::SynDataWithoutTfo,
-                format!("{with_data} connections carried data in their SYN"),
-            ));
+            let detail = format!("{with_data} connections carried data in their SYN");
+            reasons.push(invalid(InvalidKind::SynDataWithoutTfo, detail));
         }
     }
 
-    fn with_warm_cookies(&self, reasons: &mut Vec<Invalid>) {
-        let missing: Vec<_> = self
-            .hosts
-            .iter()
+    fn no_cookies(&self, reasons: &mut Vec<Invalid>) {
+        if !self.cookies_before.is_empty() {
+            let detail =
+                format!("the client held {} cookies before its first connection", self.cookies_before.len());
+            reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
+        }
+    }
+
+    fn cookies_of_all_hosts(&self, reasons: &mut Vec<Invalid>) {
+        let hosts = self.hosts.iter();
+        let missing: Vec<_> = hosts
             .filter(|(_, address)| !self.cookies_before.contains(address))
-            .map(|(host, _)| host.as_str())
+            .map(|(host, _)| host)
             .collect();
         if let Some(first) = missing.first() {
             let detail = format!("no cookie of {first} ({} of {} hosts)", missing.len(), self.hosts.len());
             reasons.push(invalid(InvalidKind::NoCookieWhenWarm, detail));
         }
-        let bare: Vec<_> = self.connections.iter().filter(|connection| Self::went_bare(connection)).collect();
-        if let Some(first) = bare.first() {
+    }
+
+    fn syn_data_everywhere(&self, reasons: &mut Vec<Invalid>) {
+        let missing: Vec<_> = self.connections.iter().filter(|one| is_missing_syn_data(one)).collect();
+        if let Some(first) = missing.first() {
             let detail = format!(
                 "{} of {} connections carried no data in their SYN though nothing was lost, first the one to {}",
-                bare.len(),
+                missing.len(),
                 self.connections.len(),
                 first.host
             );
@@ -200,25 +211,9 @@ impl Known<'_> {
         }
     }
 
-    /// A connection that was used, lost nothing, and yet had no data in its SYN.
-    fn went_bare(connection: &ConnectionRecord) -> bool {
-        connection.requests > 0
-            && !connection.client.is_some_and(|end| end.syn_data_acked)
-            && !Self::lost_something(connection)
-    }
-
-    fn lost_something(connection: &ConnectionRecord) -> bool {
-        [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
-    }
-
-    fn with_cold_cookies(&self, reasons: &mut Vec<Invalid>) {
-        if !self.cookies_before.is_empty() {
-            let detail =
-                format!("the client held {} cookies before its first connection", self.cookies_before.len());
-            reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
-        }
-        // The first connection to each host asks for the cookie that later ones use. It surely has come when a handshake that
-        // lost nothing is over: a SYN that is sent again asks for no cookie, and a SYN's answer that is sent again brings none.
+    /// The first connections to each host ask for the cookie, which connections opened after a handshake
+    /// without loss use. A retransmitted SYN asks for no cookie, and a retransmitted SYN-ACK carries none.
+    fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         let mut asked: BTreeSet<&str> = BTreeSet::new();
         let mut cookie_at: BTreeMap<&str, u64> = BTreeMap::new();
         let mut by_opening: Vec<_> = self.connections.iter().collect();
@@ -229,8 +224,8 @@ impl Known<'_> {
                 let detail = format!("the first connection to {host} carried data in its SYN");
                 reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
             }
-            let cookie_was_there = cookie_at.get(host).is_some_and(|at| connection.opened_ns > *at);
-            if cookie_was_there && Self::went_bare(connection) {
+            let cookie_held = cookie_at.get(host).is_some_and(|at| connection.opened_ns > *at);
+            if cookie_held && is_missing_syn_data(connection) {
                 let detail = format!("a connection to {host} carried none although the cookie was there");
                 reasons.push(invalid(InvalidKind::NoSynData, detail));
             }
@@ -239,14 +234,14 @@ impl Known<'_> {
                 continue;
             };
             asked.insert(host);
-            if !Self::lost_something(connection) {
+            if !retransmitted(connection) {
                 let earliest = cookie_at.entry(host).or_insert(connected);
                 *earliest = (*earliest).min(connected);
             }
         }
     }
 
-    fn link(&self, reasons: &mut Vec<Invalid>) {
+    fn link_delays(&self, reasons: &mut Vec<Invalid>) {
         for (way, record) in [("down", &self.link.down), ("up", &self.link.up)] {
             if record.late_us_max > self.late_us {
                 let detail = format!("a packet left the link {way} {} us later than due", record.late_us_max);
@@ -258,6 +253,17 @@ impl Known<'_> {
             }
         }
     }
+}
+
+/// Whether a connection carried requests and lost nothing, and yet its SYN data was not acknowledged.
+fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
+    connection.requests > 0
+        && !connection.client.is_some_and(|end| end.syn_data_acked)
+        && !retransmitted(connection)
+}
+
+fn retransmitted(connection: &ConnectionRecord) -> bool {
+    [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
 }
 
 fn invalid(kind: InvalidKind, detail: String) -> Invalid {

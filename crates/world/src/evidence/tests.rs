@@ -1,7 +1,7 @@
 //! Each kind of reason: a load that gives it, and one like it that does not.
 
 use super::*;
-use crate::contract::{EndEvidence, LinkDirectionRecord, Transport};
+use crate::contract::{Cookies, EndEvidence, LinkDirectionRecord, LoadPlan, Transport};
 
 /// A load of a page with the root document on a.test and an image on b.test, to be changed by each test.
 struct Load {
@@ -9,8 +9,7 @@ struct Load {
     page: Page,
     requests: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
-    client: BTreeMap<String, i64>,
-    origins: BTreeMap<String, i64>,
+    counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cookies_before: Vec<Ipv4Addr>,
     finished: bool,
@@ -87,8 +86,7 @@ impl Load {
             page: serde_json::from_str(PAGE).expect("it is a page"),
             requests: vec![request(0, 5000), request(1, 300)],
             connections,
-            client: BTreeMap::new(),
-            origins: BTreeMap::new(),
+            counters: BothEnds::default(),
             link: LinkRecord { down: way(), up: way() },
             cookies_before: Vec::new(),
             finished: true,
@@ -112,31 +110,30 @@ impl Load {
         Self::new(Transport::Tfo, Some(Cookies::Cold), connections)
     }
 
-    /// Has the counters say what the sockets say.
+    /// Makes the counters agree with the sockets.
     fn count(&mut self) {
         let with_data = |end: fn(&ConnectionRecord) -> Option<EndEvidence>| {
             self.connections.iter().filter(|one| end(one).is_some_and(|end| end.syn_data_acked)).count()
                 as i64
         };
         let (client, origins) = (with_data(|one| one.client), with_data(|one| one.origin));
-        self.client.insert("TCPFastOpenActive".into(), client);
-        self.origins.insert("TCPFastOpenPassive".into(), origins);
+        self.counters.client.insert("TCPFastOpenActive".into(), client);
+        self.counters.origins.insert("TCPFastOpenPassive".into(), origins);
     }
 
     fn reasons(&self) -> Vec<Invalid> {
-        judge(&Known {
-            plan: &self.plan,
+        let observed = Observations {
             page: &self.page,
-            requests: &self.requests,
-            connections: &self.connections,
-            client: &self.client,
-            origins: &self.origins,
-            link: &self.link,
             hosts: &[("a.test".to_owned(), A), ("b.test".to_owned(), B)].into(),
             cookies_before: &self.cookies_before,
+            requests: &self.requests,
+            connections: &self.connections,
             unfinished: (!self.finished).then_some("not finished in the time given"),
+            counters: &self.counters,
+            link: &self.link,
             late_us: LATE_US,
-        })
+        };
+        judge(&observed, Expectation::from(&self.plan))
     }
 
     fn kinds(&self) -> Vec<InvalidKind> {
@@ -144,12 +141,12 @@ impl Load {
     }
 
     fn client_counts(mut self, counter: &str, growth: i64) -> Self {
-        self.client.insert(counter.into(), growth);
+        self.counters.client.insert(counter.into(), growth);
         self
     }
 
     fn origins_count(mut self, counter: &str, growth: i64) -> Self {
-        self.origins.insert(counter.into(), growth);
+        self.counters.origins.insert(counter.into(), growth);
         self
     }
 
