@@ -76,6 +76,18 @@ def test_run_prints_one_json_document(fake_world: FakeWorld) -> None:
     assert [cell["cookies"] for cell in document["cells"]] == [None, "cold", "warm"]
 
 
+def test_time_and_machine_are_in_the_kept_run_and_not_in_the_printed_document(fake_world: FakeWorld) -> None:
+    fake_world()
+    command = ("run", "example", "--rtt", "20ms", "--repeats", "3", "--seed", "1", "--json")
+    first, second = fastopen(*command), fastopen(*command, "--jobs", "1")
+    assert first.stdout == second.stdout
+    shown = json.loads(fastopen("show", "last", "--json").stdout)
+    run = shown.pop("run")
+    assert shown == json.loads(first.stdout)
+    assert run["environment"]["started"]
+    assert Path(run["folder"]).is_dir()
+
+
 def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     (tmp_path / "up.trace").write_text("1\n2\n10\n")
@@ -117,7 +129,9 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
     for cell in document["cells"]:
         assert network.items() <= cell.items()
     assert [cell["cookies"] for cell in document["cells"]] == [None, "warm"]
-    assert (document["seed"], document["environment"]["worlds_at_once"]) == (5, 1)
+    assert document["seed"] == 5
+    run = json.loads(fastopen("show", "--json").stdout)["run"]
+    assert run["environment"]["worlds_at_once"] == 1
 
 
 @pytest.mark.parametrize(

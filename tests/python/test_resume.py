@@ -246,7 +246,7 @@ def test_resume_needs_no_options_and_by_default_takes_the_last_run(fake_world: F
     assert (run["status"], run["loads_done"]) == ("finished", 6)
     assert "finished" in fastopen("ls").stdout
     assert fastopen("show").stdout == fastopen("show", run["name"]).stdout == resumed.stdout
-    environment = json.loads(fastopen("show", "--json").stdout)["environment"]
+    environment = json.loads(fastopen("show", "--json").stdout)["run"]["environment"]
     assert len(environment["resumed"]) == 1
 
 

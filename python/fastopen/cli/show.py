@@ -30,7 +30,8 @@ def show(
     if svg is not None:
         write_svg(results, svg)
     elif json:
-        print_json(results_document(results))
+        run_facts = {"folder": str(store.folder), "environment": results.environment}
+        print_json({**results_document(results), "run": run_facts})
     else:
         print_results(results, console())
 

@@ -8,6 +8,8 @@ from fastopen.pages import Page
 from fastopen.statistics import Browsed, CellResult, Results, half_width_percent, pairs_needed
 
 FORMAT: Final = "fastopen-results/1"
+# What figures depend on, of what a run ran on: the same command prints the same bytes another day.
+SOFTWARE: Final = ("versions", "virtual_kernel", "clients")
 
 
 def results_document(results: Results) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def results_document(results: Results) -> dict[str, Any]:
         "repeats": experiment.repeats,
         **_setups(experiment),
         "pages": [_page(name, page) for name, page in results.pages.items()],
-        "environment": results.environment,
+        "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
         "cells": [_cell(results, result) for result in results.cells],
     }
 
