@@ -12,10 +12,9 @@ from types import TracebackType
 from typing import Self
 
 from fastopen.errors import InputError
+from fastopen.pages import budget
 from fastopen.pages.progress import Progress, silent
 
-# A recording of a large page with all its bodies is some 100 MB; what is beyond this is no recording.
-MAX_TEXT_BYTES = 2**32
 GZIP = b"\x1f\x8b"
 _PIECE = 2**20
 _SNIFFED = 4096
@@ -108,8 +107,8 @@ class TextFile:
             raise self._unreadable(error) from None
         data = b"".join(parts)
         self._taken += len(data)
-        if self._taken > MAX_TEXT_BYTES:
-            raise InputError("holds more than 4 GiB of text", str(self._path))
+        if self._file is not self._raw:
+            budget.spend(len(data))
         self._progress(min(self._raw.tell(), self._size), self._size)
         return data
 

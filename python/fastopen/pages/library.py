@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from fastopen.errors import InputError
 from fastopen.pages import har
 from fastopen.pages import url as urls
+from fastopen.pages.budget import MAX_UNPACKED_BYTES, budget_for
 from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.folders import import_folder
 from fastopen.pages.imported import ImportedPage
@@ -34,18 +35,21 @@ def load_pages(
     library: Sequence[Path | str] = (),
     *,
     lenient: bool = False,
+    max_unpacked: int = MAX_UNPACKED_BYTES,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[ImportedPage]:
     """Every page that the arguments name, in their order. Raises InputError.
 
     An argument is a file or folder (what it is, its content says), a URL to look up, or a packaged page's
-    name. `progress` is told the file, how much of it is read, and how much it has.
-    `library` are folders in which URLs are looked up, after the folder of a list and
-    before the packaged pages.
+    name. `progress` is called with the file, how much of it is read, and how much it has.
+    `library` are folders in which URLs are looked up, after the folder of a list and before the packaged
+    pages. Each argument may unpack to `max_unpacked` bytes.
     """
     found: list[ImportedPage] = []
     for path in paths:
-        found += _load(path, library, lenient, silent if progress is None else partial(progress, str(path)))
+        watch = silent if progress is None else partial(progress, str(path))
+        with budget_for(str(path), max_unpacked):
+            found += _load(path, library, lenient, watch)
     return found
 
 

@@ -19,6 +19,7 @@ from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.archives.exchange import head_bytes
 from fastopen.pages.archives.roots import navigated_or_widest
 from fastopen.pages.bodies import BodyStore
+from fastopen.pages.budget import read_whole
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
@@ -110,7 +111,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _exchange_of(path: Path) -> Any:
-    return request_response().FromString(path.read_bytes())
+    with path.open("rb") as file:
+        return request_response().FromString(read_whole(file, str(path)))
 
 
 def _exchange(message: Any, store: BodyStore, notes: ArchiveNotes) -> Exchange | None:

@@ -18,6 +18,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.archives import ArchiveNotes, Exchange, pages_of
 from fastopen.pages.archives.roots import all_wide
 from fastopen.pages.bodies import BodyStore
+from fastopen.pages.budget import read_whole
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import kinds
 from fastopen.pages.imported import ImportedPage
@@ -70,7 +71,7 @@ def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     files = [
         (f"{scheme}://{host.name if host != folder else _host_of(folder)}/", host, path)
         for scheme, host in _host_folders(folder) or [("http", folder)]
-        for path in sorted(p for p in host.rglob("*") if p.is_file())
+        for path in _files_below(host, folder)
     ]
     for number, (origin, host, path) in enumerate(files, start=1):
         try:
@@ -101,7 +102,7 @@ def _host_folders(folder: Path) -> list[tuple[str, Path]]:
     """(scheme, folder) of each host. With `--protocol-directories` there is a folder a scheme above."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
-        if inner.name in _SCHEMES:
+        if inner.name in _SCHEMES and not inner.is_symlink():
             found += [(inner.name, host) for _, host in _host_folders(inner)]
         elif _is_host(inner.name):
             found.append(("http", inner))
@@ -114,6 +115,14 @@ def _is_host(name: str) -> bool:
     return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
         urls.cleaned(f"http://{plain}/")
     )
+
+
+def _files_below(host: Path, folder: Path) -> Iterator[Path]:
+    """The regular files of a host that lie in the mirror, links resolved: a link may lead to any file."""
+    inside = folder.resolve()
+    for path in sorted(host.rglob("*")):
+        if path.is_file() and path.resolve().is_relative_to(inside):
+            yield path
 
 
 def _host_of(folder: Path) -> str:
@@ -149,7 +158,9 @@ class _Mirror:
         if url is None:
             self.notes.add("scheme")
             return
-        self.exchanges.append(self._exchange(url, path.read_bytes()))
+        with path.open("rb") as opened:
+            data = read_whole(opened, str(path))
+        self.exchanges.append(self._exchange(url, data))
         self._file_of[url] = file
         self._by_file[file] = url
         for known in (origin + plain, origin + target, origin + name):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import zipfile
 import zlib
@@ -12,6 +11,7 @@ from typing import Final
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
+from fastopen.pages.budget import copy_within, read_whole
 from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
@@ -19,6 +19,8 @@ from fastopen.pages.warc import Archive
 
 ZIP: Final = b"PK\x03\x04"
 _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+# A list of 50,000 pages has some 10 MB.
+MAX_LIST_BYTES: Final = 16 * 2**20
 _REMEDY: Final = "fetch or export it again"
 
 
@@ -45,7 +47,7 @@ def _read(
     with tempfile.TemporaryFile(prefix="fastopen-import-") as file:
         try:
             with whole.open(name) as packed:
-                shutil.copyfileobj(packed, file)
+                copy_within(packed, file)
         except _DAMAGE as error:
             if not lenient:
                 raise InputError(f"damaged ZIP: {error}", place, _REMEDY) from None
@@ -58,7 +60,10 @@ def _read(
 def _listed(whole: zipfile.ZipFile) -> list[str]:
     """The URLs of the pages, in their order; lines that cannot be read list nothing."""
     try:
-        text = whole.read("pages/pages.jsonl").decode("utf-8", "replace")
+        with whole.open("pages/pages.jsonl") as file:
+            text = read_whole(file, f"{whole.filename}: pages/pages.jsonl", MAX_LIST_BYTES).decode(
+                "utf-8", "replace"
+            )
     except (KeyError, *_DAMAGE):
         return []
     found = []

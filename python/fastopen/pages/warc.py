@@ -24,6 +24,7 @@ from fastopen.errors import InputError
 from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
 from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.bodies import BodyStore, StoredBody
+from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes, spend
 from fastopen.pages.files import GZIP, stem_of
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
@@ -183,8 +184,7 @@ def _packed_as_one(file: IO[bytes]) -> bool:
 def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: ArchiveNotes) -> None:
     try:
         with gzip.open(file) as packed:
-            while part := packed.read1(_BLOCK):
-                plain.write(part)
+            copy_within(packed, plain)
     except (EOFError, zlib.error, OSError) as error:
         if not lenient:
             raise InputError(f"damaged gzip: {error}", place, "fetch or export it again") from None
@@ -300,14 +300,14 @@ def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
     """One record, read to its end."""
     headers = raw.rec_headers
     if raw.rec_type == "warcinfo":
-        info = raw.raw_stream.read().decode("utf-8", "replace")
+        info = _body(raw).decode("utf-8", "replace")
         software = re.search(r"^software:\s*(.+?)\s*$", info, re.MULTILINE | re.IGNORECASE)
         yield "".join(c for c in software[1] if c.isprintable())[:80] if software else ""
         return
     if raw.rec_type not in _KINDS:
         return
     head = raw.http_headers
-    body = raw.raw_stream.read()
+    body = _body(raw)
     head_bytes = head.total_len if head is not None else 0
     length = headers.get_header("Content-Length")
     if length is None:
@@ -339,6 +339,18 @@ def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
         head_bytes=head_bytes,
         body=body,
     )
+
+
+def _body(raw: Any) -> bytes:
+    """What the record holds, within the budget: one packed record may unpack to any size."""
+    parts, size = [], 0
+    while part := raw.raw_stream.read(_BLOCK):
+        spend(len(part))
+        size += len(part)
+        if size > MAX_PIECE_BYTES:
+            raise ValueError(f"it holds more than {mebibytes(MAX_PIECE_BYTES)}")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 from fastopen.pages import url as urls
 from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.model import ResourceType
-from fastopen.pages.references import find_reference, names_in
+from fastopen.pages.references import NameIndex, find_reference, names_in
 
 Way = Literal["chained", "named", "spelled", "referer", "guessed"]
 # (the exchange that holds the reference, the reference as written, the URL that it is relative to) to a URL.
@@ -62,6 +62,8 @@ class Graph:
         self.by_url = dict(found)
         self.text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._text)
         self.targets = lru_cache(maxsize=None)(self._targets)
+        self._names = NameIndex(exchange.url for exchange in self.exchanges)
+        self.nameable = lru_cache(maxsize=None)(self._nameable)
 
     def reached(self, root: int) -> dict[int, Edge]:
         """Everything that the root leads to by redirects and names, each after its initiator."""
@@ -148,7 +150,7 @@ class Graph:
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
         """What no structure names, but a text of the page does: scripts put requests together themselves."""
-        missing = [i for i in range(len(self.exchanges)) if i not in edges and i not in self.linked]
+        missing = {i for i in range(len(self.exchanges)) if i not in edges and i not in self.linked}
         news: list[int] = []
         # Scripts first: what they ask for is what structure cannot show.
         order = sorted(edges, key=lambda i: self.exchanges[i].type != "script")
@@ -159,12 +161,16 @@ class Graph:
             found = self._searched(index, text, missing)
             edges.update(found)
             news.extend(found)
-            missing = [i for i in missing if i not in found]
+            missing.difference_update(found)
         return news
 
-    def _searched(self, index: int, text: bytes, missing: Sequence[int]) -> dict[int, Edge]:
+    def _nameable(self, index: int) -> Sequence[int]:
+        """The exchanges whose names may stand in the text of this one."""
+        return self._names.named_in(self.text(index) or b"")
+
+    def _searched(self, index: int, text: bytes, missing: set[int]) -> dict[int, Edge]:
         found = {}
-        for other in missing:
+        for other in sorted(missing.intersection(self.nameable(index))):
             offset = find_reference(text, self.exchanges[other].url, self.exchanges[index].url)
             if offset is not None:
                 found[other] = Edge(index, self._at(index, offset, len(text)), None, "spelled")

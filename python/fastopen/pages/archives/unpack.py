@@ -9,8 +9,10 @@ from typing import Final
 import brotli
 import zstandard
 
-# A text larger than this names nothing that matters, and a small body may unpack to any size.
-MAX_UNPACKED_BYTES: Final = 64 * 2**20
+from fastopen.pages import budget
+
+# What a larger text names beyond this does not matter, and a small body may unpack to any size.
+MAX_TEXT_BYTES: Final = 16 * 2**20
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
@@ -29,6 +31,7 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
             body = decode(body)
         except (zlib.error, brotli.error, zstandard.ZstdError):
             return body if _is_text(body) else None
+        budget.spend(len(body))
     return body
 
 
@@ -38,7 +41,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def _gzip(body: bytes) -> bytes:
-    found = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_UNPACKED_BYTES)
+    found = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_TEXT_BYTES)
     return found or b""
 
 
@@ -47,15 +50,15 @@ def _deflate(body: bytes) -> bytes:
     try:
         return _gzip(body)
     except zlib.error:
-        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, MAX_UNPACKED_BYTES)
+        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, MAX_TEXT_BYTES)
 
 
 def _brotli(body: bytes) -> bytes:
-    return bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_UNPACKED_BYTES))
+    return bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_TEXT_BYTES))
 
 
 def _zstd(body: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(body).read(MAX_UNPACKED_BYTES)
+    return zstandard.ZstdDecompressor().stream_reader(body).read(MAX_TEXT_BYTES)
 
 
 _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fastopen.errors import InputError
+from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.har.notes import HarNotes
 
 # How much text is read at once, in characters.
@@ -49,6 +50,9 @@ class Scanner:
         lines = gone.count("\n")
         self._lines += lines
         self._columns = len(gone) - gone.rfind("\n") - 1 if lines else self._columns + len(gone)
+        if len(kept) > MAX_PIECE_BYTES:
+            message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
+            raise InputError(message, self._place, "export it without content, or leave that request out")
         piece = self._read(max(PIECE, len(kept)))
         self._whole = not piece
         self._text, self._at = kept + piece, 0

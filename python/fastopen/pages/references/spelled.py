@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from fastopen.pages import budget
+
 _SHORTEST: Final = 12
 
 
@@ -30,7 +32,10 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
     last = _in_every_spelling(url)
     if last is not None and last not in text:
         return None
-    for spelling in _spellings(url, base):
+    spellings = _spellings(url, base)
+    if not budget.may_search(len(text) * len(spellings)):
+        return None
+    for spelling in spellings:
         offset = text.find(spelling)
         if offset >= 0:
             return offset + len(spelling)

@@ -1,0 +1,189 @@
+"""Files that somebody made to harm: what they unpack to and what they lead to is bounded."""
+
+import gzip
+import json
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from fastopen.errors import InputError
+from fastopen.pages import load_pages
+from fastopen.pages.references import find_reference
+
+MIB = 2**20
+
+
+def bomb(path: Path, start: bytes, mebibytes: int, end: bytes = b"") -> Path:
+    """A gzip file of `start`, so many MiB of the letter a, and `end`."""
+    with gzip.open(path, "wb", 1) as file:
+        file.write(start)
+        for _ in range(mebibytes):
+            file.write(b"a" * MIB)
+        file.write(end)
+    return path
+
+
+def warc_record(body: bytes, *, coding: str = "") -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + coding.encode() + b"\r\n"
+    fields = {
+        "WARC-Type": "response",
+        "WARC-Target-URI": "http://a.test/",
+        "WARC-Date": "2026-01-01T00:00:00Z",
+        "WARC-Record-ID": "<urn:uuid:1>",
+        "Content-Type": "application/http; msgtype=response",
+        "Content-Length": str(len(head) + len(body)),
+    }
+    written = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return b"WARC/1.0\r\n" + written.encode() + b"\r\n" + head + body + b"\r\n\r\n"
+
+
+def test_a_har_with_one_endless_string_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = bomb(tmp_path / "bomb.har.gz", b'{"log":{"creator":{"name":"', 80, b'"},"entries":[]}}')
+    with pytest.raises(InputError, match=r"one value of it is longer than 64 MiB"):
+        load_pages([path])
+
+
+def test_a_compressed_text_stays_within_its_budget(tmp_path: Path) -> None:
+    path = bomb(tmp_path / "list.pages", b"# ", 12)
+    with pytest.raises(InputError, match=r"list.pages: unpacks to more than 8 MiB \(.*--max-unpacked"):
+        load_pages([path], max_unpacked=8 * MIB)
+
+
+def test_an_archive_that_was_compressed_as_one_stays_within_its_budget(tmp_path: Path) -> None:
+    path = tmp_path / "one.warc.gz"
+    path.write_bytes(gzip.compress(warc_record(b"<p>") + warc_record(b"a" * (12 * MIB))))
+    with pytest.raises(InputError, match="unpacks to more than 8 MiB"):
+        load_pages([path], max_unpacked=8 * MIB)
+
+
+def test_a_record_that_unpacks_to_more_than_a_body_can_be_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "record.warc.gz"
+    path.write_bytes(gzip.compress(warc_record(b"a" * (65 * MIB))))
+    with pytest.raises(InputError, match=r"it holds more than 64 MiB"):
+        load_pages([path])
+
+
+def test_a_member_of_a_wacz_stays_within_its_budget(tmp_path: Path) -> None:
+    path = tmp_path / "a.wacz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as whole:
+        whole.writestr("archive/data.warc", warc_record(b"a" * (12 * MIB)))
+    with pytest.raises(InputError, match="unpacks to more than 8 MiB"):
+        load_pages([path], max_unpacked=8 * MIB)
+
+
+def test_the_list_of_pages_of_a_wacz_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a.wacz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as whole:
+        whole.writestr("archive/data.warc", warc_record(b"<p>"))
+        whole.writestr("pages/pages.jsonl", b" " * (17 * MIB))
+    with pytest.raises(InputError, match=r"pages.jsonl: is larger than 16 MiB"):
+        load_pages([path])
+
+
+def test_texts_that_unpack_to_much_are_read_in_part(tmp_path: Path) -> None:
+    body = gzip.compress(b"<img src=i.png>" + b"a" * (40 * MIB))
+    path = tmp_path / "text.warc"
+    path.write_bytes(warc_record(body, coding="Content-Encoding: gzip\r\n"))
+    (imported,) = load_pages([path], max_unpacked=20 * MIB)
+    assert imported.page.resources[0].body_bytes == len(body)
+
+
+def test_a_mirror_serves_nothing_that_lies_outside_of_it(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(b"secret")
+    host = tmp_path / "mirror" / "a.test"
+    host.mkdir(parents=True)
+    (host / "index.html").write_bytes(b"<img src=shadow.png><img src=own.png>")
+    (host / "own.png").write_bytes(b"\x89PNG own")
+    (host / "shadow.png").symlink_to(secret)
+    (tmp_path / "mirror" / "b.test").symlink_to(tmp_path)
+    (imported,) = load_pages([tmp_path / "mirror"])
+    urls = [resource.url for resource in imported.page.resources]
+    assert urls == ["http://a.test/", "http://a.test/own.png"]
+    assert b"secret" not in imported.bodies.values()
+
+
+def test_a_mirror_that_leads_into_itself_is_read_once(tmp_path: Path) -> None:
+    host = tmp_path / "a.test"
+    host.mkdir()
+    (host / "index.html").write_bytes(b"<p>")
+    (tmp_path / "http").symlink_to(tmp_path)
+    (host / "again").symlink_to(host)
+    (imported,) = load_pages([tmp_path])
+    assert len(imported.page.resources) == 1
+
+
+def test_a_file_of_a_mirror_that_claims_any_size_is_refused(tmp_path: Path) -> None:
+    host = tmp_path / "a.test"
+    host.mkdir()
+    (host / "index.html").write_bytes(b"<p>")
+    with (host / "sparse.bin").open("wb") as file:
+        file.truncate(2**34)
+    with pytest.raises(InputError, match=r"sparse.bin: is larger than 64 MiB"):
+        load_pages([tmp_path])
+
+
+def test_packed_texts_of_every_coding_stop_at_the_limit() -> None:
+    import brotli
+    import zstandard
+
+    from fastopen.pages.archives.unpack import MAX_TEXT_BYTES, unpacked
+
+    text = b"a" * (MAX_TEXT_BYTES + MIB)
+    packed = {
+        "gzip": gzip.compress(text),
+        "deflate": zlib.compress(text),
+        "br": brotli.compress(text, quality=1),
+        "zstd": zstandard.compress(text),
+    }
+    for coding, body in packed.items():
+        found = unpacked(body, coding)
+        assert found is not None, coding
+        assert MIB <= len(found) <= MAX_TEXT_BYTES + MIB, coding
+
+
+def test_a_har_without_compression_may_be_as_large_as_it_is(tmp_path: Path) -> None:
+    entry = {
+        "startedDateTime": "2026-01-01T00:00:00Z",
+        "request": {"method": "GET", "url": "http://a.test/"},
+        "response": {"status": 200, "content": {"text": "a" * (12 * MIB), "size": 12 * MIB}},
+    }
+    path = tmp_path / "plain.har"
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": [entry]}}))
+    assert load_pages([path], max_unpacked=MIB)[0].page.url == "http://a.test/"
+
+
+def work_of(entries: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often a text was searched for a URL, of a HAR with so many scripts that name one another not."""
+    from fastopen.pages.har import text_index
+
+    searched = 0
+
+    def counted(text: bytes, url: str, base: str) -> int | None:
+        nonlocal searched
+        searched += 1
+        return find_reference(text, url, base)
+
+    monkeypatch.setattr(text_index, "find_reference", counted)
+    monkeypatch.setattr(text_index, "_DIRECT_SEARCHES", 0)
+    made = [
+        {
+            "startedDateTime": f"2026-01-01T00:00:{n // 1000:02d}.{n % 1000:03d}Z",
+            "time": 1,
+            "request": {"method": "GET", "url": f"http://a.test/s{n}&.js" if n else "http://a.test/"},
+            "response": {"status": 200, "content": {"mimeType": "text/javascript", "text": "var a=1;"}},
+        }
+        for n in range(entries)
+    ]
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": made}}))
+    load_pages([path])
+    return searched
+
+
+def test_searching_texts_for_names_grows_no_faster_than_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scripts.har"
+    assert work_of(400, path, monkeypatch) <= 2 * work_of(200, path, monkeypatch) + 10
