@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
-use fastopen_link::{DirectionConfig, Loss, Rate};
+use fastopen_link::{DirectionConfig, Rate};
 use fastopen_netns::clock::exact_timers;
 use fastopen_netns::namespace::{self, NetNs};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
@@ -15,14 +15,13 @@ use fastopen_page::{Page, Policy};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::Log;
 use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_world::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use fastopen_world::clients::{Client, Loading};
 use fastopen_world::contract::OriginSettings;
 use fastopen_world::engine::Engine;
-use fastopen_world::link::LinkConfig;
-use fastopen_world::topology::{
-    CLIENT_NETWORK, ORIGIN_NETWORK, Shape, TcpSettings, Topology, client_address, origin_address,
-};
-use fastopen_world::wire::Wire;
+use fastopen_world::forwarder::Forwarder;
+use fastopen_world::link_config::LinkConfig;
+use fastopen_world::topology::{Shape, TcpSettings, Topology};
 
 const MS: u64 = 1_000_000;
 
@@ -64,16 +63,9 @@ fn row(what: &str, measured: &str, target: &str) {
     println!("| {what} | {measured} | {target} |");
 }
 
-fn way(delay: u64, rate: Rate) -> DirectionConfig {
-    DirectionConfig { delay, rate, queue_limit_bytes: None, loss: Loss::NONE, seed: 1 }
-}
-
 fn link(rtt_ns: u64, rate: &Rate) -> LinkConfig {
-    LinkConfig {
-        down: way(rtt_ns / 2, rate.clone()),
-        up: way(rtt_ns / 2, rate.clone()),
-        extra_delay: Vec::new(),
-    }
+    let direction = DirectionConfig { delay: rtt_ns / 2, rate: rate.clone(), ..DirectionConfig::default() };
+    LinkConfig { down: direction.clone(), up: direction, extra_delay: Vec::new() }
 }
 
 fn settings() -> TcpSettings {
@@ -87,19 +79,17 @@ fn settings() -> TcpSettings {
 
 /// A world without a page.
 struct Bare {
-    wire: Wire,
+    forwarder: Forwarder,
     topology: Topology,
 }
 
 impl Bare {
     fn build(config: LinkConfig) -> Self {
-        let topology = Topology::build(settings(), Shape::Ports).expect("a topology can be made");
-        let (client, origins) = topology.ports().expect("packet sockets can be had");
-        Self {
-            wire: Wire::start(client, origins, config, Engine::Host.spin_ns())
-                .expect("a wire can be started"),
-            topology,
-        }
+        let topology = Topology::build(settings(), Shape::PacketSockets).expect("a topology can be made");
+        let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
+        let forwarder = Forwarder::start(client, origins, Engine::Host.spin_ns()).expect("it can be started");
+        forwarder.configure(config).expect("a valid link");
+        Self { forwarder, topology }
     }
 
     fn listen(&self) -> TcpListener {
@@ -130,7 +120,7 @@ fn round_trips() {
     let listener = bare.listen();
     thread::spawn(move || listener.incoming().for_each(drop));
     for (rtt_ms, count) in [(20, 500), (100, 150), (200, 100)] {
-        bare.wire.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
+        bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
         let mut off: Vec<f64> = (0..count)
             .map(|_| {
                 let rtt_us = tcp::info(bare.connect()).expect("it is a TCP socket").rtt_us;
@@ -250,7 +240,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         policy: &policy,
         addresses,
         hosts: &BTreeMap::new(),
-        link: &LinkConfig::open(),
+        link: &LinkConfig::default(),
         fastopen,
         origins: &OriginSettings::default(),
         timeout_ns: 60_000 * MS,
@@ -275,7 +265,7 @@ fn one_packet_saving() {
         // The first connection with Fast Open fetches the cookie.
         bare.topology.set_fastopen(true).expect("sysctls can be set");
         plt(&page, &bare.topology.client, &addresses, true);
-        bare.wire.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
+        bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
         let mut saved: Vec<f64> = (0..21)
             .map(|_| {
                 let [with, without] =
@@ -380,7 +370,7 @@ fn direct() -> (NetNs, NetNs) {
             let mut routes = RouteSocket::open()?;
             routes.bring_up("lo")?;
             routes.bring_up("eth0")?;
-            routes.own_network(own)?;
+            routes.add_local_network(own)?;
             routes.replace_route(&Route {
                 destination: other,
                 interface: "eth0",

@@ -67,20 +67,20 @@ fn main() {
 }
 
 fn run(case: &Case) -> Duration {
-    let mut direction = Direction::new(DirectionConfig {
+    let config = DirectionConfig {
         delay: case.delay,
         rate: case.rate.clone(),
         queue_limit_bytes: Some(1_000_000),
         loss: Loss::new(0.001).expect("within bounds"),
         seed: 1,
-    })
-    .expect("within bounds");
+    };
+    let mut direction = Direction::new(&config, 0).expect("within bounds");
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
     let start = Instant::now();
     for number in 0..u64::from(PACKETS) {
         let now = number * case.gap;
         let extra_delay = number % case.hosts * 100_000;
-        let _dropped = black_box(direction.offer(now, PACKET_BYTES, extra_delay, (number, number)));
+        let _dropped = black_box(direction.offer(now, PACKET_BYTES, extra_delay, number));
         while let Some(released) = direction.release(now) {
             black_box(released);
         }

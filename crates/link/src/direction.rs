@@ -1,23 +1,19 @@
-//! The way of a packet through one direction: loss, queue, wire, propagation.
+//! The way of a packet through one direction: from stage to stage, then out.
 
-use crate::flight::Flight;
-use crate::loss::LossProcess;
-use crate::serialiser::Serialiser;
-use crate::waiting::Waiting;
-use crate::{ConfigError, DirectionConfig, Nanos, Stats};
+use crate::delay_line::DelayLine;
+use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
+use crate::stages::{ConfigError, DirectionConfig, stages};
+use crate::{Nanos, Stats};
 
 /// One direction of a link, carrying packets `P`; a buffer, a reference to one, or nothing at all.
-///
-/// When a packet leaves is settled when it is offered, since nothing that comes later can change it.
-#[derive(Debug)]
 pub struct Direction<P> {
-    delay: Nanos,
-    loss: LossProcess,
-    waiting: Waiting,
-    serialiser: Serialiser,
-    flight: Flight<P>,
+    stages: Vec<Box<dyn Stage<P>>>,
+    /// Packets that have passed all stages.
+    departures: DelayLine<P>,
+    /// When which stage is to release a packet that it keeps.
+    due: Option<(Nanos, usize)>,
     stats: Stats,
-    /// The latest moment that a packet was offered at.
+    /// The latest moment that a packet was offered at or kept until.
     now: Nanos,
 }
 
@@ -42,99 +38,114 @@ pub enum DropCause {
     Queue,
 }
 
-impl<P> Direction<P> {
-    /// An idle direction. A trace starts at time 0 of the driver's clock, or when [`Direction::restart`] says so.
+impl<P: Datagram + 'static> Direction<P> {
+    /// An idle direction; a trace starts at `start`.
     ///
     /// # Errors
     /// [`ConfigError::Rate`] when a fixed rate is out of bounds.
-    pub fn new(config: DirectionConfig) -> Result<Self, ConfigError> {
-        config.rate.validate()?;
-        Ok(Self {
-            delay: config.delay,
-            loss: LossProcess::new(config.loss, config.seed),
-            waiting: Waiting::new(config.queue_limit_bytes),
-            serialiser: Serialiser::new(config.rate),
-            flight: Flight::new(),
-            stats: Stats::default(),
-            now: 0,
-        })
+    pub fn new(config: &DirectionConfig, start: Nanos) -> Result<Self, ConfigError> {
+        Ok(Self::of(stages(config, start)?, start))
+    }
+}
+
+impl<P> Direction<P> {
+    /// A direction of these stages, in the order in which packets meet them.
+    pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
+        Self { stages, departures: DelayLine::new(), due: None, stats: Stats::default(), now: start }
     }
 
-    /// Offers a packet of `bytes` (its IP length) at `now`; a `now` before that of an earlier packet counts as
-    /// that packet's.
+    /// Offers a packet of `bytes` (its IP length) at `now`; a `now` before that of an earlier packet counts
+    /// as that packet's.
     ///
     /// `extra_delay` is the one-way delay of the packet's host, beyond that of the link. Hosts with different
-    /// ones overtake each other, packets with the same one never do. Each different value costs a queue that is
-    /// kept, so it is for a delay of the host, not for jitter.
+    /// ones overtake each other. Each different value costs a queue that is kept, so it is for a delay of the
+    /// host, not for jitter.
     ///
     /// # Errors
-    /// [`Dropped`] when the packet is lost or the queue has no room for it.
-    pub fn offer(&mut self, now: Nanos, bytes: u32, extra_delay: Nanos, packet: P) -> Result<(), Dropped<P>> {
+    /// [`Dropped`] when the packet itself is dropped at once.
+    pub fn offer(
+        &mut self,
+        now: Nanos,
+        bytes: u32,
+        extra_delay: Nanos,
+        payload: P,
+    ) -> Result<(), Dropped<P>> {
+        self.release_kept(now);
         self.now = self.now.max(now);
-        if self.loss.loses_next() {
-            self.stats.dropped_loss += 1;
-            return Err(Dropped { packet, cause: DropCause::Loss });
-        }
-        self.waiting.settle(self.now);
-        let waits = !self.serialiser.is_free(self.now);
-        if waits && !self.waiting.admits(bytes) {
-            self.stats.dropped_queue += 1;
-            return Err(Dropped { packet, cause: DropCause::Queue });
-        }
-        let slot = self.serialiser.take(self.now, bytes);
-        if waits {
-            self.waiting.push(slot.begins, bytes);
-            self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(self.waiting.bytes());
-        }
-        self.flight.push(slot.ends, self.delay, extra_delay, packet);
         self.stats.packets += 1;
         self.stats.bytes += u64::from(bytes);
+        self.pass(0, self.now, Packet { bytes, extra_delay, payload })
+    }
+
+    /// Takes a packet from the stage `first` on as far as it gets at once.
+    fn pass(&mut self, first: usize, mut at: Nanos, mut packet: Packet<P>) -> Result<(), Dropped<P>> {
+        for number in first..self.stages.len() {
+            let (stage, mut rest) = split(&mut self.stages, &mut self.stats, number);
+            match stage.offer(at, &mut packet, &mut rest) {
+                Verdict::Pass => {}
+                Verdict::Hold(until) => at = until,
+                Verdict::Drop(cause) => {
+                    self.stats.count_drop(cause, packet.bytes);
+                    return Err(Dropped { packet: packet.payload, cause });
+                }
+                Verdict::Keep => {
+                    stage.keep(at, packet, &mut rest);
+                    self.find_due();
+                    return Ok(());
+                }
+            }
+        }
+        self.departures.push(at, packet.extra_delay, packet.payload);
         Ok(())
     }
 
-    /// When the next packet is due; `None` when nothing is on its way.
+    /// Has the stages that keep packets release those that are due by `now`, in order of time.
+    fn release_kept(&mut self, now: Nanos) {
+        while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
+            self.now = self.now.max(at);
+            let (stage, mut rest) = split(&mut self.stages, &mut self.stats, number);
+            if let Some(packet) = stage.release(at, &mut rest) {
+                // A drop is counted; nobody waits for the buffer any more.
+                let _dropped = self.pass(number + 1, at, packet);
+            }
+            self.find_due();
+        }
+    }
+
+    fn find_due(&mut self) {
+        let Self { stages, stats, .. } = self;
+        let numbers = 0..stages.len();
+        let due_of = |number| {
+            let (stage, mut rest) = split(stages, stats, number);
+            stage.next_due(&mut rest).map(|at| (at, number))
+        };
+        self.due = numbers.filter_map(due_of).min();
+    }
+
+    /// When [`Direction::release`] is to be called next; `None` when nothing is on its way.
     pub fn next_release(&self) -> Option<Nanos> {
-        self.flight.next_due()
+        self.departures.next_due().into_iter().chain(self.due.map(|(at, _)| at)).min()
     }
 
     /// The next packet that is due at or before `now`, and when it was due: in order of due times, and of
     /// offering among equal ones. To be called until it gives `None`.
     pub fn release(&mut self, now: Nanos) -> Option<(Nanos, P)> {
-        self.flight.pop(now)
+        self.release_kept(now);
+        self.departures.pop(now)
     }
 
-    /// How many packets were accepted and not released yet.
-    pub fn in_flight(&self) -> usize {
-        self.flight.len()
-    }
-
-    /// What was counted since the beginning or the last [`Direction::take_stats`].
+    /// What was counted since the beginning.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+}
 
-    /// What was counted so far; counting begins anew.
-    pub fn take_stats(&mut self) -> Stats {
-        std::mem::take(&mut self.stats)
-    }
-
-    /// Takes out every packet on its way, in the order in which they would have been released; the direction is
-    /// idle then. Losses and a trace go on where they are, the counts stay.
-    pub fn clear(&mut self) -> Vec<P> {
-        self.waiting.clear();
-        self.serialiser.forget(self.now);
-        std::iter::from_fn(|| self.flight.pop(Nanos::MAX)).map(|(_, packet)| packet).collect()
-    }
-
-    /// Makes the direction as if it were new at `now`: clears it as [`Direction::clear`] does, starts a trace at
-    /// `now`, draws losses from `seed`, and forgets the counts. So loads that are to be compared can meet the
-    /// same link.
-    pub fn restart(&mut self, now: Nanos, seed: u64) -> Vec<P> {
-        self.now = self.now.max(now);
-        let packets = self.clear();
-        self.serialiser.restart(self.now);
-        self.loss.reseed(seed);
-        self.stats = Stats::default();
-        packets
-    }
+/// A stage and what is behind it.
+fn split<'a, P>(
+    stages: &'a mut [Box<dyn Stage<P>>],
+    stats: &'a mut Stats,
+    number: usize,
+) -> (&'a mut dyn Stage<P>, Rest<'a, P>) {
+    let (stage, rest) = stages[number..].split_first_mut().expect("it is the number of a stage");
+    (stage.as_mut(), Rest { stages: rest, stats })
 }

@@ -1,9 +1,11 @@
-//! What an idle direction does with a few packets, to hold a measured link against: the model itself is asked.
+//! What an idle direction does with a few packets, to hold a measured link against: the model itself is
+//! asked.
 
-use crate::{ConfigError, Direction, DirectionConfig, Loss, Nanos};
+use crate::{ConfigError, Direction, DirectionConfig, Nanos};
 
-/// How long after the first of `packets` packets of `bytes` each the last one is released, when all are offered
-/// at once to the idle direction, none is lost, and the queue takes them all. 0 for fewer than two packets.
+/// How long after the first of `packets` packets of `bytes` each the last one is released, when all are
+/// offered at once to the idle direction, and nothing but its rate and its delay is there. 0 for fewer than
+/// two packets.
 ///
 /// With a trace they are offered at its start.
 ///
@@ -14,8 +16,8 @@ pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Res
     Ok(released.last().unwrap_or(&0) - released.first().unwrap_or(&0))
 }
 
-/// How long one packet of `bytes` takes from offering to release when the direction is idle: serialisation and
-/// delay.
+/// How long one packet of `bytes` takes from offering to release when the direction is idle: serialisation
+/// and delay.
 ///
 /// With a trace it is offered at its start.
 ///
@@ -26,8 +28,9 @@ pub fn expected_transit(config: &DirectionConfig, bytes: u32) -> Result<Nanos, C
 }
 
 fn released(config: &DirectionConfig, packets: u32, bytes: u32) -> Result<Vec<Nanos>, ConfigError> {
-    let lossless = DirectionConfig { queue_limit_bytes: None, loss: Loss::NONE, ..config.clone() };
-    let mut direction = Direction::new(lossless)?;
+    let plain =
+        DirectionConfig { delay: config.delay, rate: config.rate.clone(), ..DirectionConfig::default() };
+    let mut direction = Direction::new(&plain, 0)?;
     for _ in 0..packets {
         direction.offer(0, bytes, 0, ()).expect("nothing drops a packet here");
     }

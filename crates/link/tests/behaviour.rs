@@ -7,7 +7,7 @@ use fastopen_link::{
 const MS: Nanos = 1_000_000;
 
 fn config(rate: Rate) -> DirectionConfig {
-    DirectionConfig { delay: 10 * MS, rate, queue_limit_bytes: None, loss: Loss::NONE, seed: 1 }
+    DirectionConfig { delay: 10 * MS, rate, ..DirectionConfig::default() }
 }
 
 /// 1500 bytes take 3 ms.
@@ -15,8 +15,8 @@ fn four_megabit() -> DirectionConfig {
     config(Rate::BitPerS(4_000_000))
 }
 
-fn direction(config: DirectionConfig) -> Direction<&'static str> {
-    Direction::new(config).unwrap()
+fn direction(config: &DirectionConfig) -> Direction<&'static str> {
+    Direction::new(config, 0).unwrap()
 }
 
 fn release_all<P>(direction: &mut Direction<P>) -> Vec<(Nanos, P)> {
@@ -25,7 +25,7 @@ fn release_all<P>(direction: &mut Direction<P>) -> Vec<(Nanos, P)> {
 
 #[test]
 fn an_unlimited_link_only_delays() {
-    let mut link = direction(config(Rate::Unlimited));
+    let mut link = direction(&config(Rate::Unlimited));
     link.offer(5, 1500, 0, "a").unwrap();
     link.offer(5, 1500, 0, "b").unwrap();
     assert_eq!(release_all(&mut link), [(10 * MS + 5, "a"), (10 * MS + 5, "b")]);
@@ -34,7 +34,7 @@ fn an_unlimited_link_only_delays() {
 
 #[test]
 fn a_packet_waits_for_the_one_before_it() {
-    let mut link = direction(four_megabit());
+    let mut link = direction(&four_megabit());
     link.offer(0, 1500, 0, "a").unwrap();
     link.offer(MS, 1500, 0, "b").unwrap();
     link.offer(20 * MS, 500, 0, "c").unwrap();
@@ -43,7 +43,7 @@ fn a_packet_waits_for_the_one_before_it() {
 
 #[test]
 fn nothing_is_released_before_it_is_due() {
-    let mut link = direction(four_megabit());
+    let mut link = direction(&four_megabit());
     assert_eq!(link.next_release(), None);
     link.offer(0, 1500, 0, "a").unwrap();
     assert_eq!(link.next_release(), Some(13 * MS));
@@ -55,7 +55,7 @@ fn nothing_is_released_before_it_is_due() {
 
 #[test]
 fn a_packet_of_a_far_host_is_overtaken_but_never_by_its_own_host() {
-    let mut link = direction(config(Rate::Unlimited));
+    let mut link = direction(&config(Rate::Unlimited));
     link.offer(0, 100, 5 * MS, "far 1").unwrap();
     link.offer(MS, 100, 0, "near 1").unwrap();
     link.offer(2 * MS, 100, 5 * MS, "far 2").unwrap();
@@ -66,7 +66,7 @@ fn a_packet_of_a_far_host_is_overtaken_but_never_by_its_own_host() {
 
 #[test]
 fn packets_due_at_one_moment_leave_in_the_order_of_offering() {
-    let mut link = direction(config(Rate::Unlimited));
+    let mut link = direction(&config(Rate::Unlimited));
     link.offer(0, 100, 2 * MS, "first").unwrap();
     link.offer(MS, 100, MS, "second").unwrap();
     link.offer(2 * MS, 100, 0, "third").unwrap();
@@ -76,7 +76,7 @@ fn packets_due_at_one_moment_leave_in_the_order_of_offering() {
 
 #[test]
 fn the_queue_counts_what_waits_but_not_what_is_on_the_wire() {
-    let mut link = direction(DirectionConfig { queue_limit_bytes: Some(3000), ..four_megabit() });
+    let mut link = direction(&DirectionConfig { queue_limit_bytes: Some(3000), ..four_megabit() });
     link.offer(0, 1500, 0, "on the wire").unwrap();
     link.offer(0, 1500, 0, "waits").unwrap();
     link.offer(0, 1500, 0, "waits too").unwrap();
@@ -93,7 +93,7 @@ fn the_queue_counts_what_waits_but_not_what_is_on_the_wire() {
 
 #[test]
 fn a_link_without_any_queue_still_takes_a_packet_when_idle() {
-    let mut link = direction(DirectionConfig { queue_limit_bytes: Some(0), ..four_megabit() });
+    let mut link = direction(&DirectionConfig { queue_limit_bytes: Some(0), ..four_megabit() });
     link.offer(0, 1500, 0, "a").unwrap();
     assert!(link.offer(3 * MS - 1, 1500, 0, "b").is_err());
     link.offer(3 * MS, 1500, 0, "c").unwrap();
@@ -101,7 +101,7 @@ fn a_link_without_any_queue_still_takes_a_packet_when_idle() {
 
 #[test]
 fn a_lost_packet_takes_neither_time_nor_room() {
-    let mut link = direction(DirectionConfig { loss: Loss::new(0.5).unwrap(), ..four_megabit() });
+    let mut link = direction(&DirectionConfig { loss: Loss::new(0.5).unwrap(), ..four_megabit() });
     for _ in 0..20 {
         let _lost = link.offer(0, 1500, 0, "packet");
     }
@@ -113,7 +113,7 @@ fn a_lost_packet_takes_neither_time_nor_room() {
 
 #[test]
 fn time_that_goes_backwards_stands_still() {
-    let mut link = direction(config(Rate::Unlimited));
+    let mut link = direction(&config(Rate::Unlimited));
     link.offer(8, 100, 0, "a").unwrap();
     link.offer(3, 100, 0, "b").unwrap();
     assert_eq!(release_all(&mut link), [(10 * MS + 8, "a"), (10 * MS + 8, "b")]);
@@ -122,7 +122,8 @@ fn time_that_goes_backwards_stands_still() {
 #[test]
 fn odd_rates_do_not_drift() {
     // 1500 bytes at 7 777 777 bit/s take 1 542 857.297… ns.
-    let mut link = Direction::new(DirectionConfig { delay: 0, ..config(Rate::BitPerS(7_777_777)) }).unwrap();
+    let config = DirectionConfig { delay: 0, ..config(Rate::BitPerS(7_777_777)) };
+    let mut link = Direction::new(&config, 0).unwrap();
     for _ in 0..10_000 {
         link.offer(0, 1500, 0, ()).unwrap();
     }
@@ -131,39 +132,18 @@ fn odd_rates_do_not_drift() {
 }
 
 #[test]
-fn clearing_gives_back_what_is_on_its_way_and_leaves_an_idle_link() {
-    let mut link = direction(DirectionConfig { queue_limit_bytes: Some(1500), ..four_megabit() });
-    link.offer(0, 1500, MS, "a").unwrap();
-    link.offer(0, 1500, 0, "b").unwrap();
-    assert_eq!(link.in_flight(), 2);
-    assert_eq!(link.clear(), ["a", "b"]);
-    assert_eq!((link.in_flight(), link.next_release()), (0, None));
-    link.offer(0, 1500, 0, "c").unwrap();
-    link.offer(0, 1500, 0, "fits in the emptied queue").unwrap();
-    assert_eq!(link.next_release(), Some(13 * MS));
-}
-
-#[test]
-fn taken_counts_begin_anew() {
-    let mut link = direction(four_megabit());
-    link.offer(0, 1500, 0, "a").unwrap();
-    assert_eq!(link.take_stats().packets, 1);
-    assert_eq!(link.take_stats(), Stats::default());
-}
-
-#[test]
-fn a_restarted_link_treats_the_same_packets_the_same() {
+fn a_link_that_is_started_later_treats_the_same_packets_the_same() {
     let trace = Trace::from_millis(&[3, 4, 4, 9, 17]).unwrap();
-    let mut link = Direction::new(DirectionConfig {
+    let config = DirectionConfig {
         loss: Loss::new(0.2).unwrap(),
         queue_limit_bytes: Some(4000),
+        seed: 99,
         ..config(Rate::Trace(trace))
-    })
-    .unwrap();
-    let mut load = |start: Nanos| {
-        assert_eq!(link.restart(start, 99).len(), 0);
-        for packet in 0..200 {
-            let _dropped = link.offer(start + packet * MS, 700, 0, packet);
+    };
+    let load = |start: Nanos| {
+        let mut link = Direction::new(&config, start).unwrap();
+        for packet in 0..200_usize {
+            let _dropped = link.offer(start + packet as Nanos * MS, 700, 0, packet);
         }
         let stats = link.stats();
         (
@@ -179,7 +159,7 @@ fn a_restarted_link_treats_the_same_packets_the_same() {
 #[test]
 fn a_rate_out_of_bounds_is_refused_with_the_bounds() {
     for bit_per_s in [0, 63_999, 1_000_000_001] {
-        let error = Direction::<()>::new(config(Rate::BitPerS(bit_per_s))).unwrap_err();
+        let error = Direction::<()>::new(&config(Rate::BitPerS(bit_per_s)), 0).err().unwrap();
         assert_eq!(
             error.to_string(),
             format!("rate of {bit_per_s} bit/s is not within 64000 and 1000000000 bit/s")

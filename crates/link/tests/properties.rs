@@ -68,15 +68,16 @@ struct Outcome {
 
 /// Offers everything and releases what is due by each offer's time, as a driver does.
 fn run(config: &DirectionConfig, offers: &[Offer]) -> Outcome {
-    let mut link = Direction::new(config.clone()).unwrap();
+    let mut link = Direction::new(config, 0).unwrap();
     let (mut released, mut dropped) = (Vec::new(), Vec::new());
     for (number, offer) in offers.iter().enumerate() {
         released.extend(std::iter::from_fn(|| link.release(offer.at)));
         if let Err(drop) = link.offer(offer.at, offer.bytes, offer.extra_delay, number) {
             dropped.push((drop.packet, drop.cause));
         }
-        assert_eq!(number + 1, released.len() + dropped.len() + link.in_flight());
-        assert_eq!(link.next_release().is_none(), link.in_flight() == 0);
+        let under_way = number + 1 - released.len() - dropped.len();
+        assert_eq!(link.stats().packets as usize, released.len() + under_way);
+        assert_eq!(link.next_release().is_none(), under_way == 0);
     }
     released.extend(std::iter::from_fn(|| link.release(Nanos::MAX)));
     Outcome { released, dropped, stats: link.stats() }
@@ -128,7 +129,7 @@ proptest! {
         delay in 0..200 * MS, extra_delay in 0..200 * MS, at in 0_u64..1 << 60, bytes in 1_u32..65_536,
     ) {
         let config = DirectionConfig {
-            delay, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: Some(0), loss: Loss::NONE, seed: 0,
+            delay, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: Some(0), ..DirectionConfig::default()
         };
         let serialisation = (u128::from(bytes) * 8 * S / u128::from(bit_per_s)) as Nanos;
         let offer = Offer { at, bytes, extra_delay };
@@ -140,7 +141,7 @@ proptest! {
         bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S, queue in prop::option::of(0_u64..20_000), offers in offers(),
     ) {
         let config = DirectionConfig {
-            delay: 0, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: queue, loss: Loss::NONE, seed: 0,
+            rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: queue, ..DirectionConfig::default()
         };
         let one_host: Vec<_> = offers.iter().map(|&offer| Offer { extra_delay: 0, ..offer }).collect();
         let released = run(&config, &one_host).released;
@@ -160,9 +161,9 @@ proptest! {
         bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S, sizes in prop::collection::vec(1_u32..1501, 1..300),
     ) {
         let config = DirectionConfig {
-            delay: 0, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: None, loss: Loss::NONE, seed: 0,
+            rate: Rate::BitPerS(bit_per_s), ..DirectionConfig::default()
         };
-        let mut link = Direction::new(config).unwrap();
+        let mut link = Direction::new(&config, 0).unwrap();
         let mut bits = 0;
         for bytes in sizes {
             bits += u128::from(bytes) * 8;
@@ -187,9 +188,9 @@ proptest! {
     fn losses_are_near_the_ratio_asked_for(ratio in 0.0..=0.5, seed in any::<u64>()) {
         const PACKETS: u32 = 20_000;
         let config = DirectionConfig {
-            delay: 0, rate: Rate::Unlimited, queue_limit_bytes: None, loss: Loss::new(ratio).unwrap(), seed,
+            loss: Loss::new(ratio).unwrap(), seed, ..DirectionConfig::default()
         };
-        let mut link = Direction::new(config).unwrap();
+        let mut link = Direction::new(&config, 0).unwrap();
         let lost = (0..PACKETS).filter(|_| link.offer(0, 100, 0, ()).is_err()).count() as f64;
         let expected = ratio * f64::from(PACKETS);
         // Seven standard deviations of a binomial distribution: passed by chance once in 10^11.
@@ -202,7 +203,8 @@ proptest! {
         bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S, packets in 1_u32..200, bytes in 1_u32..1501,
     ) {
         let config = DirectionConfig {
-            delay: 7, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: Some(0), loss: Loss::new(0.5).unwrap(), seed: 3,
+            delay: 7, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: Some(0), loss: Loss::new(0.5).unwrap(),
+            ..DirectionConfig::default()
         };
         let end = |packets: u32| {
             (u128::from(packets) * u128::from(bytes) * 8 * S / u128::from(bit_per_s)) as Nanos

@@ -2,25 +2,19 @@
 
 use std::collections::VecDeque;
 
-use fastopen_link::{Direction, DirectionConfig, Loss, Nanos, OPPORTUNITY_BYTES, Rate, Trace, TraceError};
+use fastopen_link::{Direction, DirectionConfig, Nanos, OPPORTUNITY_BYTES, Rate, Trace, TraceError};
 use proptest::prelude::*;
 
 const MS: Nanos = 1_000_000;
 
-fn link(times_ms: &[u64]) -> Direction<usize> {
-    Direction::new(DirectionConfig {
-        delay: 0,
-        rate: Rate::Trace(Trace::from_millis(times_ms).unwrap()),
-        queue_limit_bytes: None,
-        loss: Loss::NONE,
-        seed: 0,
-    })
-    .unwrap()
+fn link(times_ms: &[u64], queue_limit_bytes: Option<u64>) -> Direction<usize> {
+    let rate = Rate::Trace(Trace::from_millis(times_ms).unwrap());
+    Direction::new(&DirectionConfig { rate, queue_limit_bytes, ..DirectionConfig::default() }, 0).unwrap()
 }
 
 /// When each of the packets (offered at, bytes) leaves, in milliseconds.
 fn departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
-    let mut link = link(times_ms);
+    let mut link = link(times_ms, None);
     for (number, &(now, bytes)) in packets.iter().enumerate() {
         link.offer(now, bytes, 0, number).unwrap();
     }
@@ -62,31 +56,14 @@ fn an_idle_trace_goes_on_for_many_periods() {
 
 #[test]
 fn before_an_opportunity_every_packet_counts_as_waiting() {
-    let mut link = Direction::new(DirectionConfig {
-        delay: 0,
-        rate: Rate::Trace(Trace::from_millis(&[10]).unwrap()),
-        queue_limit_bytes: Some(2000),
-        loss: Loss::NONE,
-        seed: 0,
-    })
-    .unwrap();
-    link.offer(0, 1500, 0, ()).unwrap();
-    assert!(link.offer(0, 501, 0, ()).is_err());
-    link.offer(0, 500, 0, ()).unwrap();
-    assert!(link.offer(10 * MS - 1, 1, 0, ()).is_err());
+    let mut link = link(&[10], Some(2000));
+    link.offer(0, 1500, 0, 1).unwrap();
+    assert!(link.offer(0, 501, 0, 2).is_err());
+    link.offer(0, 500, 0, 3).unwrap();
+    assert!(link.offer(10 * MS - 1, 1, 0, 4).is_err());
     // At 10 ms the first leaves; the second cannot begin before 20 ms.
-    link.offer(10 * MS, 1500, 0, ()).unwrap();
-    assert!(link.offer(10 * MS, 1, 0, ()).is_err());
-}
-
-#[test]
-fn clearing_gives_back_reserved_opportunities() {
-    let mut link = link(&[3, 10]);
-    link.offer(11 * MS, 15_000, 0, 1).unwrap();
-    assert_eq!(link.next_release(), Some(60 * MS));
-    assert_eq!(link.clear(), [1]);
-    link.offer(11 * MS, 1500, 0, 2).unwrap();
-    assert_eq!(link.next_release(), Some(13 * MS));
+    link.offer(10 * MS, 1500, 0, 5).unwrap();
+    assert!(link.offer(10 * MS, 1, 0, 6).is_err());
 }
 
 #[test]

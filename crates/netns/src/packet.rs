@@ -1,4 +1,5 @@
-//! A packet socket on one interface: frames in through a shared ring with the kernel's own time stamps, out in batches.
+//! A packet socket on one interface: frames in through a shared ring with the kernel's own time stamps, out
+//! in batches.
 //!
 //! Works on veth inside a user namespace, so that no `/dev/net/tun` and no kernel module is needed.
 
@@ -45,7 +46,8 @@ struct Ring {
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; the kernel's side is synchronised through `FrameHeader::status`.
+// SAFETY: the mapping belongs to this value alone; the kernel's side is synchronised through
+// `FrameHeader::status`.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -63,13 +65,14 @@ impl Drop for Ring {
 }
 
 /// A packet socket bound to one interface; sees the IPv4 frames that the interface receives.
-pub struct PacketPort {
+pub struct PacketSocket {
     ring: Ring,
     socket: OwnedFd,
 }
 
-impl PacketPort {
-    /// Opens the socket in the calling thread's namespace, with room for `frames` received frames (a multiple of 32).
+impl PacketSocket {
+    /// Opens the socket in the calling thread's namespace, with room for `frames` received frames (a multiple
+    /// of 32).
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW` in the namespace.
@@ -106,14 +109,17 @@ impl PacketPort {
         Ok(Self { ring, socket })
     }
 
-    /// Hands each frame that has arrived (Ethernet header included) to `take`, with the time at which the kernel got it, in
-    /// nanoseconds of the monotonic clock; at most `most` frames. Returns how many there were.
+    /// Hands each frame that has arrived (Ethernet header included) to `take`, with the time at which the
+    /// kernel received it, in nanoseconds of the monotonic clock; at most `most` frames. Returns how many
+    /// there were.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
-        // The ring's stamps are of the real-time clock, which may be slewed: the offset is read anew for every batch.
+        // The ring's stamps are of the real-time clock, which may be slewed: the offset is read anew for
+        // every batch.
         let mut offset = None;
         for count in 0..most {
             let header = self.ring.header();
-            // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status says USER.
+            // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status
+            // says USER.
             unsafe {
                 if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                     return count;
@@ -140,7 +146,8 @@ impl PacketPort {
     /// Sends frames in order, takes each that left off the front of `frames` and gives it to `sent`.
     ///
     /// # Errors
-    /// What the kernel says of the first frame that it does not take; frames that found no buffer (ENOBUFS) stay.
+    /// What the kernel says of the first frame that it does not take. A full buffer (EAGAIN, ENOBUFS) passes
+    /// and is no error: the frames that found no room stay.
     pub fn send(&self, frames: &mut VecDeque<Vec<u8>>, mut sent: impl FnMut(Vec<u8>)) -> io::Result<()> {
         const BATCH: usize = 64;
         while !frames.is_empty() {
@@ -160,14 +167,19 @@ impl PacketPort {
                     messages.as_mut_ptr(),
                     batch as u32,
                     libc::MSG_DONTWAIT,
-                ))?
+                ))
             };
-            frames.drain(..count as usize).for_each(&mut sent);
+            match count {
+                Ok(count) => frames.drain(..count as usize).for_each(&mut sent),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
 
-    /// How many received frames the kernel had to throw away since the last call because the ring was full.
+    /// How many received frames the kernel has dropped since the last call because the ring was full
+    /// (`PACKET_STATISTICS`).
     ///
     /// # Errors
     /// As `getsockopt`.
@@ -188,7 +200,7 @@ impl PacketPort {
     }
 }
 
-impl AsFd for PacketPort {
+impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,4 +1,5 @@
-//! Queueing disciplines of an interface: the kernel's own emulation of a link (rtnetlink, `include/uapi/linux/pkt_sched.h`).
+//! Queueing disciplines of an interface: the kernel's own emulation of a link (rtnetlink,
+//! `include/uapi/linux/pkt_sched.h`).
 
 use netlink_packet_core::{DefaultNla, Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -10,8 +11,9 @@ use crate::{Doing, Operation, Result};
 /// One discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qdisc {
-    /// `tbf`: lets bytes through at a rate, up to `burst_bytes` ahead of it, and drops what would wait beyond `limit_bytes`.
-    TokenBucket {
+    /// `tbf`: lets bytes through at a rate, up to `burst_bytes` ahead of it, and drops what would wait beyond
+    /// `limit_bytes`.
+    Tbf {
         /// Rate.
         byte_per_s: u64,
         /// What may pass at once; at least one packet.
@@ -19,8 +21,8 @@ pub enum Qdisc {
         /// What may wait.
         limit_bytes: u32,
     },
-    /// `netem`: loses packets at random, sends the others one after another at a rate, and delivers them after a delay.
-    Emulator {
+    /// `netem`: loses packets at random, sends the others one after another at a rate, and delays them.
+    Netem {
         /// Delay after the last bit was sent.
         delay_ns: u64,
         /// Rate; none for no limit.
@@ -47,7 +49,7 @@ const ROOT: TcHandle = TcHandle { major: 1, minor: 0 };
 /// The Ethernet header, which a link of IP packets does not have.
 const OVERHEAD: i32 = -14;
 /// Packets on their way: more than any link holds.
-const EMULATOR_LIMIT: u32 = 10_000_000;
+const NETEM_LIMIT: u32 = 10_000_000;
 
 // Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
 const TCA_OPTIONS: u16 = 2;
@@ -62,8 +64,8 @@ const TCA_NETEM_PRNG_SEED: u16 = 14;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
 impl RouteSocket {
-    /// Puts disciplines on what `interface` sends, each feeding the next; the first may be any, one that has a next must be
-    /// [`Qdisc::Emulator`]. Bytes count as IP packets have them.
+    /// Puts disciplines on what `interface` sends, each the parent of the next; one that has a next must be
+    /// [`Qdisc::Netem`]. Bytes count as IP packets have them.
     ///
     /// # Errors
     /// ENOENT where the kernel lacks one of them; EEXIST where the interface has some already.
@@ -149,30 +151,30 @@ fn counted(message: &TcMessage) -> QdiscStats {
 impl Qdisc {
     fn kind(&self) -> &'static str {
         match self {
-            Self::TokenBucket { .. } => "tbf",
-            Self::Emulator { .. } => "netem",
+            Self::Tbf { .. } => "tbf",
+            Self::Netem { .. } => "netem",
         }
     }
 
     /// The payload of `TCA_OPTIONS`.
     fn options(&self, interface: &str) -> Result<Vec<u8>> {
         match *self {
-            Self::TokenBucket { byte_per_s, burst_bytes, limit_bytes } => {
-                let parameters = token_bucket_parameters(byte_per_s, limit_bytes);
+            Self::Tbf { byte_per_s, burst_bytes, limit_bytes } => {
+                let parameters = tbf_parameters(byte_per_s, limit_bytes);
                 let mut options = attribute(TCA_TBF_PARMS, parameters);
                 options.extend(attribute(TCA_TBF_RATE64, byte_per_s.to_ne_bytes()));
                 options.extend(attribute(TCA_TBF_BURST, burst_bytes.to_ne_bytes()));
                 Ok(options)
             }
-            Self::Emulator { delay_ns, byte_per_s, loss, seed } => {
+            Self::Netem { delay_ns, byte_per_s, loss, seed } => {
                 let delay = i64::try_from(delay_ns)
                     .map_err(std::io::Error::other)
                     .doing(|| format!("a delay for {interface}"))?;
-                let mut options = emulator_parameters(loss);
+                let mut options = netem_parameters(loss);
                 options.extend(attribute(TCA_NETEM_LATENCY64, delay.to_ne_bytes()));
                 if let Some(rate) = byte_per_s {
                     options.extend(attribute(TCA_NETEM_RATE64, rate.to_ne_bytes()));
-                    options.extend(attribute(TCA_NETEM_RATE, emulator_rate(rate)));
+                    options.extend(attribute(TCA_NETEM_RATE, netem_rate(rate)));
                 }
                 options.extend(attribute(TCA_NETEM_PRNG_SEED, seed.to_ne_bytes()));
                 Ok(options)
@@ -182,7 +184,7 @@ impl Qdisc {
 }
 
 /// `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for bytes replace.
-fn token_bucket_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
+fn tbf_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
     let mut bytes = rate_spec(byte_per_s);
     bytes.extend(rate_spec(0));
     for word in [limit_bytes, 0, 0] {
@@ -200,17 +202,19 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
 }
 
 /// `struct tc_netem_qopt`: latency (an attribute has it), limit, loss, gap, duplicate, jitter.
-fn emulator_parameters(loss: u32) -> Vec<u8> {
-    [0, EMULATOR_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+fn netem_parameters(loss: u32) -> Vec<u8> {
+    [0, NETEM_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The size table knows the overhead already.
-fn emulator_rate(byte_per_s: u64) -> Vec<u8> {
+/// `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The size table takes the
+/// overhead off.
+fn netem_rate(byte_per_s: u64) -> Vec<u8> {
     let rate = u32::try_from(byte_per_s).unwrap_or(u32::MAX);
     [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `TCA_STAB` with a `struct tc_sizespec` and no table: every packet counts as long as it is, less its Ethernet header.
+/// `TCA_STAB` with a `struct tc_sizespec` and no table: every packet counts as long as it is, less its Ethernet
+/// header.
 fn size_table() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 0];
     bytes.extend(OVERHEAD.to_ne_bytes());

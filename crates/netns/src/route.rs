@@ -1,4 +1,5 @@
-//! Interfaces, addresses and routes of a network namespace (rtnetlink), and the offloads of an interface (ethtool).
+//! Interfaces, addresses and routes of a network namespace (rtnetlink), and the offloads of an interface
+//! (ethtool).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,8 +44,8 @@ pub struct Route<'a> {
     pub interface: &'a str,
     /// Source address of connections that name none.
     pub source: Option<Ipv4Addr>,
-    /// Congestion control of connections over the route. A namespace's own sysctl refuses what the machine does not allow
-    /// to everybody; a route's does not.
+    /// Congestion control of connections over the route. A namespace's own sysctl refuses what the machine
+    /// does not allow to everybody; a route's does not.
     pub congestion_control: Option<&'a str>,
     /// Initial congestion window in segments.
     pub initial_window: Option<u32>,
@@ -104,7 +105,8 @@ impl RouteSocket {
         self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("bringing {interface} up"))
     }
 
-    /// Waits until an interface that was brought up, as its other end was, sends packets: before that the kernel drops them.
+    /// Waits until an interface that was brought up, as its other end was, sends packets: before that the
+    /// kernel drops them.
     ///
     /// # Errors
     /// Where there is no such interface, or it does not become ready within seconds.
@@ -136,17 +138,18 @@ impl RouteSocket {
         self.ask(RouteNetlinkMessage::DelLink(link), 0).doing(|| format!("deleting {interface}"))
     }
 
-    /// Makes every address of a network the namespace's own, without configuring each.
+    /// Makes every address of a network local to the namespace, without configuring each (a route of type
+    /// `local`).
     ///
     /// # Errors
     /// Where loopback is missing.
-    pub fn own_network(&mut self, network: (Ipv4Addr, u8)) -> Result<()> {
+    pub fn add_local_network(&mut self, network: (Ipv4Addr, u8)) -> Result<()> {
         let mut route = route_to(network, self.index("lo")?);
         route.header.table = 255;
         route.header.scope = RouteScope::Host;
         route.header.kind = RouteType::Local;
         self.ask(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)
-            .doing(|| format!("owning {}/{}", network.0, network.1))
+            .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
     /// Adds a route, or replaces the one to the same destination.
@@ -236,7 +239,8 @@ const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_002c, "generic receive offload"),      // ETHTOOL_SGRO
 ];
 
-/// Turns off every offload that merges or splits packets, so that what crosses the link is what a wire would carry.
+/// Turns off every offload that merges or splits packets, so that what crosses the link is what a wire would
+/// carry.
 ///
 /// # Errors
 /// Names the offload that the kernel does not let go.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::Counters;
 use fastopen_netns::namespace::{self, NetNs};
-use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
+use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
 use fastopen_netns::poll::{Waker, wait_readable};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, interface_index};
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
@@ -56,7 +56,7 @@ fn two_hosts() -> (NetNs, NetNs) {
                 let mut routes = RouteSocket::open()?;
                 routes.bring_up("lo")?;
                 routes.bring_up("eth0")?;
-                routes.own_network((network(own), 16))?;
+                routes.add_local_network((network(own), 16))?;
                 routes.replace_route(&route(other, own, None))
             })
             .expect("an end is set up");
@@ -130,7 +130,7 @@ fn an_interface_that_is_not_there_is_named() {
             routes.delete("eth9").expect_err("no such interface"),
             interface_index("eth9").map(drop).expect_err("no such interface"),
             disable_offloads("eth9").expect_err("no such interface"),
-            PacketPort::open("eth9", 32).map(drop).expect_err("no such interface"),
+            PacketSocket::open("eth9", 32).map(drop).expect_err("no such interface"),
         ] {
             assert!(error.to_string().contains("eth9"), "{error}");
         }
@@ -222,7 +222,7 @@ fn fastopen_socket() -> socket2::Socket {
 fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
     in_sandbox("a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given", || {
         let (near, far) = two_hosts();
-        let mut port = far.run(|| PacketPort::open("eth0", 32)).expect("packet sockets are allowed");
+        let mut port = far.run(|| PacketSocket::open("eth0", 32)).expect("packet sockets are allowed");
         assert!(!port.is_readable());
         let begun = monotonic_ns();
         let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
@@ -268,7 +268,7 @@ fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
 fn frames_that_find_no_room_in_the_ring_are_counted() {
     in_sandbox("frames_that_find_no_room_in_the_ring_are_counted", || {
         let (near, far) = two_hosts();
-        let mut port = far.run(|| PacketPort::open("eth0", 32)).expect("packet sockets are allowed");
+        let mut port = far.run(|| PacketSocket::open("eth0", 32)).expect("packet sockets are allowed");
         let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
         for _ in 0..40 {
             sender.send_to(&[0; 10], (FAR, 9)).expect("it is sent");

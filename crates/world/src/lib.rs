@@ -1,13 +1,16 @@
 //! Builds a world from a job, runs a client in it, and writes records of what happened.
 
+pub mod addresses;
 pub mod check;
 pub mod clients;
 pub mod contract;
 pub mod engine;
 pub mod evidence;
 pub mod failure;
+pub mod forwarder;
 pub mod init;
 pub mod link;
+pub mod link_config;
 pub mod measure;
 pub mod names;
 pub mod routers;
@@ -16,5 +19,4 @@ pub mod site;
 pub mod tls;
 pub mod topology;
 pub mod uml;
-pub mod wire;
 pub mod world;

@@ -10,9 +10,10 @@ use fastopen_netns::namespace::NetNs;
 use fastopen_netns::udp::StampedSocket;
 use fastopen_netns::{Error, tcp};
 
+use crate::addresses::{client_address, origin_address};
 use crate::contract::{BothEnds, Measured, MeasuredRate, MeasuredRtt, RouteRecord};
-use crate::link::LinkConfig;
-use crate::topology::{Topology, client_address, origin_address};
+use crate::link_config::LinkConfig;
+use crate::topology::Topology;
 
 /// An origin that no page has: its number is above the most hosts that a page may have.
 const PROBE_ORIGIN: u16 = 64_000;
@@ -32,7 +33,8 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 /// Where a probe found no answer at all.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay;
-    let transit = |way: &DirectionConfig| expected_transit(way, SYN_BYTES).unwrap_or(way.delay);
+    let transit =
+        |direction: &DirectionConfig| expected_transit(direction, SYN_BYTES).unwrap_or(direction.delay);
     let expected = transit(&link.down) + transit(&link.up);
     // Far enough apart that one handshake does not wait for another on the slowest link.
     let gap = (4 * (expected - asked)).max(2_000_000);
@@ -61,14 +63,13 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
 pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
     const DOING: &str = "reading TCP's settings from a connection";
     let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
-    let listener = topology.origins.run(|| in_words(DOING, TcpListener::bind(address)))?;
-    let client = topology
-        .client
-        .run(|| in_words(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
-    let (origin, _) = in_words(DOING, listener.accept())?;
+    let listener = topology.origins.run(|| named(DOING, TcpListener::bind(address)))?;
+    let client =
+        topology.client.run(|| named(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
+    let (origin, _) = named(DOING, listener.accept())?;
     let settings = |stream: &TcpStream| {
-        in_words(DOING, tcp::congestion_control(stream)).and_then(|congestion_control| {
-            let info = in_words(DOING, tcp::info(stream))?;
+        named(DOING, tcp::congestion_control(stream)).and_then(|congestion_control| {
+            let info = named(DOING, tcp::info(stream))?;
             Ok(RouteRecord { congestion_control, initial_window_segments: info.congestion_window })
         })
     };
@@ -80,19 +81,20 @@ struct Host<'a> {
     address: Ipv4Addr,
 }
 
-/// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left out.
+/// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left
+/// out.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
     // Dropped at the end: the backlog completes handshakes without anybody accepting.
-    let _listener = topology.origins.run(|| in_words("listening for probes", TcpListener::bind(address)))?;
+    let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
-    let patience = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
+    let timeout = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
     topology.client.run(|| {
         let probes: Vec<_> = (0..HANDSHAKES as u32)
             .map(|number| {
                 thread::spawn(move || {
                     thread::sleep(gap * number);
-                    let stream = TcpStream::connect_timeout(&address, patience)?;
+                    let stream = TcpStream::connect_timeout(&address, timeout)?;
                     tcp::info(&stream)
                 })
             })
@@ -104,36 +106,37 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
         let rtts: Vec<_> =
             answers.iter().flatten().filter(|info| info.retransmits == 0).map(|info| info.rtt_us).collect();
         match answers.into_iter().find_map(Result::err).filter(|_| rtts.is_empty()) {
-            Some(error) => in_words("measuring the round-trip time", Err(error)),
+            Some(error) => named("measuring the round-trip time", Err(error)),
             None => Ok(rtts),
         }
     })
 }
 
-/// The rate of one direction, from the time between the first and the last packet of a train, against what the model says of
-/// the same train; none for a link without a fixed rate or with a queue too short for a train.
-fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
-    let Rate::BitPerS(asked) = way.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
+/// The rate of one direction, from the time between the first and the last packet of a train, against what
+/// the model says of the same train; none for a link without a fixed rate or with a queue too short for a
+/// train.
+fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
+    let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
-    let room = way.queue_limit_bytes.map_or(TRAIN_PACKETS.1, |limit| limit / u64::from(mtu) + 1);
+    let room = config.queue_limit_bytes.map_or(TRAIN_PACKETS.1, |limit| limit / u64::from(mtu) + 1);
     let packets = (TRAIN_NS / packet_ns).clamp(TRAIN_PACKETS.0, TRAIN_PACKETS.1).min(room);
     if packets < 2 {
         return Ok(MeasuredRate { asked: Some(asked), median: None });
     }
     let opening = "opening a probe";
-    let receiver = to.namespace.run(|| in_words(opening, UdpSocket::bind((to.address, PORT))))?;
-    let sender = from.namespace.run(|| in_words(opening, UdpSocket::bind((from.address, 0))))?;
-    let patience = Duration::from_nanos(packet_ns * packets + way.delay) + Duration::from_secs(1);
-    in_words(opening, receiver.set_read_timeout(Some(patience)))?;
-    let receiver = in_words(opening, StampedSocket::new(receiver))?;
+    let receiver = to.namespace.run(|| named(opening, UdpSocket::bind((to.address, PORT))))?;
+    let sender = from.namespace.run(|| named(opening, UdpSocket::bind((from.address, 0))))?;
+    let timeout = Duration::from_nanos(packet_ns * packets + config.delay) + Duration::from_secs(1);
+    named(opening, receiver.set_read_timeout(Some(timeout)))?;
+    let receiver = named(opening, StampedSocket::new(receiver))?;
     let mut datagram = vec![0; mtu as usize - UDP_HEADERS];
     for number in 0..packets {
         datagram[..8].copy_from_slice(&number.to_be_bytes());
-        in_words("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;
+        named("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;
     }
     let (mut first, mut last) = (None, None);
     while last.is_none_or(|(number, _)| number + 1 < packets) {
-        // A lost last packet is waited for in vain; the others tell the rate as well.
+        // Where the last packet is lost, this times out; the others tell the rate as well.
         let Ok((count, stamp)) = receiver.receive(&mut datagram) else { break };
         let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
         let arrived = (u64::from_be_bytes(*head), stamp);
@@ -142,9 +145,9 @@ fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Measu
     }
     let median = match (first, last) {
         (Some((first, began)), Some((last, ended))) if last > first => {
-            // As a share of what the model says, so that the model's own whole nanoseconds do not count as an error.
-            let lossless = DirectionConfig { loss: fastopen_link::Loss::NONE, ..way.clone() };
-            let train = expected_train(&lossless, (last - first + 1) as u32, mtu).unwrap_or(1);
+            // As a share of what the model says, so that the model's own whole nanoseconds do not count as an
+            // error.
+            let train = expected_train(config, (last - first + 1) as u32, mtu).unwrap_or(1);
             Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }
         _ => None,
@@ -152,6 +155,7 @@ fn rate(way: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Measu
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-fn in_words<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
+/// An error with what was being done.
+fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }

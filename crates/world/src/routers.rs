@@ -5,54 +5,64 @@
 //!            queue of the uplink  ──►   ◄── queue of the downlink
 //!            ◄── wire of the downlink   wire of the uplink ──►
 //! ```
-//! In each direction the first router holds what waits (`tbf`, as large as one packet ahead of the rate, so that it never starves
-//! the wire), the second one is the wire (`netem`: one packet after another at the exact rate, then the delay). One queueing
-//! discipline alone would not do: `netem` limits its queue in packets, on their way or waiting alike, and `tbf` sends a short packet
-//! after a pause at once.
+//! In each direction the first router has the queue (`tbf`, as large as one packet ahead of the rate, so that
+//! it never starves the wire), the second one is the wire (`netem`: one packet after another at the exact
+//! rate, then the delay). One queueing discipline alone would not do: `netem` limits its queue in packets, on
+//! their way or waiting alike, and `tbf` sends a short packet after a pause at once.
 
 use fastopen_link::{DirectionConfig, Rate, Stats};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
 use fastopen_netns::route::RouteSocket;
 
-use crate::link::{DirectionReport, LinkConfig, LinkReport};
+use crate::link_config::{DirectionReport, LinkConfig, LinkReport};
 
-/// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's grain, so that it is never late.
+/// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's resolution,
+/// so that it is never late.
 const AHEAD_NS: u64 = 20_000;
 
-/// What a router sends towards one of its sides.
-pub struct Sending {
+/// An interface of a router and what it sends.
+pub struct Egress {
     /// The routing socket of the router.
     pub routes: RouteSocket,
-    /// Its interface on that side.
+    /// The interface.
     pub interface: &'static str,
 }
 
-/// One direction: the router that queues, and the one that is the wire.
-pub struct Way {
+/// The path of one direction: the router that queues, and the one that is the wire.
+pub struct RoutedPath {
     /// The first router's interface to the second.
-    pub queue: Sending,
+    pub queue: Egress,
     /// The second router's interface to the end.
-    pub wire: Sending,
+    pub wire: Egress,
 }
 
 /// The link between two routers.
 pub struct Routers {
-    down: Direction,
-    up: Direction,
+    down: RoutedDirection,
+    up: RoutedDirection,
 }
 
 impl Routers {
-    /// A link that holds nothing up. Nothing has been put on the interfaces of `down` and `up` before.
-    pub fn new(down: Way, up: Way, mtu_bytes: u32) -> Self {
-        let direction = |way| Direction { way, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
-        Self { down: direction(down), up: direction(up) }
+    /// A link with an unshaped configuration.
+    ///
+    /// # Errors
+    /// As [`Routers::configure`].
+    pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
+        let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
+        let mut routers = Self { down: direction(down), up: direction(up) };
+        routers.configure(&LinkConfig::default())?;
+        Ok(routers)
     }
 
-    /// Whether the kernel can be such a link: it has no traces, and all hosts are at the same distance.
-    pub fn can_be(config: &LinkConfig) -> bool {
-        let fixed = |way: &DirectionConfig| !matches!(way.rate, Rate::Trace(_));
-        fixed(&config.down) && fixed(&config.up) && config.extra_delay.iter().all(|delay| *delay == 0)
+    /// What a link is asked to have that the kernel's disciplines have not; none where they can emulate all
+    /// of it.
+    pub fn unsupported(config: &LinkConfig) -> Option<&'static str> {
+        let any = |has: fn(&DirectionConfig) -> bool| has(&config.down) || has(&config.up);
+        if any(|direction| matches!(direction.rate, Rate::Trace(_))) {
+            return Some("traces");
+        }
+        config.extra_delay.iter().any(|delay| *delay > 0).then_some("extra RTTs of hosts")
     }
 
     /// Drops what is under way, forgets the counts, and is a new link from now on.
@@ -73,19 +83,19 @@ impl Routers {
     }
 }
 
-struct Direction {
-    way: Way,
+struct RoutedDirection {
+    path: RoutedPath,
     mtu_bytes: u32,
     /// What is on the interfaces now.
     queue: Vec<Qdisc>,
     wire: Vec<Qdisc>,
 }
 
-impl Direction {
+impl RoutedDirection {
     fn configure(&mut self, config: &DirectionConfig) -> Result<()> {
         let (queue, wire) = disciplines(config, self.mtu_bytes);
-        for (Sending { routes, interface }, old, new) in
-            [(&mut self.way.queue, &mut self.queue, queue), (&mut self.way.wire, &mut self.wire, wire)]
+        for (Egress { routes, interface }, old, new) in
+            [(&mut self.path.queue, &mut self.queue, queue), (&mut self.path.wire, &mut self.wire, wire)]
         {
             if !old.is_empty() {
                 routes.delete_qdiscs(interface)?;
@@ -98,9 +108,9 @@ impl Direction {
     }
 
     fn report(&mut self) -> Result<DirectionReport> {
-        let read = |Sending { routes, interface }: &mut Sending| routes.qdisc_stats(interface);
-        let queue = if self.queue.is_empty() { Vec::new() } else { read(&mut self.way.queue)? };
-        let wire = read(&mut self.way.wire)?;
+        let read = |Egress { routes, interface }: &mut Egress| routes.qdisc_stats(interface);
+        let queue = if self.queue.is_empty() { Vec::new() } else { read(&mut self.path.queue)? };
+        let wire = read(&mut self.path.wire)?;
         Ok(DirectionReport {
             stats: counted(&self.queue, &queue, &wire),
             queue_watched: false,
@@ -123,14 +133,14 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
         (Some(rate), Some(limit)) => {
             let burst_bytes = mtu_bytes + (rate * AHEAD_NS / 1_000_000_000).max(1) as u32;
             let limit_bytes = u32::try_from(limit).unwrap_or(u32::MAX);
-            let bucket = Qdisc::TokenBucket { byte_per_s: rate, burst_bytes, limit_bytes };
-            let losing = Qdisc::Emulator { delay_ns: 0, byte_per_s: None, loss, seed };
+            let bucket = Qdisc::Tbf { byte_per_s: rate, burst_bytes, limit_bytes };
+            let losing = Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed };
             if loss > 0 { vec![losing, bucket] } else { vec![bucket] }
         }
         _ => Vec::new(),
     };
     let loss = if queue.is_empty() { loss } else { 0 };
-    (queue, vec![Qdisc::Emulator { delay_ns, byte_per_s, loss, seed }])
+    (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
 /// The model's counts, from those of the disciplines `in_queue` and of the wire.

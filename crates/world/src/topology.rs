@@ -1,42 +1,40 @@
-//! The shape of a world: a client and its origins in network namespaces of their own, with the link's two ends between them.
+//! The shape of a world: a client and its origins in network namespaces of their own, with the link's two
+//! ends between them.
 //!
 //! ```text
 //!  client namespace          link namespace (this program's)            origins namespace
-//!  198.18.0.0/16  eth0 ──veth── client │ packets moved by `wire` │ origins ──veth── eth0  198.19.0.0/16
+//!  198.18.0.0/16  eth0 ──veth── client │ packets of `forwarder` │ origins ──veth── eth0  198.19.0.0/16
 //! ```
-//! Where the kernel makes the link, two routers stand between them instead (see `routers`):
+//! Where the kernel emulates the link, two routers stand between them instead (see `routers`):
 //! ```text
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```
-//! Both networks are of the block for benchmarks (RFC 2544, RFC 6890). Each origin host has an address of its own; the
-//! client takes a new one for every load, so that nothing the kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes
-//! from load to load. Flushing `tcp_metrics` would need root of the whole machine.
+//! Each origin host has an address of its own; the client takes a new one for every load, so that nothing the
+//! kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes from load to load. Flushing `tcp_metrics`
+//! would need root of the whole machine.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::thread;
 
 use fastopen_netns::namespace::NetNs;
-use fastopen_netns::packet::PacketPort;
+use fastopen_netns::packet::PacketSocket;
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
-use crate::routers::{Sending, Way};
-
-/// The network of client addresses.
-pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
-/// The network of origin addresses.
-pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
+use crate::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use crate::routers::{Egress, RoutedPath};
 
 const CLIENT_END: &str = "client";
 const ORIGINS_END: &str = "origins";
 const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
-/// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the sender's own.
+/// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the
+/// sender's own.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
-/// Received frames that wait for the wire: 4 MiB, 25 ms at 1 Gbit/s.
+/// Received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
 const RING_FRAMES: u32 = 2048;
 
 /// How TCP behaves in a world; everything that would otherwise be inherited from the machine in silence.
@@ -52,8 +50,8 @@ pub struct TcpSettings {
     pub fastopen_key: [u32; 4],
 }
 
-/// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where the reason is only
-/// that they must not be inherited.
+/// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where they
+/// are set only in order not to be inherited.
 const SYSCTLS: [(&str, &str); 21] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),
@@ -95,14 +93,14 @@ pub struct Topology {
 /// What stands between the client and the origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Two ports, between which a program moves the packets.
-    Ports,
-    /// Two routers, which the kernel makes slow.
+    /// Two packet sockets, between which this program forwards the packets.
+    PacketSockets,
+    /// Two routers, whose queueing disciplines emulate the link.
     Routers,
 }
 
 enum Between {
-    Ports(NetNs),
+    PacketSockets(NetNs),
     Routers { near: NetNs, far: NetNs },
 }
 
@@ -113,14 +111,14 @@ impl Topology {
     /// Names what the kernel refused.
     pub fn build(tcp: TcpSettings, shape: Shape) -> Result<Self> {
         let between = match shape {
-            Shape::Ports => Between::Ports(NetNs::create()?),
+            Shape::PacketSockets => Between::PacketSockets(NetNs::create()?),
             Shape::Routers => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
         };
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
         let topology = Self { client, origins, client_routes, between, tcp };
         match &topology.between {
-            Between::Ports(link) => link.run(|| topology.set_up_ports(link))?,
+            Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
         }
         topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
@@ -143,7 +141,7 @@ impl Topology {
         wait(&self.client, &[INTERFACE])?;
         wait(&self.origins, &[INTERFACE])?;
         match &self.between {
-            Between::Ports(link) => wait(link, &[CLIENT_END, ORIGINS_END]),
+            Between::PacketSockets(link) => wait(link, &[CLIENT_END, ORIGINS_END]),
             Between::Routers { near, far } => {
                 wait(near, &[CLIENT_END, TO_FAR])?;
                 wait(far, &[TO_NEAR, ORIGINS_END])
@@ -151,7 +149,7 @@ impl Topology {
         }
     }
 
-    fn set_up_ports(&self, link: &NetNs) -> Result<()> {
+    fn set_up_link(&self, link: &NetNs) -> Result<()> {
         let mut routes = RouteSocket::open()?;
         for (end, namespace) in [(CLIENT_END, &self.client), (ORIGINS_END, &self.origins)] {
             let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: link };
@@ -174,7 +172,8 @@ impl Topology {
         near.run(|| {
             let mut routes = RouteSocket::open()?;
             for ((one, one_name), (other, other_name)) in pairs {
-                // Both ends have one Ethernet address: without ARP the kernel addresses frames to the sender's own.
+                // Both ends have one Ethernet address: without ARP the kernel addresses frames to the
+                // sender's own.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
                 routes.add_veth(&end(one, one_name), &end(other, other_name), self.tcp.mtu_bytes)?;
             }
@@ -193,7 +192,7 @@ impl Topology {
         let mut routes = RouteSocket::open()?;
         routes.bring_up("lo")?;
         routes.bring_up(INTERFACE)?;
-        routes.own_network(own)?;
+        routes.add_local_network(own)?;
         routes.replace_route(&self.route(other, source))
     }
 
@@ -219,27 +218,27 @@ impl Topology {
     ///
     /// # Panics
     /// Where there are routers instead.
-    pub fn ports(&self) -> Result<(PacketPort, PacketPort)> {
-        let Between::Ports(link) = &self.between else { panic!("this world has routers") };
-        let open = |end| move || link.run(|| PacketPort::open(end, RING_FRAMES));
-        // At once, since the kernel waits for all processors in each.
+    pub fn packet_sockets(&self) -> Result<(PacketSocket, PacketSocket)> {
+        let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
+        let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES));
+        // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
         thread::scope(|scope| {
             let client = scope.spawn(open(CLIENT_END));
             let origins = open(ORIGINS_END)()?;
-            Ok((client.join().expect("opening a port does not panic")?, origins))
+            Ok((client.join().expect("opening a packet socket does not panic")?, origins))
         })
     }
 
-    /// The two directions through the routers, down and up; none where there are ports instead.
+    /// The paths through the routers, down and up; none where there are packet sockets instead.
     ///
     /// # Errors
     /// Where there are no sockets left.
-    pub fn ways(&self) -> Result<Option<(Way, Way)>> {
+    pub fn routed_paths(&self) -> Result<Option<(RoutedPath, RoutedPath)>> {
         let Between::Routers { near, far } = &self.between else { return Ok(None) };
-        let sending =
-            |router: &NetNs, interface| Ok(Sending { routes: router.run(RouteSocket::open)?, interface });
-        let down = Way { queue: sending(far, TO_NEAR)?, wire: sending(near, CLIENT_END)? };
-        let up = Way { queue: sending(near, TO_FAR)?, wire: sending(far, ORIGINS_END)? };
+        let egress =
+            |router: &NetNs, interface| Ok(Egress { routes: router.run(RouteSocket::open)?, interface });
+        let down = RoutedPath { queue: egress(far, TO_NEAR)?, wire: egress(near, CLIENT_END)? };
+        let up = RoutedPath { queue: egress(near, TO_FAR)?, wire: egress(far, ORIGINS_END)? };
         Ok(Some((down, up)))
     }
 
@@ -251,7 +250,8 @@ impl Topology {
         self.client_routes.borrow_mut().replace_route(&self.route(ORIGIN_NETWORK, address))
     }
 
-    /// Turns Fast Open on or off at both ends (bit 1 for the client, bit 2 for the origins; no cookie-less modes).
+    /// Turns Fast Open on or off at both ends (bit 1 for the client, bit 2 for the origins; no cookie-less
+    /// modes).
     ///
     /// # Errors
     /// As the kernel says.
@@ -280,34 +280,4 @@ fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
 /// The settings that a world makes and records, in order of name.
 pub fn recorded_sysctls() -> impl Iterator<Item = &'static str> {
     SYSCTLS.iter().map(|(name, _)| *name)
-}
-
-/// The client's address in its `number`th load (0 before the first), below 65,000.
-pub fn client_address(number: u16) -> Ipv4Addr {
-    let [high, low] = (number + 1).to_be_bytes();
-    Ipv4Addr::new(198, 18, high, low)
-}
-
-/// The address of the `number`th origin host, below 65,000.
-pub fn origin_address(number: u16) -> Ipv4Addr {
-    let [high, low] = (number + 1).to_be_bytes();
-    Ipv4Addr::new(198, 19, high, low)
-}
-
-/// The number of an origin from its address; None for other networks.
-pub fn origin_number(address: [u8; 4]) -> Option<usize> {
-    let [198, 19, high, low] = address else { return None };
-    usize::from(u16::from_be_bytes([high, low])).checked_sub(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_origin_is_known_by_its_address() {
-        assert_eq!(origin_number(origin_address(0).octets()), Some(0));
-        assert_eq!(origin_number(origin_address(300).octets()), Some(300));
-        assert_eq!(origin_number(client_address(3).octets()), None);
-    }
 }

@@ -8,7 +8,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use fastopen_link::{DirectionConfig, Loss, Rate};
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{process, sysctl, tcp_metrics};
@@ -16,17 +15,19 @@ use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::Authority;
 
+use crate::addresses::{client_address, origin_address, origin_number};
 use crate::clients::Client;
 use crate::contract::{BothEnds, Fault, Job, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::link::{Link, LinkConfig};
+use crate::forwarder::Forwarder;
+use crate::link::Link;
+use crate::link_config::LinkConfig;
 use crate::measure;
 use crate::names::{HostsOverlay, with_aliases};
 use crate::routers::Routers;
 use crate::site::{SyntheticPages, site};
-use crate::topology::{Shape, TcpSettings, Topology, client_address, origin_address, recorded_sysctls};
-use crate::wire::Wire;
+use crate::topology::{Shape, TcpSettings, Topology, recorded_sysctls};
 
 /// The most hosts of a page: the addresses above are those of probes.
 const HOSTS: usize = 60_000;
@@ -91,7 +92,7 @@ impl<'a> World<'a> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
         let routes = measure::tcp_settings(topology)?;
-        let measurable = measurable(asked);
+        let measurable = asked.measurable();
         link.configure(&measurable)?;
         let measured = measure::network(topology, &measurable, self.job.network.mtu_bytes)?;
         self.check(&measured)?;
@@ -168,11 +169,11 @@ impl Network {
             fastopen_key: cookie_key(job.seed),
         };
         let by_kernel = match job.network.link {
-            LinkMaker::Auto => engine == Engine::Virtual && Routers::can_be(&asked),
+            LinkMaker::Auto => engine == Engine::Virtual && Routers::unsupported(&asked).is_none(),
             LinkMaker::Program => false,
             LinkMaker::Kernel => true,
         };
-        let topology = Topology::build(tcp, if by_kernel { Shape::Routers } else { Shape::Ports })?;
+        let topology = Topology::build(tcp, if by_kernel { Shape::Routers } else { Shape::PacketSockets })?;
         let link = make_link(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = BothEnds {
@@ -212,15 +213,13 @@ impl Servers {
 }
 
 fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
-    let wrong = |error: std::io::Error| Failure::new(Fault::Machine, format!("starting the link: {error}"));
-    if let Some((down, up)) = topology.ways()? {
-        let mut routers = Routers::new(down, up, topology.mtu_bytes());
-        routers.configure(&LinkConfig::open())?;
-        return Ok(Link::Kernel(Box::new(Mutex::new(routers))));
+    if let Some((down, up)) = topology.routed_paths()? {
+        return Ok(Link::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes())?))));
     }
-    let (client, origins) = topology.ports()?;
-    let wire = Wire::start(client, origins, LinkConfig::open(), engine.spin_ns()).map_err(wrong)?;
-    Ok(Link::Program(wire))
+    let (client, origins) = topology.packet_sockets()?;
+    let forwarder = Forwarder::start(client, origins, engine.spin_ns())
+        .map_err(|error| Failure::new(Fault::Machine, format!("starting the link: {error}")))?;
+    Ok(Link::Program(forwarder))
 }
 
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
@@ -246,25 +245,12 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
     let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
     let mut extra_delay = vec![0; hosts.len()];
     for (host, extra_us) in &job.network.host_extra_rtt_us {
-        let number = hosts.get(host).and_then(|address| crate::topology::origin_number(address.octets()));
+        let number = hosts.get(host).and_then(|address| origin_number(address.octets()));
         if let Some(delay) = number.and_then(|number| extra_delay.get_mut(number)) {
             *delay = extra_us * 1000 / 2;
         }
     }
     Ok(LinkConfig { down, up, extra_delay })
-}
-
-/// The link that probes measure: without random loss, and without the rate of a trace, which depends on the
-/// time of the probe.
-fn measurable(link: &LinkConfig) -> LinkConfig {
-    let way = |way: &DirectionConfig| {
-        let rate = match &way.rate {
-            Rate::Trace(_) => Rate::Unlimited,
-            rate => rate.clone(),
-        };
-        DirectionConfig { rate, loss: Loss::NONE, ..way.clone() }
-    };
-    LinkConfig { down: way(&link.down), up: way(&link.up), extra_delay: link.extra_delay.clone() }
 }
 
 /// The key of the origins' cookies (`net.ipv4.tcp_fastopen_key`), derived from the seed so that runs repeat.

@@ -103,7 +103,7 @@ impl Connections {
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // An origin accepts what carries no data when the last segment of the handshake has come to it; the client had the
         // connection when it sent that.
-        let way_ns = if waited { loading.link.way_up_ns(peer.ip()) } else { 0 };
+        let way_ns = if waited { loading.link.uplink_delay_ns(peer.ip()) } else { 0 };
         let connected_ns = accepted.map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns));
         if let Some(one) = accepted {
             self.numbers.insert(one.ends, id);
@@ -120,7 +120,7 @@ impl Connections {
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
             tls: accepted
                 .and_then(|one| one.secured.as_ref())
-                .map(|one| self.session(one, loading.link.way_up_ns(peer.ip()))),
+                .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
             requests: 0,
             client: info.map(Into::into),
             origin: None,

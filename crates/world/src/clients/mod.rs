@@ -19,7 +19,7 @@ use crate::contract::{
 };
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::link::LinkConfig;
+use crate::link_config::LinkConfig;
 
 pub mod at_origins;
 pub mod chromium;

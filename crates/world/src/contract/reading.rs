@@ -4,7 +4,9 @@ use fastopen_page::Scheduler;
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::job::{ClientKind, Job, LinkMaker, Tls};
+use super::job::{ClientKind, Job, LinkDirection, LinkMaker, Tls};
+use crate::link_config::LinkConfig;
+use crate::routers::Routers;
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
@@ -31,8 +33,17 @@ impl Job {
         demand(i64::try_from(self.seed).is_ok(), "seed: not within 0 and 2^63 - 1")?;
         self.page.validate().map_err(|error| format!("page.{error}"))?;
         demand(self.network.rtt_us <= 60_000_000, "network.rtt_us: more than a minute")?;
-        for (way, direction) in [("down", &self.network.down), ("up", &self.network.up)] {
-            direction.model(way, 0, 0).map_err(|problem| format!("network.{problem}"))?;
+        let model = |way: &str, direction: &LinkDirection| {
+            direction.model(way, 0, 0).map_err(|problem| format!("network.{problem}"))
+        };
+        let link = LinkConfig {
+            down: model("down", &self.network.down)?,
+            up: model("up", &self.network.up)?,
+            extra_delay: self.network.host_extra_rtt_us.values().copied().collect(),
+        };
+        if let Some(feature) = Routers::unsupported(&link).filter(|_| self.network.link == LinkMaker::Kernel)
+        {
+            return Err(format!("network.link: the kernel's link has no {feature}"));
         }
         for (host, extra) in &self.network.host_extra_rtt_us {
             let place = format!("network.host_extra_rtt_us.{host}");
@@ -40,11 +51,6 @@ impl Job {
             let known = self.page.resources.iter().any(|resource| resource.url.host() == host);
             demand(known, &format!("{place}: the page has no such host"))?;
         }
-        let plain = self.network.down.trace_ms.is_none() && self.network.up.trace_ms.is_none();
-        demand(
-            self.network.link != LinkMaker::Kernel || (plain && self.network.host_extra_rtt_us.is_empty()),
-            "network.link: the kernel's link has neither traces nor extra RTTs of hosts",
-        )?;
         demand((576..=1500).contains(&self.network.mtu_bytes), "network.mtu_bytes: not within 576 and 1500")?;
         self.client.validate()?;
         Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;

@@ -310,8 +310,8 @@ pub struct LinkDirectionRecord {
     pub late_us_max: u64,
 }
 
-impl From<&crate::link::DirectionReport> for LinkDirectionRecord {
-    fn from(report: &crate::link::DirectionReport) -> Self {
+impl From<&crate::link_config::DirectionReport> for LinkDirectionRecord {
+    fn from(report: &crate::link_config::DirectionReport) -> Self {
         let [late_us_p50, late_us_p99, late_us_max] = report.late_ns.map(|ns| ns / 1000);
         let stats = &report.stats;
         Self {

@@ -14,13 +14,13 @@ use fastopen_replay::tls;
 use rustls::ClientConfig;
 
 use super::World;
+use crate::addresses::client_address;
 use crate::clients::{Client, Loaded, Loading};
 use crate::contract::{BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
 use crate::evidence::{CookiesBefore, Expectation, Observations, judge};
 use crate::failure::Failure;
-use crate::link::LinkConfig;
+use crate::link_config::LinkConfig;
 use crate::site::alpn;
-use crate::topology::client_address;
 
 /// How long the last packets of a load may take on an unshaped link.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ impl<'a> World<'a> {
     ) -> Result<Prepared<'_, 'a>, Failure> {
         // Before the link is configured, which drops packets: the resets of the last load must arrive.
         self.settle()?;
-        self.network.link.configure(&LinkConfig::open())?;
+        self.network.link.configure(&LinkConfig::default())?;
         self.network.topology.set_client_address(address)?;
         if self.job.client.view == View::Repeat {
             self.first_view(expected, client)?;
@@ -204,7 +204,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.counters(),
                 ));
                 // Later packets belong to no load; the resets that follow need no delay.
-                let _ = world.network.link.configure(&LinkConfig::open());
+                let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
         let mut loaded = loaded?;

@@ -1,6 +1,6 @@
 //! Loss and queues of the link, as the load records them.
 
-use fastopen_link::{Direction, DirectionConfig, Loss, Rate};
+use fastopen_link::{Direction, DirectionConfig, Loss};
 use serde_json::{Value, json};
 
 use crate::support::{image, job, list, network, number, page, rate, root, run, with};
@@ -10,9 +10,8 @@ const SEED: u64 = 7;
 /// How many of the first `offered` packets the model loses.
 fn lost_by_the_model(ratio: f64, offered: u64) -> u64 {
     let loss = Loss::new(ratio).expect("it is within bounds");
-    let config =
-        DirectionConfig { delay: 0, rate: Rate::Unlimited, queue_limit_bytes: None, loss, seed: SEED };
-    let mut direction = Direction::new(config).expect("it is possible");
+    let config = DirectionConfig { loss, seed: SEED, ..DirectionConfig::default() };
+    let mut direction = Direction::new(&config, 0).expect("it is possible");
     (0..offered).filter(|_| direction.offer(0, 100, 0, ()).is_err()).count() as u64
 }
 

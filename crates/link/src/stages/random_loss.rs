@@ -1,12 +1,14 @@
-//! Random loss: each packet's fate is drawn from a generator of its own, seeded.
+//! Random loss, before the queue: a lost packet takes no room and no transmission time, as with the `loss` of
+//! Linux's netem and with Mahimahi's `mm-loss`.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::ConfigError;
+use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::{ConfigError, DropCause, Nanos};
 
 /// The share of packets that are lost at random, 0 to [`Loss::MAX_RATIO`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Loss(f64);
 
 impl Loss {
@@ -31,30 +33,31 @@ impl Loss {
     }
 }
 
-/// Draws the fate of one packet after the other.
+/// Draws for one packet after the other whether it is lost.
 ///
 /// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
 /// (<https://prng.di.unimi.it/>). One draw is made for each packet, so that two ratios under one seed lose
 /// nested sets of packets.
-#[derive(Debug)]
-pub(crate) struct LossProcess {
+pub(crate) struct RandomLoss {
     generator: Xoshiro256PlusPlus,
     /// A packet is lost when its 64-bit draw is below this.
     threshold: u64,
 }
 
-impl LossProcess {
+impl RandomLoss {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
         const DRAWS: f64 = 18_446_744_073_709_551_616.0; // 2^64
         Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed), threshold: (loss.0 * DRAWS) as u64 }
     }
 
-    pub(crate) fn reseed(&mut self, seed: u64) {
-        self.generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+    fn loses_next(&mut self) -> bool {
+        self.generator.next_u64() < self.threshold
     }
+}
 
-    pub(crate) fn loses_next(&mut self) -> bool {
-        self.threshold > 0 && self.generator.next_u64() < self.threshold
+impl<P> Stage<P> for RandomLoss {
+    fn offer(&mut self, _: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+        if self.loses_next() { Verdict::Drop(DropCause::Loss) } else { Verdict::Pass }
     }
 }
 
@@ -63,8 +66,8 @@ mod tests {
     use super::*;
 
     fn lost(ratio: f64, seed: u64, packets: usize) -> Vec<usize> {
-        let mut process = LossProcess::new(Loss::new(ratio).unwrap(), seed);
-        (0..packets).filter(|_| process.loses_next()).collect()
+        let mut stage = RandomLoss::new(Loss::new(ratio).unwrap(), seed);
+        (0..packets).filter(|_| stage.loses_next()).collect()
     }
 
     #[test]

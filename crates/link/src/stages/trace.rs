@@ -1,16 +1,16 @@
 //! Mahimahi's traces: recorded times at which a packet may leave, repeated for ever.
 //!
 //! The meaning is that of `src/frontend/link_queue.cc` in ravinet/mahimahi. Each opportunity carries
-//! [`OPPORTUNITY_BYTES`]. It serves what was offered before its moment: packets in order, several small ones if
-//! they fit, and the beginning of one that does not; the rest of that one takes the next opportunity. What an
-//! opportunity does not need is lost, and so is an opportunity that nobody waits for. The last time of the list
-//! is also the period, so an opportunity at 0 falls together with the last of the period before.
+//! [`OPPORTUNITY_BYTES`]. It serves what was offered before its moment: packets in order, several small ones
+//! if they fit, and the beginning of one that does not; the rest of that one takes the next opportunity. What
+//! an opportunity does not need is lost, and so is an opportunity that nobody waits for. The last time of the
+//! list is also the period, so an opportunity at 0 falls together with the last of the period before.
 
 use crate::Nanos;
-use crate::serialiser::Slot;
+use crate::stage::{Packet, Rest, Stage, Verdict};
 
-/// Bytes that one opportunity carries: an IP packet of the usual MTU. (Mahimahi's 1504 are the same packet and
-/// the four bytes that its TUN device puts before it.)
+/// Bytes that one opportunity carries: an IP packet of the usual MTU. (Mahimahi's 1504 are the same packet
+/// and the four bytes that its TUN device puts before it.)
 pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const NANOS_PER_MS: Nanos = 1_000_000;
@@ -48,8 +48,8 @@ impl Trace {
         Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() })
     }
 
-    /// A trace from the text of a trace file: one time in milliseconds a line. Blanks around a number are allowed,
-    /// empty lines are not.
+    /// A trace from the text of a trace file: one time in milliseconds a line. Blanks around a number are
+    /// allowed, empty lines are not.
     ///
     /// # Errors
     /// [`TraceError::NotANumber`] for a line that is none; else as [`Trace::from_millis`].
@@ -109,11 +109,11 @@ pub enum TraceError {
     },
 }
 
-/// A trace in use: which opportunity is open, and which comes next.
-#[derive(Debug)]
+/// A wire that sends at the opportunities of a trace: which one is open, and which comes next.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// The opportunity that the last packet ended in, and the bytes of it that are still free.
+    /// The opportunity that the last packet ended in, or that is promised to the next, and its bytes that are
+    /// free.
     open_at: Nanos,
     open_bytes: u32,
     /// The opportunity after it: the start of its period, and its index in the trace.
@@ -121,26 +121,34 @@ pub(crate) struct Opportunities {
     next: usize,
 }
 
+impl<P> Stage<P> for Opportunities {
+    /// The next opportunity with room: one at `now` itself is lost on a packet that comes at `now`.
+    fn free_at(&mut self, now: Nanos) -> Nanos {
+        self.open_after(now)
+    }
+
+    /// A packet that comes at the moment of the open opportunity was waiting for it.
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+        if now != self.open_at || self.open_bytes == 0 {
+            self.open_after(now);
+        }
+        let mut unsent = packet.bytes;
+        while unsent > self.open_bytes {
+            unsent -= self.open_bytes;
+            self.open_next();
+        }
+        self.open_bytes -= unsent;
+        Verdict::Hold(self.open_at)
+    }
+}
+
 impl Opportunities {
-    /// The trace starts at time 0.
-    pub(crate) fn new(trace: Trace) -> Self {
-        Self { trace, open_at: 0, open_bytes: 0, period_start: 0, next: 0 }
+    pub(crate) fn new(trace: Trace, start: Nanos) -> Self {
+        Self { trace, open_at: start, open_bytes: 0, period_start: start, next: 0 }
     }
 
-    /// Forgets every packet and starts the trace anew at `now`.
-    pub(crate) fn restart(&mut self, now: Nanos) {
-        (self.open_at, self.open_bytes) = (now, 0);
-        (self.period_start, self.next) = (now, 0);
-    }
-
-    /// Gives back the opportunities after `now` that packets have reserved.
-    pub(crate) fn forget(&mut self, now: Nanos) {
-        let periods_back = self.period_start.saturating_sub(now).div_ceil(self.trace.period());
-        self.period_start -= periods_back * self.trace.period();
-        (self.open_at, self.open_bytes, self.next) = (now, 0, 0);
-    }
-
-    pub(crate) fn take(&mut self, now: Nanos, bytes: u32) -> Slot {
+    /// Opens the first opportunity after `now` that has room.
+    fn open_after(&mut self, now: Nanos) -> Nanos {
         if self.open_at <= now {
             self.open_bytes = 0;
             self.skip_past(now);
@@ -148,14 +156,7 @@ impl Opportunities {
         if self.open_bytes == 0 {
             self.open_next();
         }
-        let begins = self.open_at;
-        let mut unsent = bytes;
-        while unsent > self.open_bytes {
-            unsent -= self.open_bytes;
-            self.open_next();
-        }
-        self.open_bytes -= unsent;
-        Slot { begins, ends: self.open_at }
+        self.open_at
     }
 
     fn next_at(&self) -> Nanos {

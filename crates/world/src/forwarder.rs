@@ -1,7 +1,9 @@
-//! Moves real packets through the link model: a thread between the client's and the origins' end of the link.
+//! Forwards real packets through the link model: a thread between the client's and the origins' end of the
+//! link.
 //!
-//! A packet enters the model at the time the kernel stamped it, not when this thread came round to it, so a late wake-up
-//! delays nothing that is not due yet. What is due is sent at once, and how late each packet left is kept as evidence.
+//! A packet enters the model at the time the kernel stamped it, not when this thread received it, so a late
+//! wake-up delays nothing that is not due yet. What is due is sent at once, and how late each packet left is
+//! kept as evidence.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,18 +12,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use fastopen_link::{ConfigError, Direction, DirectionConfig, Flight, Nanos};
+use fastopen_link::stage::Datagram;
+use fastopen_link::{ConfigError, DelayLine, Direction, DirectionConfig, Nanos};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
-use fastopen_netns::packet::{ETHERNET_HEADER, PacketPort};
+use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
 use fastopen_netns::process::set_time_slice;
 
-use crate::link::{DirectionReport, LinkConfig, LinkReport};
-use crate::topology::origin_number;
+use crate::link_config::{DirectionReport, LinkConfig, LinkReport};
 
-/// Frames taken from one end before the other gets its turn.
+/// Frames received from one end before the other has its turn.
 const BATCH: usize = 64;
-/// Longest turn of the link's thread on a processor that others want too.
+/// Longest turn of the forwarder's thread on a processor that others want too.
 const SLICE_NS: u64 = 100_000;
 /// Frame buffers kept for reuse.
 const POOL: usize = 4096;
@@ -33,41 +35,36 @@ enum Command {
 }
 
 /// A running link. It stops when dropped.
-pub struct Wire {
+pub struct Forwarder {
     commands: Option<Sender<Command>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Wire {
-    /// Starts the link's thread. `spin` is how long before a packet is due the thread stops sleeping and watches the clock: it
-    /// buys exactness with processor time, and must be 0 where virtual time stands still while anybody runs.
+impl Forwarder {
+    /// Starts the forwarder's thread with an unshaped link. `spin` is how long before a packet is due the
+    /// thread polls the clock instead of sleeping: it buys exactness with processor time, and must be 0 in
+    /// virtual time, which advances only while all threads sleep.
     ///
     /// # Errors
-    /// Where there are no descriptors left, or with an impossible configuration.
-    pub fn start(
-        client: PacketPort,
-        origins: PacketPort,
-        config: LinkConfig,
-        spin: Nanos,
-    ) -> io::Result<Self> {
+    /// Where there are no descriptors left.
+    pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();
-        let directions = Directions::new(config).map_err(io::Error::other)?;
-        let driver = Driver {
+        let worker = Worker {
             client,
             origins,
-            directions,
+            directions: Directions::new(LinkConfig::default()).map_err(io::Error::other)?,
             commands: received,
             waker: waker.clone(),
             timer: Timer::new()?,
             spin,
-            pool: Vec::new(),
+            pool: Pool(Vec::new()),
         };
-        let thread = thread::Builder::new().name("wire".into()).spawn(move || {
+        let thread = thread::Builder::new().name("forwarder".into()).spawn(move || {
             exact_timers();
             set_time_slice(SLICE_NS);
-            driver.run();
+            worker.run();
         })?;
         Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
     }
@@ -77,26 +74,24 @@ impl Wire {
     /// # Errors
     /// With an impossible configuration; the link stays what it was.
     pub fn configure(&self, config: LinkConfig) -> Result<(), ConfigError> {
-        let (reply, answer) = channel();
-        self.command(Command::Configure(Box::new(config), reply));
-        answer.recv().expect("the wire answers")
+        self.command(|reply| Command::Configure(Box::new(config), reply))
     }
 
-    /// What happened since the last [`Wire::configure`].
+    /// What happened since the last [`Forwarder::configure`].
     pub fn report(&self) -> LinkReport {
-        let (reply, answer) = channel();
-        self.command(Command::Report(reply));
-        answer.recv().expect("the wire answers")
+        self.command(Command::Report)
     }
 
-    fn command(&self, command: Command) {
+    fn command<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> T {
+        let (reply, answer) = channel();
         let commands = self.commands.as_ref().expect("it is taken on drop only");
-        commands.send(command).expect("the wire runs");
+        commands.send(command(reply)).expect("the forwarder runs");
         self.waker.wake();
+        answer.recv().expect("the forwarder answers")
     }
 }
 
-impl Drop for Wire {
+impl Drop for Forwarder {
     fn drop(&mut self) {
         self.commands = None;
         self.waker.wake();
@@ -106,73 +101,94 @@ impl Drop for Wire {
     }
 }
 
+/// A received Ethernet frame of an IPv4 packet.
+struct Frame(Vec<u8>);
+
+impl Datagram for Frame {
+    fn ip(&mut self) -> &mut [u8] {
+        &mut self.0[ETHERNET_HEADER..]
+    }
+}
+
+/// Frame buffers to be used again.
+struct Pool(Vec<Vec<u8>>);
+
+impl Pool {
+    fn copy(&mut self, frame: &[u8]) -> Frame {
+        let mut buffer = self.0.pop().unwrap_or_else(|| Vec::with_capacity(1600));
+        buffer.clear();
+        buffer.extend_from_slice(frame);
+        Frame(buffer)
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.0.len() < POOL {
+            self.0.push(buffer);
+        }
+    }
+}
+
 /// One direction: its model, what is due, and how late it left.
-struct Lane {
+struct ForwardedDirection {
     /// On the way from hosts that are further away than the link's other end.
-    approaching: Flight<Vec<u8>>,
-    /// When the latest frame set out.
+    before: DelayLine<Frame>,
+    /// The latest time at which a frame set out from its host.
     latest: Nanos,
-    model: Direction<Vec<u8>>,
+    model: Direction<Frame>,
     due: VecDeque<Vec<u8>>,
     late_ns: Vec<u64>,
     overruns: u32,
 }
 
-impl Lane {
-    fn new(config: DirectionConfig) -> Result<Self, ConfigError> {
-        let seed = config.seed;
-        let mut model = Direction::new(config)?;
-        // A trace begins now, so that loads to be compared meet the same link.
-        model.restart(monotonic_ns(), seed);
+impl ForwardedDirection {
+    fn new(config: &DirectionConfig) -> Result<Self, ConfigError> {
         Ok(Self {
-            approaching: Flight::new(),
+            before: DelayLine::new(),
             latest: 0,
-            model,
+            // A trace begins now, so that loads to be compared meet the same link.
+            model: Direction::new(config, monotonic_ns())?,
             due: VecDeque::new(),
             late_ns: Vec::new(),
             overruns: 0,
         })
     }
 
-    /// Lets a frame set out from its host, which is `extra_delay` away from the link.
-    fn approach(&mut self, at: Nanos, extra_delay: Nanos, frame: Vec<u8>) {
+    /// Takes a frame that leaves its host at `at`, which is `extra_delay` away from the link.
+    fn enqueue_at_host(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame) {
         self.latest = self.latest.max(at);
-        self.approaching.push(self.latest, 0, extra_delay, frame);
+        self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Gives the model a frame that is at its beginning at this moment.
-    fn offer(&mut self, at: Nanos, extra_delay: Nanos, frame: Vec<u8>, pool: &mut Vec<Vec<u8>>) {
-        let bytes = (frame.len() - ETHERNET_HEADER) as u32;
+    /// Takes a frame that is at the link at `at`, to a host that is `extra_delay` behind the link.
+    fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
+        let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
-            recycle(pool, dropped.packet);
+            pool.recycle(dropped.packet.0);
         }
     }
 
     /// When something is to be done next, if nothing arrives.
     fn next_due(&self) -> Option<Nanos> {
-        self.approaching.next_due().into_iter().chain(self.model.next_release()).min()
+        self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
 
-    /// Sends all that is due by now through `port`. Returns whether there was any.
-    fn send_due(&mut self, port: &PacketPort, pool: &mut Vec<Vec<u8>>) -> bool {
+    /// Sends all that is due by now through `socket`. Returns whether there was any.
+    fn send_due(&mut self, socket: &PacketSocket, pool: &mut Pool) -> bool {
         let now = monotonic_ns();
-        while let Some((at, frame)) = self.approaching.pop(now) {
-            self.offer(at, 0, frame, pool);
+        while let Some((at, frame)) = self.before.pop(now) {
+            self.enqueue(at, 0, frame, pool);
         }
         while let Some((due, frame)) = self.model.release(now) {
             self.late_ns.push(now - due);
-            self.due.push_back(frame);
+            self.due.push_back(frame.0);
         }
         if self.due.is_empty() {
             return false;
         }
-        let sent = port.send(&mut self.due, |frame| recycle(pool, frame));
-        if let Err(error) = sent {
-            // A full buffer passes; an interface that is gone takes its packets with it.
-            if error.kind() != io::ErrorKind::WouldBlock && error.raw_os_error() != Some(105) {
-                self.overruns += self.due.len() as u32;
-                self.due.drain(..).for_each(|frame| recycle(pool, frame));
-            }
+        if socket.send(&mut self.due, |frame| pool.recycle(frame)).is_err() {
+            // An interface that is gone takes its packets with it.
+            self.overruns += self.due.len() as u32;
+            self.due.drain(..).for_each(|frame| pool.recycle(frame));
         }
         true
     }
@@ -193,46 +209,47 @@ impl Lane {
 }
 
 struct Directions {
-    down: Lane,
-    up: Lane,
-    extra_delay: Vec<Nanos>,
+    down: ForwardedDirection,
+    up: ForwardedDirection,
+    config: LinkConfig,
 }
 
 impl Directions {
     fn new(config: LinkConfig) -> Result<Self, ConfigError> {
-        Ok(Self { down: Lane::new(config.down)?, up: Lane::new(config.up)?, extra_delay: config.extra_delay })
+        let (down, up) = (ForwardedDirection::new(&config.down)?, ForwardedDirection::new(&config.up)?);
+        Ok(Self { down, up, config })
     }
 }
 
-struct Driver {
-    client: PacketPort,
-    origins: PacketPort,
+/// What the forwarder's thread has.
+struct Worker {
+    client: PacketSocket,
+    origins: PacketSocket,
     directions: Directions,
     commands: Receiver<Command>,
     waker: Arc<Waker>,
     timer: Timer,
     spin: Nanos,
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
 }
 
-impl Driver {
+impl Worker {
     fn run(mut self) {
-        while self.obey() {
+        while self.handle_commands() {
             let received = self.receive();
-            let sent_down = self.directions.down.send_due(&self.client, &mut self.pool);
-            let sent_up = self.directions.up.send_due(&self.origins, &mut self.pool);
-            if !(received || sent_down || sent_up) {
+            let sent = self.send_due();
+            if !(received || sent) {
                 self.wait();
             }
         }
     }
 
-    /// Carries out what was commanded. Returns false when nobody commands any more.
-    fn obey(&mut self) -> bool {
+    /// Handles all commands that were sent. Returns false once the [`Forwarder`] is dropped.
+    fn handle_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Configure(config, reply)) => {
-                    self.finish();
+                    self.flush();
                     let made = Directions::new(*config).map(|directions| self.directions = directions);
                     let _ = reply.send(made);
                 }
@@ -248,31 +265,35 @@ impl Driver {
         }
     }
 
-    /// Packets that arrived before a new configuration belong to the old one: those that are due by now still leave. Where the old
-    /// one holds nothing up that is all of them, the resets of connections among them.
-    fn finish(&mut self) {
+    /// Packets that arrived before a new configuration belong to the old one: those that are due by now still
+    /// leave. On an unshaped link that is all of them, the resets of connections among them.
+    fn flush(&mut self) {
         while self.receive() {}
-        self.directions.down.send_due(&self.client, &mut self.pool);
-        self.directions.up.send_due(&self.origins, &mut self.pool);
+        self.send_due();
         let _ = (self.client.take_overruns(), self.origins.take_overruns());
     }
 
+    fn send_due(&mut self) -> bool {
+        let Directions { down, up, .. } = &mut self.directions;
+        let sent_down = down.send_due(&self.client, &mut self.pool);
+        let sent_up = up.send_due(&self.origins, &mut self.pool);
+        sent_down || sent_up
+    }
+
     fn receive(&mut self) -> bool {
-        let Self { client, origins, directions: Directions { down, up, extra_delay }, pool, .. } = self;
-        let extra = |address: &[u8]| {
-            let number = address.try_into().ok().and_then(origin_number);
-            number.and_then(|number| extra_delay.get(number)).copied().unwrap_or(0)
-        };
+        let Self { client, origins, directions: Directions { down, up, config }, pool, .. } = self;
         // Source and destination address stand at bytes 12 and 16 of an IPv4 header (RFC 791 section 3.1).
+        let address_at = |frame: &[u8], byte| {
+            frame.get(ETHERNET_HEADER + byte..).and_then(|rest| rest.first_chunk().copied())
+        };
         let from_client = client.receive(BATCH, |at, frame| {
-            if let Some(address) = frame.get(ETHERNET_HEADER + 16..ETHERNET_HEADER + 20) {
-                let frame = copied(pool, frame);
-                up.offer(at, extra(address), frame, pool);
+            if let Some(address) = address_at(frame, 16) {
+                up.enqueue(at, config.extra_delay_of(address), pool.copy(frame), pool);
             }
         });
         let from_origins = origins.receive(BATCH, |at, frame| {
-            if let Some(address) = frame.get(ETHERNET_HEADER + 12..ETHERNET_HEADER + 16) {
-                down.approach(at, extra(address), copied(pool, frame));
+            if let Some(address) = address_at(frame, 12) {
+                down.enqueue_at_host(at, config.extra_delay_of(address), pool.copy(frame));
             }
         });
         from_client + from_origins > 0
@@ -300,18 +321,5 @@ impl Driver {
                 self.waker.clear();
             }
         }
-    }
-}
-
-fn copied(pool: &mut Vec<Vec<u8>>, frame: &[u8]) -> Vec<u8> {
-    let mut buffer = pool.pop().unwrap_or_else(|| Vec::with_capacity(1600));
-    buffer.clear();
-    buffer.extend_from_slice(frame);
-    buffer
-}
-
-fn recycle(pool: &mut Vec<Vec<u8>>, frame: Vec<u8>) {
-    if pool.len() < POOL {
-        pool.push(frame);
     }
 }

@@ -1,0 +1,114 @@
+//! What a direction is asked to be, what may not be asked, and the stages that follow from it.
+
+mod delay;
+mod random_loss;
+mod serialiser;
+mod tail_drop;
+mod trace;
+
+pub use random_loss::Loss;
+pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+
+use crate::Nanos;
+use crate::stage::{Datagram, Stage};
+
+/// Everything that decides how one direction treats packets. The default is an unshaped one, which passes
+/// every packet on at once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DirectionConfig {
+    /// Propagation delay, one way.
+    pub delay: Nanos,
+    /// How fast packets are put on the wire.
+    pub rate: Rate,
+    /// How many bytes may wait behind the packet that is being serialised (see `stages/tail_drop.rs` for what
+    /// tbf, netem and Mahimahi count); `None` for no limit.
+    pub queue_limit_bytes: Option<u64>,
+    /// Share of packets that are lost at random.
+    pub loss: Loss,
+    /// Where all randomness comes from: the same seed treats the same packets, counted in order of offering,
+    /// the same.
+    pub seed: u64,
+}
+
+impl DirectionConfig {
+    /// The direction as far as a few probes can tell it: nothing is left to chance, the queue drops at its
+    /// tail, and where packets leave at the times of a trace, which a probe meets at any point, only the
+    /// delay is there.
+    #[must_use]
+    pub fn measurable(&self) -> Self {
+        let rate = match &self.rate {
+            Rate::Trace(_) => Rate::Unlimited,
+            rate => rate.clone(),
+        };
+        Self { delay: self.delay, rate, queue_limit_bytes: self.queue_limit_bytes, ..Self::default() }
+    }
+}
+
+/// The stages in the order in which packets meet them.
+///
+/// # Errors
+/// [`ConfigError::Rate`] when a fixed rate is out of bounds.
+pub(crate) fn stages<P: Datagram + 'static>(
+    config: &DirectionConfig,
+    start: Nanos,
+) -> Result<Vec<Box<dyn Stage<P>>>, ConfigError> {
+    let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
+    if config.loss != Loss::NONE {
+        stages.push(Box::new(random_loss::RandomLoss::new(config.loss, config.seed)));
+    }
+    if config.rate != Rate::Unlimited {
+        stages.push(Box::new(tail_drop::TailDrop::new(config.queue_limit_bytes)));
+    }
+    match &config.rate {
+        Rate::Unlimited => {}
+        Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(checked(*bit_per_s)?))),
+        Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
+    }
+    stages.push(Box::new(delay::Delay(config.delay)));
+    Ok(stages)
+}
+
+/// How fast packets leave. Bytes are those of IP packets, without an Ethernet header.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Rate {
+    /// No serialisation time, hence no queue.
+    #[default]
+    Unlimited,
+    /// A fixed rate in bit/s, within [`Rate::MIN_BIT_PER_S`] and [`Rate::MAX_BIT_PER_S`].
+    BitPerS(u64),
+    /// Delivery opportunities at recorded times.
+    Trace(Trace),
+}
+
+impl Rate {
+    /// The slowest fixed rate, in bit/s.
+    pub const MIN_BIT_PER_S: u64 = 64_000;
+    /// The fastest fixed rate, in bit/s.
+    pub const MAX_BIT_PER_S: u64 = 1_000_000_000;
+}
+
+fn checked(bit_per_s: u64) -> Result<u64, ConfigError> {
+    let within = (Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&bit_per_s);
+    if within { Ok(bit_per_s) } else { Err(ConfigError::Rate { bit_per_s }) }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// A fixed rate outside what is supported.
+    #[error(
+        "rate of {bit_per_s} bit/s is not within {min} and {max} bit/s",
+        min = Rate::MIN_BIT_PER_S,
+        max = Rate::MAX_BIT_PER_S
+    )]
+    Rate {
+        /// The rate asked for.
+        bit_per_s: u64,
+    },
+    /// A loss ratio outside what is supported.
+    #[error("loss of {ratio} is not within 0 and {max}", max = Loss::MAX_RATIO)]
+    Loss {
+        /// The ratio asked for.
+        ratio: f64,
+    },
+}

@@ -1,0 +1,40 @@
+//! A wire of a fixed rate: one packet after the other, each for as long as its bits take.
+//!
+//! While the wire is busy nothing is rounded away: after b bits it is free `floor(b * 10^9 / rate)` ns after
+//! the busy period began, however the bits were packed.
+
+use crate::Nanos;
+use crate::stage::{Packet, Rest, Stage, Verdict};
+
+/// A wire of a fixed rate.
+pub(crate) struct FixedRate {
+    bit_per_s: u64,
+    /// When all packets so far are sent, rounded down.
+    free_at: Nanos,
+    /// What the rounding left over, in 1/`bit_per_s` of a nanosecond.
+    remainder: u64,
+}
+
+impl FixedRate {
+    pub(crate) fn new(bit_per_s: u64) -> Self {
+        Self { bit_per_s, free_at: 0, remainder: 0 }
+    }
+}
+
+impl<P> Stage<P> for FixedRate {
+    fn free_at(&mut self, now: Nanos) -> Nanos {
+        self.free_at.max(now)
+    }
+
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+        const NANOS_PER_S_TIMES_BITS_PER_BYTE: u128 = 8_000_000_000;
+        if now > self.free_at {
+            (self.free_at, self.remainder) = (now, 0);
+        }
+        let rate = u128::from(self.bit_per_s);
+        let work = u128::from(packet.bytes) * NANOS_PER_S_TIMES_BITS_PER_BYTE + u128::from(self.remainder);
+        self.free_at += (work / rate) as Nanos;
+        self.remainder = (work % rate) as u64;
+        Verdict::Hold(self.free_at)
+    }
+}

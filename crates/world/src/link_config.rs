@@ -1,0 +1,59 @@
+//! What a link is asked to be, and what it reports.
+
+use std::net::IpAddr;
+
+use fastopen_link::{DirectionConfig, Nanos, Stats};
+
+use crate::addresses::origin_number;
+
+/// What the link is to be, until told otherwise. The default is an unshaped one.
+#[derive(Debug, Clone, Default)]
+pub struct LinkConfig {
+    /// From the origins to the client.
+    pub down: DirectionConfig,
+    /// From the client to the origins.
+    pub up: DirectionConfig,
+    /// One-way delay on top, by number of origin; origins beyond its end have none.
+    pub extra_delay: Vec<Nanos>,
+}
+
+impl LinkConfig {
+    /// How long a packet takes at least from the client to an address.
+    pub fn uplink_delay_ns(&self, address: IpAddr) -> Nanos {
+        let IpAddr::V4(address) = address else { return self.up.delay };
+        self.up.delay + self.extra_delay_of(address.octets())
+    }
+
+    /// One-way delay of an address beyond that of the link.
+    pub fn extra_delay_of(&self, address: [u8; 4]) -> Nanos {
+        origin_number(address).and_then(|number| self.extra_delay.get(number)).copied().unwrap_or(0)
+    }
+
+    /// The link as far as a few probes can tell it ([`DirectionConfig::measurable`]).
+    #[must_use]
+    pub fn measurable(&self) -> Self {
+        Self { down: self.down.measurable(), up: self.up.measurable(), ..self.clone() }
+    }
+}
+
+/// What happened in one direction since it was configured.
+#[derive(Debug, Clone, Default)]
+pub struct DirectionReport {
+    /// Counts.
+    pub stats: Stats,
+    /// Whether the counts know how full the queue was; the kernel's disciplines do not.
+    pub queue_watched: bool,
+    /// How much later than due packets were sent, in nanoseconds: median, 99th percentile, maximum.
+    pub late_ns: [u64; 3],
+    /// Packets that the kernel lost before the model saw them.
+    pub overruns: u32,
+}
+
+/// Both directions' reports.
+#[derive(Debug, Clone, Default)]
+pub struct LinkReport {
+    /// From the origins to the client.
+    pub down: DirectionReport,
+    /// From the client to the origins.
+    pub up: DirectionReport,
+}
