@@ -14,7 +14,7 @@ from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import CellResult, collect
 from fastopen.workflows.engines import EngineSet
-from fastopen.workflows.validate_engines import Agreement, used_connections, verdict
+from fastopen.workflows.validate_engines import EngineComparison, used_connections, verdict
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 PROGRAM = Path(__file__).parents[2] / "target" / "release" / "fastopen-world"
@@ -27,19 +27,19 @@ def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(name="agreement")
-def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path]) -> Agreement:
+def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path]) -> EngineComparison:
     """Ten requests on two connections that took 100 ms on both engines, and 99 to 103 ms on the host."""
     fake_world()
     plan = small_plan()
-    worker = EngineSet.of(plan, None, None)
-    with RunStore.create(None, plan, worker.environment) as store:
-        execute(plan, worker.engines, {}, store, lambda _: None)
+    engines = EngineSet.of(plan, None, None)
+    with RunStore.create(None, plan, engines.environment) as store:
+        execute(plan, engines.engines, {}, store, lambda _: None)
         cell = replace(collect(store).cells[2], retransmitted=0, connections=2, syn_data_connections=2)
     host, virtual = took(cell, 99, 100, 103), took(cell, 100)
     network = plan.experiment.networks[0]
     up = network.up.model_copy(update={"rate_bit_per_s": None})
     network = network.model_copy(update={"up": up})
-    return Agreement("small", network, "warm", 10, host, virtual, virtual)
+    return EngineComparison("small", network, "warm", 10, host, virtual, virtual)
 
 
 def took(cell: CellResult, *plts_ms: float) -> CellResult:
@@ -47,54 +47,58 @@ def took(cell: CellResult, *plts_ms: float) -> CellResult:
     return replace(cell, plts_ms=dict(enumerate(plts_ms)), plt_ms_median=plts_ms[len(plts_ms) // 2])
 
 
-def test_equal_times_and_evidence_agree(agreement: Agreement) -> None:
+def test_equal_times_and_evidence_agree(agreement: EngineComparison) -> None:
     assert agreement.allowed_ms == 4 + 10 * 0.5
-    assert (agreement.complaint(), agreement.noisy) == ("", False)
+    assert (agreement.disagreement(), agreement.noisy) == ("", False)
     assert verdict([agreement]).startswith("The engines agree: PLT differs by 0.0 ms (0.0 %) at most")
 
 
-def test_processing_time_of_each_request_is_allowed_and_no_more(agreement: Agreement) -> None:
-    assert replace(agreement, host=took(agreement.host, 108.9, 109, 112)).complaint() == ""
+def test_processing_time_of_each_request_is_allowed_and_no_more(agreement: EngineComparison) -> None:
+    assert replace(agreement, host=took(agreement.host, 108.9, 109, 112)).disagreement() == ""
     apart = replace(agreement, host=took(agreement.host, 109.1, 110, 112))
-    assert apart.complaint() == "engines differ by more than 9 ms"
+    assert apart.disagreement() == "engines differ by more than 9 ms"
     assert verdict([agreement, apart]) == (
         "1 of 2 cells do not agree; the first: small, RTT 20 ms, warm: engines differ by more than 9 ms."
     )
 
 
-def test_on_a_thin_uplink_a_segment_without_data_a_connection_is_allowed(agreement: Agreement) -> None:
+def test_on_a_thin_uplink_a_segment_without_data_a_connection_is_allowed(agreement: EngineComparison) -> None:
     up = agreement.network.up.model_copy(update={"rate_bit_per_s": 416_000})
     thin = replace(agreement, network=agreement.network.model_copy(update={"up": up}))
     assert thin.allowed_ms == 4 + 10 * 0.5 + 2 * 1
 
 
-def test_where_segments_were_sent_again_the_timer_wheels_steps_are_allowed(agreement: Agreement) -> None:
+def test_where_segments_were_sent_again_the_timer_wheel_is_allowed_for(
+    agreement: EngineComparison,
+) -> None:
     again = replace(agreement, virtual=replace(agreement.virtual, retransmitted=1))
     assert again.allowed_ms == agreement.allowed_ms + 32
 
 
-def test_a_host_that_is_faster_than_virtual_time_is_no_better(agreement: Agreement) -> None:
-    assert replace(agreement, host=took(agreement.host, 80, 85, 90)).complaint()
+def test_a_host_that_is_faster_than_virtual_time_is_no_better(agreement: EngineComparison) -> None:
+    assert replace(agreement, host=took(agreement.host, 80, 85, 90)).disagreement()
 
 
-def test_the_ways_of_making_the_link_may_differ_by_one_tick(agreement: Agreement) -> None:
-    assert replace(agreement, program_link=took(agreement.virtual, 104)).complaint() == ""
+def test_the_ways_of_making_the_link_may_differ_by_one_tick(agreement: EngineComparison) -> None:
+    assert replace(agreement, program_link=took(agreement.virtual, 104)).disagreement() == ""
     apart = replace(agreement, program_link=took(agreement.virtual, 105))
-    assert apart.complaint() == "links differ by more than 4 ms"
+    assert apart.disagreement() == "links differ by more than 4 ms"
 
 
-def test_other_evidence_is_a_disagreement_though_times_agree(agreement: Agreement) -> None:
+def test_other_evidence_is_a_disagreement_though_times_agree(agreement: EngineComparison) -> None:
     cell = replace(agreement.virtual, syn_data_connections=0)
-    assert replace(agreement, virtual=cell).complaint() == "evidence differs"
+    assert replace(agreement, virtual=cell).disagreement() == "evidence differs"
 
 
-def test_a_cell_without_a_valid_load_does_not_agree(agreement: Agreement) -> None:
+def test_a_cell_without_a_valid_load_does_not_agree(agreement: EngineComparison) -> None:
     nothing = replace(agreement.host, plts_ms={}, plt_ms_median=None)
-    assert replace(agreement, host=nothing).complaint() == "no valid load"
+    assert replace(agreement, host=nothing).disagreement() == "no valid load"
     assert replace(agreement, host=nothing).as_json()["difference_ms"] is None
 
 
-def test_a_host_that_scatters_more_than_engines_may_differ_is_called_noisy(agreement: Agreement) -> None:
+def test_a_host_that_scatters_more_than_engines_may_is_called_noisy(
+    agreement: EngineComparison,
+) -> None:
     assert replace(agreement, host=took(agreement.host, 99, 100, 120)).noisy
 
 
@@ -103,9 +107,9 @@ def test_a_connection_that_was_never_used_is_no_evidence(
 ) -> None:
     fake_world()
     plan = small_plan(repeats=1)
-    worker = EngineSet.of(plan, None, None)
-    with RunStore.create(None, plan, worker.environment) as store:
-        execute(plan, worker.engines, {}, store, lambda _: None)
+    engines = EngineSet.of(plan, None, None)
+    with RunStore.create(None, plan, engines.environment) as store:
+        execute(plan, engines.engines, {}, store, lambda _: None)
         ((_, record),) = [one for one in store.load_records(store.loads()) if one[0].cell == 2]
         # The golden load opens two connections, and uses the first.
         assert [one.requests > 0 for one in record.connections] == [True, False]

@@ -20,7 +20,7 @@ from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_c
 from fastopen.pages import Page, load_pages
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Results, collect
-from fastopen.workflows.compare_kernels import Change, changes, verdict
+from fastopen.workflows.compare_kernels import KernelChange, changes, verdict
 from fastopen.workflows.engines import EngineSet, auto_engine
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
@@ -122,9 +122,9 @@ def test_auto_is_virtual_where_the_variable_names_a_kernel(monkeypatch: pytest.M
 def results_of(plan: Plan, fake_world: Callable[..., Path]) -> Results:
     """Of a plan over the fake world program."""
     fake_world()
-    worker = EngineSet.of(plan, None, None)
-    with RunStore.create(None, plan, worker.environment) as store:
-        execute(plan, worker.engines, {}, store, lambda _: None)
+    engines = EngineSet.of(plan, None, None)
+    with RunStore.create(None, plan, engines.environment) as store:
+        execute(plan, engines.engines, {}, store, lambda _: None)
         return collect(store)
 
 
@@ -149,7 +149,7 @@ def test_a_nanosecond_is_a_change_and_the_largest_is_named(
 
 def test_evidence_alone_is_a_change_too(page: Page, fake_world: Callable[..., Path]) -> None:
     cell = results_of(planned(page, "host"), fake_world).cells[2]
-    change = Change("p", "20 ms", "warm", cell, replace(cell, syn_data_connections=0))
+    change = KernelChange("p", "20 ms", "warm", cell, replace(cell, syn_data_connections=0))
     assert change.changed
     assert verdict(("a", "b"), [change]) == "1 of 1 cells changed from a to b, none of them in PLT."
 

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.cli.output import console, print_json
+from fastopen.cli.output import console, figures_table, print_json, shown
 from fastopen.report import results_document
 from fastopen.statistics import Results
-from fastopen.workflows.compare_kernels import Change, changes, verdict
+from fastopen.workflows.compare_kernels import KernelChange, changes, verdict
 
 
 def print_comparison(of_kernel: Mapping[str, Results], *, as_json: bool) -> None:
@@ -31,7 +30,7 @@ def print_comparison(of_kernel: Mapping[str, Results], *, as_json: bool) -> None
             _print((first, name), rows)
 
 
-def _print(names: tuple[str, str], found: Sequence[Change]) -> None:
+def _print(names: tuple[str, str], found: Sequence[KernelChange]) -> None:
     screen = console()
     for page, rows in groupby(found, key=lambda change: change.page):
         screen.print(_table(page, list(rows)))
@@ -45,35 +44,24 @@ def _print(names: tuple[str, str], found: Sequence[Change]) -> None:
     )
 
 
-def _table(page: str, rows: Sequence[Change]) -> Table:
-    table = Table(
-        title=Text(page, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    table.pad_edge = False
-    table.add_column("", no_wrap=True)
-    table.add_column("network")
-    for header in ("PLT ms\nA", "\nB", "B - A\nms", "\n%", "SYN data\nA", "\nB", "again\nA", "\nB"):
-        table.add_column(header, justify="right", no_wrap=True)
+def _table(page: str, rows: Sequence[KernelChange]) -> Table:
+    headers = ("PLT ms\nA", "\nB", "B - A\nms", "\n%", "SYN data\nA", "\nB", "again\nA", "\nB")
+    table = figures_table(page, ("", "network"), headers)
     for row in rows:
+        cells = (row.before, row.after)
         table.add_row(
             row.arm,
             row.where,
-            *(_ms(cell.plt_ms_median) for cell in (row.before, row.after)),
+            *(shown(cell.plt_ms_median) for cell in cells),
             _signed(row.difference_ms, 3),
             _signed(row.difference_percent, 2),
-            *(f"{cell.syn_data_connections}/{cell.connections}" for cell in (row.before, row.after)),
-            *("-" if c.retransmitted is None else f"{c.retransmitted:g}" for c in (row.before, row.after)),
+            *(f"{cell.syn_data_connections}/{cell.connections}" for cell in cells),
+            *("-" if cell.retransmitted is None else f"{cell.retransmitted:g}" for cell in cells),
             style="bold" if row.changed else "",
         )
     return table
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
-
-
 def _signed(value: float | None, digits: int) -> str:
     """`+0.104`, and `=` where there is no difference at all."""
-    if value is None:
-        return "-"
-    return "=" if value == 0 else f"{value:+.{digits}f}"
+    return "=" if value == 0 else shown(value, sign=True, digits=digits)

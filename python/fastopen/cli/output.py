@@ -2,9 +2,15 @@
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
@@ -22,6 +28,37 @@ def console() -> Console:
 def errors_console() -> Console:
     """For progress and complaints: standard error."""
     return Console(stderr=True, highlight=False, emoji=False)
+
+
+def figures_table(title: str, labels: Sequence[str], figures: Sequence[str]) -> Table:
+    """A table with columns of text and then of figures."""
+    table = Table(
+        title=Text(title, style="bold") if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    for label in labels:
+        table.add_column(label, overflow="fold")
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
+
+
+def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
+    """`+0.1`, never `-0.0`; `-` where it is not known."""
+    return "-" if value is None else f"{round(value, digits) or 0.0:{'+' if sign else ''}.{digits}f}"
+
+
+@contextmanager
+def nothing_to_compare_when_interrupted() -> Iterator[None]:
+    """Ends a command that has nothing to print before all loads are done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors_console().print("interrupted: nothing to compare yet")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def print_json(document: Any) -> None:

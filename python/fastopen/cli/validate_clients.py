@@ -2,22 +2,25 @@
 
 from contextlib import ExitStack
 from statistics import median
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from fastopen.cli.options import NetworkOptions
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.output import (
+    EXIT_FAULTS,
+    console,
+    figures_table,
+    nothing_to_compare_when_interrupted,
+    print_json,
+    shown,
+)
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.errors import InputError
 from fastopen.pages import load_pages
 from fastopen.workflows.validate_clients import ClientComparison, compare_clients
-
-MISSING: Final = "-"
 
 
 def clients(
@@ -43,10 +46,9 @@ def clients(
     if len(networks) != 1:
         raise InputError("one network at a time", "--rtt")
     imported = [one.page for one in load_pages(pages, lenient=lenient)]
-    found: list[ClientComparison] = []
-    with ExitStack() as bars:
-        try:
-            found += compare_clients(
+    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
+        found = list(
+            compare_clients(
                 imported,
                 networks[0],
                 engine="host" if engine == "host" else "virtual",
@@ -55,9 +57,7 @@ def clients(
                 jobs=jobs,
                 watch=page_watchers(bars, quiet=quiet),
             )
-        except KeyboardInterrupt:
-            errors_console().print("interrupted: nothing to compare yet")
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+        )
     if json:
         print_json(
             {
@@ -81,23 +81,17 @@ def _median(found: list[ClientComparison]) -> float | None:
 
 
 def _print(found: list[ClientComparison]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.pad_edge = False
-    table.add_column("page")
-    table.add_column("")
     headers = ("requests", "missing", "extra", "unlike", "loader\nms", "chromium\nms", "apart\nms", "\n%")
-    for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
+    table = figures_table("", ("page", ""), headers)
     for one in found:
-        counts = (one.requests, len(one.missing), one.extra, one.unlike)
         table.add_row(
             one.page,
             one.arm,
-            *(str(count) for count in counts),
-            _shown(one.loader_ms),
-            _shown(one.chromium_ms),
-            _shown(one.difference_ms, sign=True),
-            _shown(one.difference_percent, sign=True),
+            *(str(count) for count in (one.requests, len(one.missing), one.extra, one.unlike)),
+            shown(one.loader_ms),
+            shown(one.chromium_ms),
+            shown(one.difference_ms, sign=True),
+            shown(one.difference_percent, sign=True),
             style="red" if not one.same_requests else "yellow" if one.invalid else "",
         )
     screen = console()
@@ -107,17 +101,14 @@ def _print(found: list[ClientComparison]) -> None:
             screen.print(Text(f"{one.page}, {one.arm}: not asked for: {url}"))
         for reason in one.invalid[:2]:
             screen.print(Text(f"{one.page}, {one.arm}: invalid: {reason}"))
-    apart = _median(found)
-    if apart is not None:
+    median_percent = _median(found)
+    if median_percent is not None:
         counted = sum(one.difference_percent is not None for one in found)
-        screen.print(Text(f"Page load times are {apart:.1f} % apart in the median of {counted} loads."))
+        screen.print(
+            Text(f"Page load times are {median_percent:.1f} % apart in the median of {counted} loads.")
+        )
     legend = (
         "missing: asked for by the loader alone; extra: by Chromium alone; unlike: not as the page has it,"
         " since the bodies have no room (docs/clients.md). apart: Chromium less loader."
     )
     screen.print(Text(legend, style="dim"))
-
-
-def _shown(value: float | None, *, sign: bool = False) -> str:
-    """Never `-0.0`."""
-    return MISSING if value is None else f"{round(value, 1) or 0.0:{'+' if sign else ''}.1f}"

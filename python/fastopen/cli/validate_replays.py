@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
-from rich import box
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -14,9 +13,10 @@ from fastopen.cli.options import LenientOption, engines_asked
 from fastopen.cli.output import (
     EXIT_FAULTS,
     EXIT_INPUT,
-    EXIT_INTERRUPTED,
     console,
     errors_console,
+    figures_table,
+    nothing_to_compare_when_interrupted,
     print_json,
 )
 from fastopen.cli.reading import read_pages
@@ -24,7 +24,7 @@ from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
 from fastopen.replay_validation import ValidatedReplay, median_error_percent
-from fastopen.workflows.validate_replays import Skipped, Verdict, judge
+from fastopen.workflows.validate_replays import ReplayValidation, Skipped, validate_replays
 
 RECORDINGS: Final = "recordings"
 # Pages that are further off are explained below the table.
@@ -63,23 +63,26 @@ def recordings(
         raise InputError("one engine at a time", "--engine")
     chosen: Literal["host", "virtual"] | None = None if asked[0] == "auto" else asked[0]
     imported, unreadable = _read(files, lenient=lenient, quiet=quiet)
-    watch = _silent if quiet else _say
-    try:
-        verdict = judge(imported, engine=chosen, repeats=repeats, kernel=kernel, jobs=jobs, watch=watch)
-    except KeyboardInterrupt:
-        errors_console().print("interrupted: nothing to compare yet")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    for skipped in (*verdict.unreplayable, *verdict.failed):
+    with nothing_to_compare_when_interrupted():
+        found = validate_replays(
+            imported,
+            engine=chosen,
+            repeats=repeats,
+            kernel=kernel,
+            jobs=jobs,
+            watch=None if quiet else _show_progress,
+        )
+    for skipped in (*found.unreplayable, *found.failed):
         _complain(skipped)
     if json:
-        pages = [one.as_json() for one in verdict.judged]
-        print_json({"pages": pages, "median_error_percent": median_error_percent(verdict.judged)})
-    elif verdict.judged:
-        _print(verdict)
-    if not verdict.judged and not verdict.failed:
+        pages = [one.as_json() for one in found.validated]
+        print_json({"pages": pages, "median_error_percent": median_error_percent(found.validated)})
+    elif found.validated:
+        _print(found)
+    if not found.validated and not found.failed:
         errors_console().print("no page to compare", style="bold red")
         raise typer.Exit(EXIT_INPUT)
-    if unreadable or verdict.failed:
+    if unreadable or found.failed:
         raise typer.Exit(EXIT_FAULTS)
 
 
@@ -96,28 +99,23 @@ def _read(files: Sequence[Path], *, lenient: bool, quiet: bool) -> tuple[list[Im
     return imported, unreadable
 
 
-def _say(page: str, left: int) -> None:
+def _show_progress(page: str, left: int) -> None:
     if errors_console().is_terminal:
         errors_console().print(f"replaying {page} ({left} left)", markup=False, style="dim")
-
-
-def _silent(_page: str, _left: int) -> None:
-    """Says nothing."""
 
 
 def _complain(skipped: Skipped) -> None:
     errors_console().print(f"left out: {skipped.page}: {skipped.reason}", markup=False, soft_wrap=True)
 
 
-def _print(verdict: Verdict) -> None:
+def _print(found: ReplayValidation) -> None:
     screen = console()
-    screen.print(_table(verdict.judged))
+    screen.print(_table(found.validated))
     screen.print(
-        f"median error {median_error_percent(verdict.judged):.1f} % over {len(verdict.judged)} pages"
-        f" (without its sign); engine {verdict.engine}"
-        + (f", kernel {verdict.kernel}" if verdict.kernel else "")
+        f"median error {median_error_percent(found.validated):.1f} % over {len(found.validated)} pages"
+        f" (without its sign); engine {found.engine}" + (f", kernel {found.kernel}" if found.kernel else "")
     )
-    explained = sorted(verdict.judged, key=lambda one: -abs(one.error_percent))
+    explained = sorted(found.validated, key=lambda one: -abs(one.error_percent))
     lines = [
         Text.assemble((one.page, "bold"), f" {one.error_percent:+.1f} %: {one.cause.sentence()}")
         for one in explained
@@ -130,14 +128,10 @@ def _print(verdict: Verdict) -> None:
             screen.print(line, soft_wrap=True)
 
 
-def _table(judged: Sequence[ValidatedReplay]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.pad_edge = False
-    table.add_column("page", overflow="fold")
+def _table(replays: Sequence[ValidatedReplay]) -> Table:
     headers = ("requests", "hosts", "RTT\nms", "furthest\nms", "down\nMbit/s", "recorded\nms")
-    for header in (*headers, "replayed\nms", "error\n%"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for one in judged:
+    table = figures_table("", ("page",), (*headers, "replayed\nms", "error\n%"))
+    for one in replays:
         network, page = one.replay.network, one.replay.page
         extra = max(network.host_extra_rtt_us.values(), default=0)
         rate = network.down.rate_bit_per_s

@@ -1,4 +1,4 @@
-"""The same cells on two kernels of the virtual engine: what changed from the first to the other."""
+"""Compares kernels: the same cells on two of the virtual engine's, and what changed from one to the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from fastopen import kernels
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment
 from fastopen.statistics import CellResult, Results
+from fastopen.workflows.differences import difference_ms, difference_percent
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
@@ -39,7 +40,7 @@ def on_virtual_engine(experiment: Experiment) -> Experiment:
 
 
 @dataclass(frozen=True)
-class Change:
+class KernelChange:
     """One cell on both kernels. `where` names it among the cells of its page: `20 ms`."""
 
     page: str
@@ -51,14 +52,12 @@ class Change:
     @property
     def difference_ms(self) -> float | None:
         """PLT on the other kernel, less that on the first."""
-        before, after = self.before.plt_ms_median, self.after.plt_ms_median
-        return None if before is None or after is None else after - before
+        return difference_ms(self.before.plt_ms_median, self.after.plt_ms_median)
 
     @property
     def difference_percent(self) -> float | None:
         """The same, of the PLT on the first."""
-        before = self.before.plt_ms_median
-        return None if self.difference_ms is None or not before else 100 * self.difference_ms / before
+        return difference_percent(self.before.plt_ms_median, self.after.plt_ms_median)
 
     @property
     def changed(self) -> bool:
@@ -82,15 +81,15 @@ class Change:
         }
 
 
-def changes(before: Results, after: Results) -> Iterator[Change]:
+def changes(before: Results, after: Results) -> Iterator[KernelChange]:
     """Every cell of one experiment that was run on two kernels, in the order of the tables."""
     of_after = {result.cell.index: result for result in after.cells}
     for result in before.cells:
         cell = result.cell
-        yield Change(cell.page, before.factors.name(cell), cell.arm.name, result, of_after[cell.index])
+        yield KernelChange(cell.page, before.factors.name(cell), cell.arm.name, result, of_after[cell.index])
 
 
-def verdict(names: tuple[str, str], found: Sequence[Change]) -> str:
+def verdict(names: tuple[str, str], found: Sequence[KernelChange]) -> str:
     """One sentence, with its figures."""
     changed = [change for change in found if change.changed]
     if not changed:

@@ -11,7 +11,7 @@ from statistics import mean
 from fastopen.errors import InputError, MachineError
 from fastopen.pages import load_pages
 from fastopen.replay_validation import Rules, median_error_percent
-from fastopen.workflows.validate_replays import Verdict, judge
+from fastopen.workflows.validate_replays import ReplayValidation, validate_replays
 
 VARIANTS: dict[str, Rules] = {
     "all rules": Rules(),
@@ -39,18 +39,18 @@ def main(files: Sequence[str]) -> int:
         print("| rules | median, % | first, third... file | second, fourth... | mean | worst |")
         print("|---|---:|---:|---:|---:|---:|")
         for name, rules in VARIANTS.items():
-            verdict = judge([one for pages in of_file for one in pages], rules=rules)
-            print(f"| {name} | " + " | ".join(_figures(verdict, half)) + " |", flush=True)
+            validation = validate_replays([one for pages in of_file for one in pages], rules=rules)
+            print(f"| {name} | " + " | ".join(_figures(validation, half)) + " |", flush=True)
     except (InputError, MachineError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
 
 
-def _figures(verdict: Verdict, half: dict[str, int]) -> list[str]:
-    halves = [[one for one in verdict.judged if half[one.page] == which] for which in (0, 1)]
-    errors = [abs(one.error_percent) for one in verdict.judged] or [0.0]
-    medians = [median_error_percent(of) for of in (verdict.judged, *halves)]
+def _figures(validation: ReplayValidation, half: dict[str, int]) -> list[str]:
+    halves = [[one for one in validation.validated if half[one.page] == which] for which in (0, 1)]
+    errors = [abs(one.error_percent) for one in validation.validated] or [0.0]
+    medians = [median_error_percent(of) for of in (validation.validated, *halves)]
     return [
         *("-" if found is None else f"{found:.1f}" for found in medians),
         f"{mean(errors):.1f}",

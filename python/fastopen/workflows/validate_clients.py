@@ -15,6 +15,7 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import RunStore
+from fastopen.workflows.differences import difference_ms, difference_percent
 from fastopen.workflows.run import Watch, run_in_memory
 
 ARMS: Final[list[ArmName]] = ["off", "warm"]
@@ -48,18 +49,12 @@ class ClientComparison:
     @property
     def difference_ms(self) -> float | None:
         """The browser's page load time less the loader's; None unless both loads count."""
-        if self.invalid or self.loader_ms is None or self.chromium_ms is None:
-            return None
-        return self.chromium_ms - self.loader_ms
+        return None if self.invalid else difference_ms(self.loader_ms, self.chromium_ms)
 
     @property
     def difference_percent(self) -> float | None:
         """The same, of the loader's."""
-        return (
-            None
-            if self.difference_ms is None or not self.loader_ms
-            else 100 * self.difference_ms / self.loader_ms
-        )
+        return None if self.invalid else difference_percent(self.loader_ms, self.chromium_ms)
 
     def as_json(self) -> dict[str, Any]:
         """For a document."""
@@ -91,7 +86,7 @@ def compare_clients(
 ) -> Iterator[ClientComparison]:
     """Loads each page once by each client, without Fast Open and with warm cookies.
 
-    `watch` is asked for a watcher for each page. Raises MachineError where browser or kernel are missing,
+    `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are missing,
     and KeyboardInterrupt where it is interrupted.
     """
     for page in pages:

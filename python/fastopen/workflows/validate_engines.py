@@ -1,4 +1,4 @@
-"""Do the two engines agree: the same cells in real and in virtual time, and how far apart they may be."""
+"""Compares engines: the same cells in real and in virtual time, and how far they may differ."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +10,7 @@ from fastopen.experiments import ArmName, EngineName, Experiment, Plan, make_pla
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 from fastopen.statistics import CellResult
+from fastopen.workflows.differences import difference_ms, difference_percent
 from fastopen.workflows.run import Watch, run_in_memory
 
 # Delayed acknowledgements wait for a tick of the kernel's clock: HZ is 250.
@@ -32,7 +33,7 @@ ARMS_COMPARED: Final[list[ArmName]] = ["off", "warm"]
 
 
 @dataclass(frozen=True)
-class Agreement:
+class EngineComparison:
     """One cell on both engines. Times in milliseconds; None where no load was valid."""
 
     page: str
@@ -46,7 +47,7 @@ class Agreement:
 
     @property
     def allowed_ms(self) -> float:
-        """How far the engines may be apart: see RULE."""
+        """How far the engines may differ: see RULE."""
         connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
         rate = self.network.up.rate_bit_per_s
         bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
@@ -56,18 +57,17 @@ class Agreement:
     @property
     def difference_ms(self) -> float | None:
         """Host less virtual: what real time added."""
-        return _less(self.host, self.virtual)
+        return difference_ms(self.virtual.plt_ms_median, self.host.plt_ms_median)
 
     @property
     def difference_percent(self) -> float | None:
         """The same, of the virtual engine's PLT."""
-        virtual = self.virtual.plt_ms_median
-        return None if self.difference_ms is None or not virtual else 100 * self.difference_ms / virtual
+        return difference_percent(self.virtual.plt_ms_median, self.host.plt_ms_median)
 
     @property
     def link_difference_ms(self) -> float | None:
         """Link made by the program less link made by the kernel."""
-        return _less(self.program_link, self.virtual)
+        return difference_ms(self.virtual.plt_ms_median, self.program_link.plt_ms_median)
 
     @property
     def host_range_ms(self) -> tuple[float, float] | None:
@@ -75,8 +75,8 @@ class Agreement:
         plts = self.host.plts_ms.values()
         return (min(plts), max(plts)) if plts else None
 
-    def complaint(self) -> str:
-        """What does not agree, in a few words; empty where all does."""
+    def disagreement(self) -> str:
+        """What does not agree; empty where all does."""
         if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
             return "no valid load"
         low, high = self.host_range_ms
@@ -121,11 +121,11 @@ class Agreement:
                 )
             },
             "noisy": self.noisy,
-            "complaint": self.complaint(),
+            "complaint": self.disagreement(),
         }
 
 
-def agreements(
+def compare_engines(
     pages: Iterable[tuple[Page, str]],
     networks: Sequence[Network],
     repeats: int,
@@ -134,13 +134,13 @@ def agreements(
     kernel: str | None,
     jobs: int | None,
     watch: Callable[[str], Watch],
-) -> list[Agreement]:
-    """Loads each page, with the profile beside it, over all networks on both engines.
+) -> list[EngineComparison]:
+    """Loads each page, with the loader profile given with it, over all networks on both engines.
 
-    `watch` is asked for a watcher for each page. Raises MachineError where no kernel is installed, and
+    `watch` gives the watcher of each page's loads. Raises MachineError where no kernel is installed, and
     KeyboardInterrupt where it is interrupted.
     """
-    found: list[Agreement] = []
+    found: list[EngineComparison] = []
     for page, profile in pages:
         watcher = watch(page.name)
         asked = Experiment(
@@ -159,7 +159,7 @@ def agreements(
         cells = _by_cell(_results(plan, kernel, jobs, watcher))
         linked = _by_cell(_results(make_plan(again, [page]), kernel, jobs, watcher))
         found += (
-            Agreement(
+            EngineComparison(
                 page=page.name,
                 network=network,
                 arm=arm,
@@ -204,28 +204,20 @@ def _by_cell(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, str], C
     return {(one.cell.engine, one.cell.network, one.cell.arm.name): one for one in cells}
 
 
-def _less(one: CellResult, other: CellResult) -> float | None:
-    if one.plt_ms_median is None or other.plt_ms_median is None:
-        return None
-    return one.plt_ms_median - other.plt_ms_median
-
-
 def _share(cell: CellResult) -> float:
     """Used connections with data in their SYN, of all that were used."""
     return cell.syn_data_connections / cell.connections if cell.connections else 0.0
 
 
-def verdict(found: Sequence[Agreement]) -> str:
+def verdict(found: Sequence[EngineComparison]) -> str:
     """One sentence, with its figures."""
-    apart = [one for one in found if one.difference_ms is not None]
-    complaints = [one for one in found if one.complaint()]
-    if complaints:
-        first = complaints[0]
+    disagreements = [one for one in found if one.disagreement()]
+    if disagreements:
+        first = disagreements[0]
         where = f"{first.page}, RTT {first.network.rtt_us / 1000:g} ms, {first.arm}"
-        return (
-            f"{len(complaints)} of {len(found)} cells do not agree; the first: {where}: {first.complaint()}."
-        )
-    widest = max(apart, key=lambda one: abs(one.difference_ms or 0.0))
+        of_all = f"{len(disagreements)} of {len(found)} cells do not agree"
+        return f"{of_all}; the first: {where}: {first.disagreement()}."
+    widest = max(found, key=lambda one: abs(one.difference_ms or 0.0))
     links = max(abs(one.link_difference_ms or 0.0) for one in found)
     return (
         f"The engines agree: PLT differs by {abs(widest.difference_ms or 0.0):.1f} ms"

@@ -1,4 +1,4 @@
-"""Recordings replayed, each over the network that it implies, and held against its own load event."""
+"""Validates replays: each recording over the network that it implies, compared with its own load event."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,23 +17,23 @@ from fastopen.pages import ImportedPage
 from fastopen.replay_validation import Replay, Rules, ValidatedReplay, cause_of, replay_of
 from fastopen.workflows.engines import EngineSet, auto_engine
 
-# A replay may take this often the time of its recording before it is given up.
-PATIENCE: Final = 4
+# A replay that takes so many times the time of its recording has hung.
+TIMEOUT_FACTOR: Final = 4
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A page that was not judged, and why."""
+    """A page that was not validated, and why."""
 
     page: str
     reason: str
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReplayValidation:
     """All pages, in the order in which they were given."""
 
-    judged: tuple[ValidatedReplay, ...]
+    validated: tuple[ValidatedReplay, ...]
     unreplayable: tuple[Skipped, ...]
     """What the recordings do not say enough of."""
     failed: tuple[Skipped, ...]
@@ -42,7 +42,7 @@ class Verdict:
     kernel: str | None
 
 
-def judge(
+def validate_replays(
     imported: Sequence[ImportedPage],
     *,
     engine: EngineName | None = None,
@@ -50,30 +50,30 @@ def judge(
     kernel: str | None = None,
     jobs: int | None = None,
     rules: Rules | None = None,
-    watch: Callable[[str, int], None] = lambda _page, _left: None,
-) -> Verdict:
+    watch: Callable[[str, int], None] | None = None,
+) -> ReplayValidation:
     """Replays each recording; on the host `repeats` times, of which the median counts.
 
-    `watch` is told the page that is begun and how many loads are left. Raises MachineError where this machine
-    lacks what the engine needs.
+    `watch` is called with the page that starts and how many loads are left. Raises MachineError where this
+    machine lacks what the engine needs.
     """
     chosen = engine or auto_engine(kernel)
     replays, unreplayable = _replays(imported, rules or Rules())
     plans = [_plan(replay, chosen, repeats) for replay in replays]
     if not plans:
-        return Verdict((), tuple(unreplayable), (), chosen, None)
-    worker = EngineSet.of(plans[0], kernel, jobs)
-    records = _records(plans, worker.engines[chosen], watch)
-    judged: list[ValidatedReplay] = []
+        return ReplayValidation((), tuple(unreplayable), (), chosen, None)
+    engines = EngineSet.of(plans[0], kernel, jobs)
+    records = _records(plans, engines.engines[chosen], watch)
+    validated: list[ValidatedReplay] = []
     failed: list[Skipped] = []
     for replay, of_page in zip(replays, records, strict=True):
         done = [record for record in of_page if record.valid and record.plt_ns is not None]
         if done:
-            judged.append(_judged(replay, done))
+            validated.append(_validated(replay, done))
         else:
             failed.append(Skipped(replay.page.name, _why(of_page)))
-    kernel_name = None if worker.kernel is None else worker.kernel.name
-    return Verdict(tuple(judged), tuple(unreplayable), tuple(failed), chosen, kernel_name)
+    kernel_name = None if engines.kernel is None else engines.kernel.name
+    return ReplayValidation(tuple(validated), tuple(unreplayable), tuple(failed), chosen, kernel_name)
 
 
 def _replays(imported: Iterable[ImportedPage], rules: Rules) -> tuple[list[Replay], list[Skipped]]:
@@ -92,7 +92,7 @@ def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
     """Its jobs may take as long as the recording did, and more, however long that was."""
     asked = replay.experiment(repeats).model_copy(update={"engines": [engine]})
     plan = make_plan(asked, [replay.page])
-    least = min(round(PATIENCE * replay.recorded_ms * 1000), LOAD_TIMEOUT_MAX_US)
+    least = min(round(TIMEOUT_FACTOR * replay.recorded_ms * 1000), LOAD_TIMEOUT_MAX_US)
     jobs = tuple(
         replace(
             planned,
@@ -104,7 +104,7 @@ def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
 
 
 def _records(
-    plans: Sequence[Plan], engine: Engine, watch: Callable[[str, int], None]
+    plans: Sequence[Plan], engine: Engine, watch: Callable[[str, int], None] | None
 ) -> list[list[LoadRecord]]:
     """The loads of each plan, in their order. Pages of the same name are told apart by their place."""
     jobs = list(_jobs(plans))
@@ -113,7 +113,7 @@ def _records(
     left = len(jobs)
     with closing(engine.run((job for _, job in jobs), {})) as events:
         for event in events:
-            if isinstance(event, JobStarted):
+            if isinstance(event, JobStarted) and watch is not None:
                 watch(plans[place[event.job]].pages[0].name, left)
             elif isinstance(event, LoadDone):
                 left -= 1
@@ -128,7 +128,7 @@ def _jobs(plans: Sequence[Plan]) -> Iterator[tuple[int, Job]]:
             yield number, job.model_copy(update={"id": f"{number}:{job.id}"})
 
 
-def _judged(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
+def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
     """By the load with the median PLT (the lower of two in the middle)."""
     middle = median_low([record.plt_ns or 0 for record in records])
     record = next(record for record in records if record.plt_ns == middle)
