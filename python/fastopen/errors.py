@@ -17,8 +17,13 @@ class InputError(Exception):
         self.remedy = one_line(remedy)
 
     def __str__(self) -> str:
-        said = f"{self.place}: {self.message}" if self.place else self.message
-        return f"{said} ({self.remedy})" if self.remedy else said
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        return f"{text} ({self.remedy})" if self.remedy else text
+
+
+def unwritable(path: object, error: OSError) -> InputError:
+    """The error for a file or folder that could not be written."""
+    return InputError(f"cannot be written: {error.strerror or error}", str(path))
 
 
 def one_line(text: str, limit: int = 500) -> str:

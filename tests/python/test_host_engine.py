@@ -10,7 +10,7 @@ import pytest
 from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel
 from fastopen.engines import world_process as world_process_module
-from fastopen.engines.world_process import SILENCE_MARGIN_S, WorldProcess
+from fastopen.engines.world_process import TIMEOUT_MARGIN_S, WorldProcess
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
 
@@ -55,7 +55,7 @@ def test_a_job_is_told_in_the_order_in_which_it_happens(small_plan: MakePlan, fa
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        ("dies", "ended with exit code 70 before its loads were done; it said: thread main panicked"),
+        ("dies", "ended with exit code 70 before its loads were done; its last line: thread main panicked"),
         ("killed", "was ended by SIGKILL"),
         ("rubbish", "wrote what is no record: 'rubbish'"),
         ("same load twice", "wrote a load that it does not owe"),
@@ -87,11 +87,11 @@ def test_a_world_that_says_nothing_is_ended_after_its_deadline(
 ) -> None:
     plan = small_plan(repeats=1)
     hurried = plan.jobs[0].job.model_copy(update={"load_timeout_us": 1})
-    monkeypatch.setattr(world_process_module, "SILENCE_MARGIN_S", 3.0)
+    monkeypatch.setattr(world_process_module, "TIMEOUT_MARGIN_S", 3.0)
     events = list(HostEngine(fake_world({JOB: "hangs"}), 1).run([hurried], {}))
     faulty = [event.record for event in events if isinstance(event, LoadDone) and not event.record.valid]
     assert len(faulty) == 2
-    assert "said nothing for 3 s" in faulty[0].invalid[0].detail
+    assert "wrote nothing for 3 s" in faulty[0].invalid[0].detail
     assert not exists(int((tmp_path / "state" / "hanging").read_text()))
 
 
@@ -99,13 +99,13 @@ def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: 
     job = small_plan(repeats=1).jobs[0].job
     world = WorldProcess([fake_world()], job, 1, (), now=1000.0)
     try:
-        silence = job.load_timeout_us / 1e6 + SILENCE_MARGIN_S
+        silence = job.load_timeout_us / 1e6 + TIMEOUT_MARGIN_S
         assert world.deadline == 1000 + silence
         line = (Path(__file__).parents[1] / "contract" / "world.json").read_text()
         record = json.dumps({**json.loads(line), "job": job.id}).encode()
-        assert world.heard(world.stdout, record[:20], now=1050.0) == []
+        assert world.receive(world.stdout, record[:20], now=1050.0) == []
         assert world.deadline == 1000 + silence
-        (event,) = world.heard(world.stdout, record[20:] + b"\n", now=1100.0)
+        (event,) = world.receive(world.stdout, record[20:] + b"\n", now=1100.0)
         assert isinstance(event, WorldBuilt)
         assert world.deadline == 1100 + silence
     finally:

@@ -8,7 +8,7 @@ from fastopen.figures import Figure
 
 
 def chart_of(figure: Figure) -> alt.TopLevelMixin:
-    """With its data, its style, and the words that are read out in its place."""
+    """With its data, its style, and its text alternative."""
     spec = figure.spec()
     chart: Any = figure.drawing.chart.copy(deep=False)  # type: ignore[attr-defined]
     chart.data = alt.InlineData(values=spec["data"]["values"])

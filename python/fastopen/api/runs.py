@@ -1,4 +1,4 @@
-"""A run in a notebook: carried out by `run`, opened again by `open_run`; tables, frames and figures of it."""
+"""A run in a notebook: executed by `run`, opened again by `open_run`; tables, frames and figures of it."""
 
 import io
 import warnings
@@ -76,7 +76,7 @@ class Run:
         return table_frame(self._store, "requests")
 
     def connections(self) -> "pd.DataFrame":
-        """A row for each connection, with what the kernels of both ends said of it."""
+        """A row for each connection, with TCP_INFO of both ends."""
         return table_frame(self._store, "connections")
 
     def evidence(self) -> "pd.DataFrame":
@@ -84,7 +84,7 @@ class Run:
         return table_frame(self._store, "evidence")
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """The whole record of one load, of its last attempt. Raises KeyError."""
+        """The full record of one load, of its last attempt. Raises KeyError."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":

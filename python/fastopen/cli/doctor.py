@@ -131,10 +131,10 @@ def _virtual_kernel() -> Check:
         kernel = kernels.find()
     except MachineError as error:
         return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
-    said = f"kernel {kernel.name} (Linux {kernel.version})"
+    detail = f"kernel {kernel.name} (Linux {kernel.version})"
     if kernels.is_outdated(kernel):
-        said += f"; made by another fastopen's recipe; to do: {kernels.BUILD_IT}"
-    return Check("virtual engine", True, said)
+        detail += f"; made by another fastopen's recipe; to do: {kernels.BUILD_IT}"
+    return Check("virtual engine", True, detail)
 
 
 def _sysctl(name: str) -> str | None:
@@ -152,9 +152,9 @@ def _print(checks: list[Check], target: Console) -> None:
         if not check.ok and check.remedy:
             target.print(Text(f"         to do: {check.remedy}"), soft_wrap=True)
     failed = sum(not check.ok for check in checks)
-    said = (
+    message = (
         f"{failed} missing: this machine cannot run experiments yet."
         if failed
         else "This machine can run it."
     )
-    target.print(said)
+    target.print(message)

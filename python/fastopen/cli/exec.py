@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fastopen.engines import find_program
-from fastopen.errors import InputError
+from fastopen.errors import unwritable
 
 
 def execute(
@@ -46,4 +46,4 @@ def _be_writable(report: Path) -> None:
     try:
         report.touch()
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", str(report)) from None
+        raise unwritable(report, error) from None

@@ -104,7 +104,7 @@ def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the begi
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """What is told of a kernel: where its program is, its manifest, and was it made by another recipe."""
+    """A kernel as JSON: where its program is, its manifest, and whether another recipe made it."""
     outdated = kernels.is_outdated(kernel)
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 

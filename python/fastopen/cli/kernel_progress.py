@@ -17,14 +17,14 @@ LINE_EVERY_S: Final = 15.0
 class BuildWatcher:
     """A line for each stage that ended with the time it took; below it a live line on a terminal.
 
-    Where nobody watches live, a line at each stage's beginning and every 15 s. `quiet`: nothing.
+    Elsewhere a line at each stage's start and every 15 s. `quiet`: nothing.
     """
 
     def __init__(self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._quiet = quiet
         self._clock = clock
-        self._began = self._last_line = clock()
+        self._stage_started = self._last_line = clock()
         self._stage: Stage | None = None
         self._live: Progress | None = None
         self._task: TaskID | None = None
@@ -57,19 +57,21 @@ class BuildWatcher:
         new = self._stage is None or self._stage.name != stage.name
         if new:
             self._end_stage()
-            self._began = self._clock()
+            self._stage_started = self._clock()
         self._stage = stage
         if self._live is not None:
             if new or self._task is None:
                 self._task = self._next_task()
             total = max(stage.total, stage.done) or None
-            self._live.update(self._task, description=escape(_said(stage)), completed=stage.done, total=total)
+            self._live.update(
+                self._task, description=escape(_description(stage)), completed=stage.done, total=total
+            )
         elif new or self._clock() - self._last_line >= LINE_EVERY_S:
             self._last_line = self._clock()
-            self._console.print(_said(stage), markup=False, soft_wrap=True)
+            self._console.print(_description(stage), markup=False, soft_wrap=True)
 
     def _next_task(self) -> TaskID:
-        """A fresh line, whose clock begins now."""
+        """A fresh line, whose clock starts now."""
         assert self._live is not None
         if self._task is not None:
             self._live.remove_task(self._task)
@@ -78,11 +80,11 @@ class BuildWatcher:
     def _end_stage(self) -> None:
         if self._stage is None or self._live is None:
             return
-        took = self._clock() - self._began
-        said = f"{self._stage.name}, {self._stage.detail}"
-        self._console.print(f"{took:6.1f} s  {said}", markup=False, soft_wrap=True)
+        took = self._clock() - self._stage_started
+        message = f"{self._stage.name}, {self._stage.detail}"
+        self._console.print(f"{took:6.1f} s  {message}", markup=False, soft_wrap=True)
 
 
-def _said(stage: Stage) -> str:
+def _description(stage: Stage) -> str:
     counted = f": {stage.done} files of about {max(stage.total, stage.done)}" if stage.total else ""
     return f"{stage.name} {stage.detail}{counted}".strip()

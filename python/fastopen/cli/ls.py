@@ -65,6 +65,6 @@ def _pages(names: Sequence[str]) -> str:
 
 
 def _rounded(size: int) -> int:
-    """To two digits, and whole kilobytes: nobody wants the bytes."""
+    """To two digits, and full kilobytes, since the exact size does not matter."""
     step = max(1000, int(10 ** (len(str(size)) - 2)))
     return -(-size // step) * step

@@ -60,7 +60,7 @@ def probe_hosts(
 
 
 def _check_setting() -> None:
-    """Without the client's half of the setting, the kernel would go without a word."""
+    """Without the client's bit of the setting, the kernel connects without Fast Open and reports no error."""
     try:
         value = int(SETTING.read_text())
     except (OSError, ValueError):
@@ -76,9 +76,9 @@ def _check_setting() -> None:
 
 def _announce(target: Target, timeout: float) -> None:
     what = "the beginning of a TLS handshake" if target.scheme == "https" else "a HEAD request"
-    said = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
-    said += f" and {timeout:g} s at most"
-    errors_console().print(said, markup=False, highlight=False, soft_wrap=True, style="dim")
+    message = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
+    message += f" and {timeout:g} s at most"
+    errors_console().print(message, markup=False, highlight=False, soft_wrap=True, style="dim")
 
 
 def _print(found: Probed) -> None:

@@ -88,9 +88,9 @@ def _shown(running: tuple[str, ...]) -> str:
 
 def shown_duration(seconds: float) -> str:
     """`40 s`, `3 min 20 s`, `1 h 05 min`."""
-    whole = int(seconds + 0.5)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    total_s = int(seconds + 0.5)
+    if total_s < 60:
+        return f"{total_s} s"
+    if total_s < 3600:
+        return f"{total_s // 60} min {total_s % 60:02} s"
+    return f"{total_s // 3600} h {total_s % 3600 // 60:02} min"

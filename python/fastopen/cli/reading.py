@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from fastopen.cli.output import errors_console
 from fastopen.pages import ImportedPage, load_pages
 
-# What is read within this is read before anybody would look at a bar.
-PATIENCE_S: Final = 0.5
+# What is read within this needs no bar.
+BAR_AFTER_S: Final = 0.5
 LINE_EVERY_S: Final = 10.0
 
 
@@ -52,7 +52,7 @@ class ReadingWatcher:
     def __call__(self, file: str, done: int, total: int) -> None:
         """Takes how much of a file is read."""
         now = self._clock()
-        if self._quiet or now - self._started < PATIENCE_S:
+        if self._quiet or now - self._started < BAR_AFTER_S:
             return
         if self._console.is_terminal:
             self._show(file, done, total)

@@ -11,7 +11,7 @@ import typer
 from fastopen.atomic import write_atomic
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
 from fastopen.cli.shared_options import QuietOption
-from fastopen.errors import InputError
+from fastopen.errors import InputError, unwritable
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
 
@@ -111,4 +111,4 @@ def _write(output: Path, document: object) -> None:
     try:
         write_atomic(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", str(output)) from None
+        raise unwritable(output, error) from None

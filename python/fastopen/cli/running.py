@@ -34,7 +34,7 @@ ANNOUNCED_S: Final = 120
 
 @dataclass(frozen=True)
 class Printing:
-    """What is printed of a run, and written beside it."""
+    """What is printed of a run, and whether its report is written."""
 
     json: bool
     quiet: bool
@@ -85,7 +85,7 @@ def _observer(printing: Printing) -> Callable[[StartedRun], AbstractContextManag
 
 
 def _announce(run: StartedRun) -> None:
-    """What is about to run: on which engine, and how long where somebody might rather not wait for it."""
+    """What is about to run: on which engine, and how long it takes where that is long."""
     messages = errors_console()
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
@@ -117,8 +117,8 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         messages.print(f"fault in {jobs[0]}{others}: {reason}", markup=False, soft_wrap=True)
     if run.until is not None and (wide := run.until.too_wide(run.results)):
         intervals = "1 interval is" if wide == 1 else f"{wide} intervals are"
-        said = f"{intervals} wider than asked, with {run.until.max_repeats} repeats at most"
-        messages.print(said, markup=False, soft_wrap=True)
+        message = f"{intervals} wider than asked, with {run.until.max_repeats} repeats at most"
+        messages.print(message, markup=False, soft_wrap=True)
     again = run.store.attempts_done() - run.store.loads_done()
     if again and not printing.quiet:
         done, asked = run.store.loads_done(), run.store.loads_asked()

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fastopen.atomic import write_atomic
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json
-from fastopen.errors import InputError
+from fastopen.errors import unwritable
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore, find_run
 from fastopen.statistics import Results, collect
@@ -37,7 +37,7 @@ def show(
 
 
 def print_results(results: Results, target: Console) -> None:
-    """The tables and their words."""
+    """The tables and the text with them."""
     for renderable in results_renderables(results, target.width):
         target.print(renderable)
 
@@ -52,4 +52,4 @@ def write_svg(results: Results, path: Path) -> None:
         svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
         write_atomic(path, FONTS.sub("", svg))
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None
+        raise unwritable(path, error) from None

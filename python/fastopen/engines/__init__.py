@@ -1,4 +1,4 @@
-"""Engines carry jobs out: `host` in real time on this machine's kernel, `virtual` in a kernel's own time."""
+"""Engines run jobs: `host` in real time on this machine's kernel, `virtual` in a kernel's own time."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import describe_clients

@@ -41,7 +41,7 @@ class BodiesFile:
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """The job, told where the bodies of its page are."""
+        """The job with the places of its page's bodies in the file."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

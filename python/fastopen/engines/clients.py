@@ -13,18 +13,18 @@ from fastopen.errors import MachineError
 
 # What a client that has a name is in, on Debian and its like.
 PACKAGES: Final = {"curl": "curl", "wget2": "wget2"}
-PATIENCE_S: Final = 10.0
+VERSION_TIMEOUT_S: Final = 10.0
 
 
 def program_of(client: Client) -> Path:
     """Where the program of a command is. Raises MachineError that names the package."""
     assert client.command is not None
-    word = client.command[0]
-    found = shutil.which(word)
+    name = client.command[0]
+    found = shutil.which(name)
     if found is None:
         package = PACKAGES.get(client.label)
         remedy = f"apt install {package}" if package else "give its path, or put it into a folder of PATH"
-        raise MachineError(f"client {client.label}: there is no program {word}", remedy)
+        raise MachineError(f"client {client.label}: there is no program {name}", remedy)
     return Path(found).absolute()
 
 
@@ -38,7 +38,7 @@ def with_program(job: Job) -> Job:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Name of each command to what it is: the version that it says, or the program's digest.
+    """Name of each command to what it is: the version that it prints, or the program's digest.
 
     Raises MachineError where one is missing.
     """
@@ -48,7 +48,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
             described.setdefault(client.label, _version(find_browser()))
         elif client.command is not None and client.label not in described:
             program = program_of(client)
-            # What a stranger does when it is asked for its version, nobody knows.
+            # An unknown program may do anything when called with --version.
             named = client.label in PACKAGES
             described[client.label] = _version(program) if named else f"{program}, sha256 {_digest(program)}"
     return described
@@ -58,7 +58,7 @@ def _version(program: Path) -> str:
     try:
         asked = [str(program), "--version"]
         done = subprocess.run(
-            asked, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S, check=False
+            asked, capture_output=True, text=True, errors="replace", timeout=VERSION_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"{program} does not say its version: {error}") from None

@@ -22,7 +22,7 @@ from fastopen.errors import InputError, MachineError
 WORLDS_PER_CORE: Final = 4
 # A browser is a dozen processes that compute all the time: four at once on two cores made the link late.
 BROWSERS_PER_CORE: Final = 0.5
-# A world whose measured network is off says nothing of its loads: it is built again, this often in all.
+# A world whose measured network is not as asked has loaded nothing yet: it is built again, so often in all.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
@@ -36,7 +36,8 @@ def default_parallel(*, browsers: bool = False) -> int:
 class WorldEngine:
     """Runs jobs with `parallel` worlds at once, each a process of `command`, on one of `cores` if given.
 
-    Must be iterated by the main thread: worlds are told to die with the thread that started them.
+    Must be iterated by the main thread: a world has itself killed when the thread that started it ends
+    (PR_SET_PDEATHSIG).
     """
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
@@ -168,7 +169,7 @@ class _Worlds:
                 if descriptor in self._selector.get_map():
                     self._selector.unregister(descriptor)
                 return events
-            events += world.heard(descriptor, data, now)
+            events += world.receive(descriptor, data, now)
             if not to_the_end:
                 return events
 

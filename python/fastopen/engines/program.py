@@ -65,8 +65,8 @@ def _ask(program: Path, question: str) -> str:
         ) from None
     # A failed check is an answer too, when it was written.
     if answer.returncode != 0 and not answer.stdout.strip():
-        said = answer.stderr.strip().splitlines()
-        raise MachineError(f"{program} {question} failed: {said[-1] if said else answer.returncode}")
+        lines = answer.stderr.strip().splitlines()
+        raise MachineError(f"{program} {question} failed: {lines[-1] if lines else answer.returncode}")
     return answer.stdout
 
 

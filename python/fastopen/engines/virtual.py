@@ -21,7 +21,7 @@ class VirtualEngine(WorldEngine):
     def __init__(self, program: Path, kernel: Kernel, parallel: int | None = None) -> None:
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
-        # Two runs beside each other are not to begin on the same core.
+        # Two runs at once start on different cores.
         first = os.getpid() % len(cores)
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
@@ -31,5 +31,5 @@ class VirtualEngine(WorldEngine):
 
 
 def _work(job: Job) -> int:
-    """How much there is to do, by and large: requests."""
+    """About how much there is to do: requests."""
     return len(job.page.resources) * len(job.loads)

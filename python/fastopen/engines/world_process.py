@@ -1,6 +1,6 @@
-"""One world program at work on one job: what it was given, what it has said, how it ended.
+"""One world program at work on one job: what it was given, what it has written, how it ended.
 
-It is fed bytes and told the time; it reads no clock and waits for nothing, so that every fault can be tested.
+Bytes and time are arguments; it reads no clock and waits for nothing, so that every fault can be tested.
 """
 
 import os
@@ -18,11 +18,11 @@ from fastopen.engines.base import Event, LoadDone, WorldBuilt
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
 # Building and measuring a world, and taking cookies before a warm load, come on top of what a load may take.
-SILENCE_MARGIN_S: Final = 60.0
+TIMEOUT_MARGIN_S: Final = 60.0
 # A browser that starts in virtual time is silent for longer; crates/world/src/boot.rs ends it before this.
-SILENCE_OF_BROWSERS_S: Final = 660.0
-# How long a program that has said its last word may take to end.
-TIDY_UP_S: Final = 30.0
+TIMEOUT_MARGIN_OF_BROWSERS_S: Final = 660.0
+# How long a program may take to end after its last record.
+EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
@@ -40,9 +40,9 @@ class WorldProcess:
         self.ended = False
         self._rest = b""
         self._stderr = b""
-        margin_s = SILENCE_OF_BROWSERS_S if job.client.kind == "chromium" else SILENCE_MARGIN_S
-        self._silence_s = job.load_timeout_us / 1e6 + margin_s
-        self.deadline = now + self._silence_s
+        margin_s = TIMEOUT_MARGIN_OF_BROWSERS_S if job.client.kind == "chromium" else TIMEOUT_MARGIN_S
+        self._timeout_s = job.load_timeout_us / 1e6 + margin_s
+        self.deadline = now + self._timeout_s
         # From a file without a name, since a pipe would block us if the program never read it.
         with tempfile.TemporaryFile() as stdin:
             stdin.write(job.model_dump_json().encode())
@@ -63,7 +63,7 @@ class WorldProcess:
         for descriptor in (self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
 
-    def heard(self, descriptor: int, data: bytes, now: float) -> list[Event]:
+    def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
         """Takes what the program wrote on one of its descriptors; returns what that completes."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
@@ -74,20 +74,20 @@ class WorldProcess:
         events: list[Event] = []
         for line in lines:
             if self.violation is None and not self.over:
-                self.deadline = now + self._silence_s
+                self.deadline = now + self._timeout_s
                 events += self._record(line)
                 if self.over:
-                    self.deadline = now + TIDY_UP_S
+                    self.deadline = now + EXIT_TIMEOUT_S
         return events
 
     def timed_out(self) -> None:
         """Called when the deadline has passed."""
         if not self.over:
-            self.violation = f"said nothing for {self._silence_s:.0f} s"
+            self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
     @property
     def over(self) -> bool:
-        """Whether nothing that the program may still say matters."""
+        """Whether nothing that the program may still write matters."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:
@@ -118,20 +118,20 @@ class WorldProcess:
         return []
 
     def reason(self) -> str | None:
-        """Why the world fell short, in words for a person, or None. Call it after the process ended."""
+        """Why loads are missing, for a person to read, or None. Call it after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:
-            return f"the world program {self.violation}{self._last_words()}"
+            return f"the world program {self.violation}{self._last_line()}"
         if self.missing:
             code = self.process.returncode
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            return f"the world program {how} before its loads were done{self._last_words()}"
+            return f"the world program {how} before its loads were done{self._last_line()}"
         return None
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         lines = self._stderr.decode(errors="replace").strip().splitlines()
-        return f"; it said: {lines[-1].strip()}" if lines else ""
+        return f"; its last line: {lines[-1].strip()}" if lines else ""
 
     def close(self) -> None:
         """Ends the program if it still runs, by its process id, and takes it from the process table."""

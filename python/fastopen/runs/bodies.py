@@ -22,8 +22,8 @@ def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
 
 
 def _digest(of_page: Mapping[int, bytes]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for index, body in sorted(of_page.items()):
-        whole.update(f"{index} {len(body)}\n".encode())
-        whole.update(body)
-    return whole.hexdigest()
+        digest.update(f"{index} {len(body)}\n".encode())
+        digest.update(body)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The run's SQLite file: made whole or not at all, written by one process at a time, its faults in words."""
+"""The run's SQLite file: created atomically, written by one process at a time, its faults as our errors."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, MachineError
+from fastopen.errors import InputError, MachineError, unwritable
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
 # A file under this name is a run that was killed while it was made: it holds nothing yet.
@@ -37,7 +37,7 @@ def create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3.
         new.rename(folder / FILE)
         _to_disk(folder)
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise unwritable(folder, error) from None
     return _connect_for_writing(folder)
 
 
@@ -70,16 +70,16 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
 def open_for_writing(folder: Path) -> sqlite3.Connection:
     """A run that is resumed: all of it is checked before anything is written. Raises as reading does."""
     with open_for_reading(folder) as checked, reading(str(folder / FILE)):
-        (verdict,) = checked.execute("PRAGMA quick_check(1)").fetchone()
+        (result,) = checked.execute("PRAGMA quick_check(1)").fetchone()
     checked.close()
-    if verdict != "ok":
-        raise InputError(f"damaged: {verdict}", str(folder / FILE), "what can be read: fastopen export")
+    if result != "ok":
+        raise InputError(f"damaged: {result}", str(folder / FILE), "what can be read: fastopen export")
     return _connect_for_writing(folder)
 
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """Turns what SQLite says of a file that it cannot read into an InputError."""
+    """Turns SQLite's error of a file that it cannot read into an InputError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -88,7 +88,7 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def failing(place: str) -> Iterator[None]:
-    """Turns what SQLite says of a file that it cannot write into a MachineError."""
+    """Turns SQLite's error of a file that it cannot write into a MachineError."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -157,11 +157,7 @@ def _claim(folder: Path) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise InputError("may not be written", str(folder))
     except OSError as error:
-        raise _unwritable(folder, error) from None
-
-
-def _unwritable(folder: Path, error: OSError) -> InputError:
-    return InputError(f"cannot be written: {error.strerror or error}", str(folder))
+        raise unwritable(folder, error) from None
 
 
 def _to_disk(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run ran on, and with what: facts that somebody needs who repeats it."""
+"""What a run ran on, and with what: what is needed to repeat it."""
 
 import os
 import platform

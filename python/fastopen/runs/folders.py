@@ -1,4 +1,4 @@
-"""Where runs are kept when nobody says where, and how people name them afterwards."""
+"""Where runs are kept by default, and how they are named afterwards."""
 
 import difflib
 import os

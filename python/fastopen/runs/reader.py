@@ -1,4 +1,4 @@
-"""What a kept run says: its experiment and pages, a row for each load, and whole records one at a time."""
+"""Reads a kept run: its experiment and pages, a row for each load, and full records one at a time."""
 
 import json
 import sqlite3
@@ -79,7 +79,7 @@ class RunReader:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What resuming the run needs, beside experiment and pages."""
+        """What resuming the run needs, apart from experiment and pages."""
         options: dict[str, Any] = self._fact("options")
         return options
 
@@ -102,7 +102,7 @@ class RunReader:
         return {name: Page.model_validate_json(page) for name, page in rows}
 
     def auto_engine(self) -> EngineName:
-        """What the engine `auto` was when the run was planned: the one that nobody named."""
+        """What the engine `auto` was when the run was planned: the one that was not named."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -175,11 +175,11 @@ class RunReader:
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """The whole record of one load; of its last attempt by default. Raises KeyError."""
+        """The full record of one load; of its last attempt by default. Raises KeyError."""
         return LoadRecord.model_validate_json(self.load_json(job, load, attempt))
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """The whole records of some loads, one in memory at a time."""
+        """The full records of some loads, one in memory at a time."""
         for row in rows:
             yield row, self.load_record(row.job, row.load, row.attempt)
 

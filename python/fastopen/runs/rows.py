@@ -1,4 +1,4 @@
-"""What is read of a run without its whole records: a row for each load and each world."""
+"""What is read of a run without its full records: a row for each load and each world."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """The tables of a run's SQLite file, and the marks by which it is known.
 
-What tables and lists are made from stands in columns; the whole records, which are many times larger, stand
+What tables and lists are made from stands in columns; the full records, which are many times larger, stand
 in tables of their own, compressed (zlib), so that reading the columns does not read past them.
 """
 

@@ -1,4 +1,4 @@
-"""The run store: one SQLite file in the run's folder, or one in memory where nobody wants to keep it.
+"""The run store: one SQLite file in the run's folder, or one in memory that is not kept.
 
 Each finished load is committed before anything else happens, and its record is kept as the world wrote it.
 """
@@ -48,7 +48,7 @@ class RunStore(RunReader):
     ) -> Self:
         """A new run that holds the plan. Raises InputError where the folder is of no use.
 
-        `options` is what resuming the run needs, beside experiment and pages, as JSON can hold it.
+        `options` is what resuming the run needs, apart from experiment and pages, as JSON can hold it.
         """
 
         def fill(database: sqlite3.Connection) -> None:
@@ -78,7 +78,7 @@ class RunStore(RunReader):
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:
-            # One file, to be read from a read-only disk too; but not while somebody is reading.
+            # One file, to be read from a read-only disk too; SQLite refuses while another process reads.
             with contextlib.suppress(sqlite3.OperationalError):
                 self._database.execute("PRAGMA journal_mode = DELETE")
         super().close()

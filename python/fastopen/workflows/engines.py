@@ -21,7 +21,7 @@ from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
 
 NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
-ONE_IS_ENOUGH: Final = "cells without loss are loaded once, since nothing in them is left to chance"
+ONE_IS_ENOUGH: Final = "cells without loss are loaded once, since nothing in them is random"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
@@ -60,17 +60,17 @@ class EngineSet:
         return cls(engines, environment, booted)
 
     def description(self, plan: Plan) -> str:
-        """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where nobody named it."""
+        """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where it was not named."""
         return "; ".join(self._describe(plan, name) for name in plan.engines)
 
     def _describe(self, plan: Plan, name: EngineName) -> str:
         if name == "host" or self.kernel is None:
             chosen = name not in plan.experiment.engines
             return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"
-        said = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
+        described = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
         repeated = {planned.comparison for planned in plan.jobs if planned.repeat > 0}
         once = any(cell.engine == name and cell.comparison not in repeated for cell in plan.cells)
-        return f"{said}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else said
+        return f"{described}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else described
 
 
 def _engine(
