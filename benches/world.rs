@@ -1,6 +1,7 @@
-//! How true the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds what it printed.
+//! How true the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds what it
+//! printed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{process, sysctl, tcp};
 use fastopen_page::{Page, Policy};
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::log::Log;
-use fastopen_replay::origins::{Origins, Served, Site};
+use fastopen_replay::log::OriginLog;
+use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_world::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use fastopen_world::clients::{Client, Loading};
 use fastopen_world::contract::OriginSettings;
@@ -140,7 +141,8 @@ fn round_trips() {
     }
 }
 
-/// Bulk transfer from origin to client over one connection; the share of payload in a full packet is what the rate allows.
+/// Bulk transfer from origin to client over one connection; the share of payload in a full packet is what the
+/// rate allows.
 fn goodput() {
     const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
     for (name, rate, bytes) in [
@@ -204,7 +206,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         resources: page
             .resources
             .iter()
-            .map(|resource| Served {
+            .map(|resource| ServedResource {
                 origin: address(resource.url.host()),
                 method: resource.method.clone(),
                 target: resource.url.target().to_owned(),
@@ -215,14 +217,14 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
                 header_bytes: 300,
                 body: SizedBody::filler(resource.body_bytes),
                 think_ns: 0,
-                keeping: None,
-                refuses: false,
+                cache_policy: None,
+                refuses_preflight: false,
             })
             .collect(),
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,
-        http2: BTreeSet::new(),
+        versions: BTreeMap::new(),
         tls: None,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
@@ -244,7 +246,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         fastopen,
         origins: &OriginSettings::default(),
         timeout_ns: 60_000 * MS,
-        log: &Log::default(),
+        log: &OriginLog::default(),
         synthetic_page: None,
         engine: Engine::Host,
     };

@@ -1,4 +1,4 @@
-//! Bodies of exact sizes: bytes, filler, or pieces of both; all at once, or handed out over a time.
+//! Bodies of exact sizes: recorded bytes, filler, or pieces of both; sent at once or paced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,17 +8,17 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::spread::Spread;
+use crate::paced::Pacer;
 
-/// Filler for bodies that were not recorded: a page's text compresses, a picture does not, but nothing here compresses.
+/// Filler for bodies that were not recorded. Its content has no effect: nothing here compresses.
 static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
-/// A body that knows its length from the start.
+/// A body whose length is known from the start.
 #[derive(Debug, Clone, Default)]
 pub struct SizedBody {
     pieces: VecDeque<Piece>,
     left: u64,
-    spread: Option<Spread>,
+    pacer: Option<Pacer>,
 }
 
 /// A part of a body.
@@ -29,17 +29,17 @@ enum Piece {
 }
 
 impl SizedBody {
-    /// `bytes` of filler.
+    /// A body of `bytes` bytes of filler.
     pub fn filler(bytes: u64) -> Self {
         Self::default().and_filler(bytes)
     }
 
-    /// A body as it was recorded.
+    /// A recorded body.
     pub fn recorded(bytes: Bytes) -> Self {
         Self::default().and_bytes(bytes)
     }
 
-    /// This body, and after it `bytes`.
+    /// Appends `bytes`.
     #[must_use]
     pub fn and_bytes(mut self, bytes: Bytes) -> Self {
         self.left += bytes.len() as u64;
@@ -47,7 +47,7 @@ impl SizedBody {
         self
     }
 
-    /// This body, and after it so many bytes of filler.
+    /// Appends `bytes` bytes of filler.
     #[must_use]
     pub fn and_filler(mut self, bytes: u64) -> Self {
         self.left += bytes;
@@ -55,26 +55,26 @@ impl SizedBody {
         self
     }
 
-    /// This body, handed out evenly: its first bytes at once, its last `over_ns` nanoseconds later.
+    /// Paces the body evenly: it sends the first bytes at once, the last `duration_ns` nanoseconds later.
     #[must_use]
-    pub fn spread(mut self, over_ns: u64) -> Self {
-        self.spread = (over_ns > 0).then(|| Spread::new(self.left, over_ns));
+    pub fn paced(mut self, duration_ns: u64) -> Self {
+        self.pacer = (duration_ns > 0).then(|| Pacer::new(self.left, duration_ns));
         self
     }
 
-    /// What is left of it, in bytes.
+    /// Bytes that are left to send.
     pub fn len(&self) -> u64 {
         self.left
     }
 
-    /// Whether nothing is left.
+    /// Whether no bytes are left to send.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
 }
 
 impl SizedBody {
-    /// The next bytes of it, `most` at most; none at its end.
+    /// The next bytes, at most `most`; no bytes at the end.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.pop_front() {
             let (chunk, rest) = match piece {
@@ -109,8 +109,8 @@ impl Body for SizedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let left = self.left;
-        let most = match &mut self.spread {
-            Some(spread) if left > 0 => ready!(spread.poll_piece(left, context)),
+        let most = match &mut self.pacer {
+            Some(pacer) if left > 0 => ready!(pacer.poll_piece(left, context)),
             _ => left,
         };
         let chunk = self.take(usize::try_from(most).unwrap_or(usize::MAX));

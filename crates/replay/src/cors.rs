@@ -1,4 +1,5 @@
-//! Cross-origin requests: whoever asks is allowed, as on a page that works (Fetch standard, CORS protocol).
+//! CORS headers that allow every cross-origin request, as on a page that works (Fetch standard, CORS
+//! protocol).
 
 use hyper::Method;
 use hyper::header::{
@@ -7,24 +8,24 @@ use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderValue, ORIGIN,
 };
 
-/// Whether a request asks for leave to make another.
+/// Whether a request is a CORS preflight.
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Puts into the headers of an answer what lets the page that asked have it. To clients that name no origin it says nothing.
-pub fn allow(request: &HeaderMap, answer: &mut HeaderMap) {
+/// Sets the headers that let the requesting origin read a response; none for a request without an `Origin`.
+pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     let Some(origin) = request.get(ORIGIN) else { return };
-    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-    answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-    for (asked, allowed) in [
+    response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    response.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    for (requested, allowed) in [
         (ACCESS_CONTROL_REQUEST_METHOD, ACCESS_CONTROL_ALLOW_METHODS),
         (ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_ALLOW_HEADERS),
     ] {
-        if let Some(value) = request.get(asked) {
-            answer.insert(allowed, value.clone());
-            // Else the next question of the same page would not be asked.
-            answer.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("0"));
+        if let Some(value) = request.get(requested) {
+            response.insert(allowed, value.clone());
+            // A browser would cache the result of a preflight, and omit later preflights of the page.
+            response.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("0"));
         }
     }
 }
@@ -40,25 +41,25 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_asks_is_allowed_by_name() {
-        let asks = [("origin", "http://a.test"), ("access-control-request-method", "PUT")];
-        let mut answer = HeaderMap::new();
-        allow(&headers(&asks), &mut answer);
+    fn a_requesting_origin_is_allowed_by_name() {
+        let preflight = [("origin", "http://a.test"), ("access-control-request-method", "PUT")];
+        let mut response = HeaderMap::new();
+        allow(&headers(&preflight), &mut response);
         let allowed = [
             ("access-control-allow-origin", "http://a.test"),
             ("access-control-allow-credentials", "true"),
             ("access-control-allow-methods", "PUT"),
             ("access-control-max-age", "0"),
         ];
-        assert_eq!(answer, headers(&allowed));
-        assert!(is_preflight(&Method::OPTIONS, &headers(&asks)));
-        assert!(!is_preflight(&Method::OPTIONS, &headers(&asks[..1])));
+        assert_eq!(response, headers(&allowed));
+        assert!(is_preflight(&Method::OPTIONS, &headers(&preflight)));
+        assert!(!is_preflight(&Method::OPTIONS, &headers(&preflight[..1])));
     }
 
     #[test]
-    fn who_names_no_origin_is_told_nothing() {
-        let mut answer = HeaderMap::new();
-        allow(&HeaderMap::new(), &mut answer);
-        assert!(answer.is_empty());
+    fn a_request_without_an_origin_has_no_cors_headers() {
+        let mut response = HeaderMap::new();
+        allow(&HeaderMap::new(), &mut response);
+        assert!(response.is_empty());
     }
 }

@@ -1,13 +1,19 @@
-//! The origin servers of a page: HTTP on hyper, with TCP Fast Open and TLS, answering with the page's own sizes, times and statuses.
+//! The origin servers of a page: HTTP on hyper and h2, with TCP Fast Open and TLS. Responses have the page's
+//! sizes, times and status codes.
 
-mod awaited;
 pub mod body;
+pub mod caching;
 pub mod cors;
-pub mod head;
+pub mod counters;
+pub mod header;
 pub mod http2;
-pub mod keeping;
 pub mod log;
 pub mod origins;
-mod spread;
-pub mod stream;
+mod paced;
+pub mod priority;
+pub mod sockets;
 pub mod tls;
+mod version;
+mod watch_cell;
+
+pub use version::HttpVersion;

@@ -1,4 +1,5 @@
-//! What the hosts of a page are called inside a world, and whom programs trust there.
+//! Name resolution and trust inside a world: the hosts file, and the certificate authority that programs
+//! trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,19 +12,21 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, ClientKind, Fault, Job};
 use crate::failure::Failure;
 
-/// The hosts file of the world and its certificate authority, bound over the machine's own for as long as this lives.
+/// The world's hosts file and certificate authority, mounted over the machine's files. Dropping it unmounts
+/// them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
     const HOSTS: &'static str = "/etc/hosts";
     const SWITCH: &'static str = "/etc/nsswitch.conf";
-    /// The authorities that programs trust, on Debian and what comes of it.
+    /// The certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Puts the names up and looks each up, as any client would; where there is an authority, it is the only one trusted.
+    /// Mounts the files and looks each host up, as clients do. The authority, if any, is the only trusted
+    /// one.
     ///
     /// # Errors
-    /// Where the files cannot be bound, or a name is known as something else.
+    /// If the files cannot be mounted, or a host resolves to another address.
     pub fn mount(hosts: &BTreeMap<String, Ipv4Addr>, authority: Option<&Authority>) -> Result<Self, Failure> {
         let mut file = String::new();
         // A page may be served as localhost.
@@ -61,7 +64,7 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// The hosts under all names that they have in this world.
+/// The hosts and, if the world has them, their aliases.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -70,7 +73,7 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<S
     named
 }
 
-/// The names of a host.
+/// A host and, if the world has aliases, its alias.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -79,7 +82,7 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether bodies call hosts by their stage names: a browser would ask some of the real ones by https alone.
+/// Whether bodies name alias hosts, since the client contacts some hosts by https alone (HSTS preload list).
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind == ClientKind::Chromium
 }

@@ -1,4 +1,5 @@
-//! What the origins of a world serve: a page's resources with their bodies, in the clear or over TLS.
+//! The site that the origins of a world serve: the page's resources with their bodies, in the clear and over
+//! TLS.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,25 +9,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fastopen_page::{FidelityGaps, Piece, Resource, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::keeping::Keeping;
-use fastopen_replay::origins::{OverTls, Served, Site};
+use fastopen_replay::caching::CachePolicy;
+use fastopen_replay::origins::{ServedResource, Site, TlsSite};
 use fastopen_replay::tls::{self, Authority};
 use rustls::ServerConfig;
 
-use crate::contract::{Bodies, Fault, Http, Job, View};
+use crate::contract::{Bodies, Fault, Job, View};
 use crate::failure::Failure;
 use crate::names::{names, uses_aliases};
 
-/// The application protocols that both ends speak, the best first (RFC 7301).
-pub fn alpn(http: Http) -> Vec<&'static [u8]> {
-    match http {
-        Http::Http10 | Http::Http11 => vec![b"http/1.1"],
-        // Nothing else, so that an answer proves it.
-        Http::Http2 => vec![b"h2"],
-    }
-}
-
-/// How each host speaks TLS.
+/// The TLS configuration of each host.
 fn servers(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
@@ -35,13 +27,12 @@ fn servers(
     let settings = job.tls.settings();
     let server = |(host, address): (&String, &Ipv4Addr)| {
         let identity = authority.identity(&names(job, host), settings.chain_bytes)?;
-        Ok((*address, Arc::new(tls::server(&settings, identity, &alpn(job.origins.http_of(host)))?)))
+        Ok((*address, Arc::new(tls::server(&settings, identity, &[job.origins.http_of(host).alpn()])?)))
     };
     hosts.iter().map(server).collect()
 }
 
-/// The page as clients read it that follow references: once for loads in the clear, once for those over TLS, since it
-/// names URLs.
+/// The synthetic page for loads in the clear and for loads over TLS, whose URLs differ.
 pub struct SyntheticPages {
     clear: SyntheticPage,
     encrypted: SyntheticPage,
@@ -73,10 +64,10 @@ impl SyntheticPages {
     }
 }
 
-/// What is served: in the clear, and where there is an authority over TLS as well.
+/// The site of a job: in the clear, and over TLS if there is an authority.
 ///
 /// # Errors
-/// Where the file of recorded bodies cannot be read or is too short, or no certificate can be made.
+/// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
@@ -94,17 +85,13 @@ pub fn site(
         resources(job, hosts, synthetic_page, &bodies)
     };
     let over_tls = |authority| {
-        Ok::<_, Failure>(OverTls { servers: servers(job, hosts, authority)?, resources: resources(true)? })
+        Ok::<_, Failure>(TlsSite { servers: servers(job, hosts, authority)?, resources: resources(true)? })
     };
     Ok(Site {
         resources: resources(false)?,
         ports: job.page.origins().iter().map(|origin| origin.port).collect(),
         keep_alive: job.origins.keep_alive,
-        http2: hosts
-            .iter()
-            .filter(|(host, _)| job.origins.http_of(host) == Http::Http2)
-            .map(|(_, address)| *address)
-            .collect(),
+        versions: hosts.iter().map(|(host, address)| (*address, job.origins.http_of(host))).collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.map(over_tls).transpose()?,
     })
@@ -115,11 +102,11 @@ fn resources(
     hosts: &BTreeMap<String, Ipv4Addr>,
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
-) -> Result<Vec<Served>, Failure> {
-    let serve = |(number, resource): (usize, &Resource)| -> Result<Served, Failure> {
+) -> Result<Vec<ServedResource>, Failure> {
+    let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
         let body = match (response, resource.body_offset) {
-            (Some(response), _) => sized(&response.body),
+            (Some(response), _) => sized_body(&response.body),
             (None, None) => SizedBody::filler(resource.body_bytes),
             (None, Some(offset)) => {
                 let end = offset.saturating_add(resource.body_bytes);
@@ -133,7 +120,7 @@ fn resources(
             }
         };
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
-        Ok(Served {
+        Ok(ServedResource {
             origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
@@ -142,22 +129,22 @@ fn resources(
             mime: response.map_or(&resource.mime, |response| &response.mime).clone(),
             location: response.map_or(&resource.redirect_to, |response| &response.location).clone(),
             header_bytes: resource.response_header_bytes as u32,
-            body: body.spread(scaled_ns(resource.server_send_us)),
+            body: body.paced(scaled_ns(resource.server_send_us)),
             think_ns: scaled_ns(resource.server_think_us),
-            keeping: (job.client.view == View::Repeat).then(|| keeping(resource)),
-            refuses: response.is_some_and(|response| response.refuses_preflight),
+            cache_policy: (job.client.view == View::Repeat).then(|| cache_policy(resource)),
+            refuses_preflight: response.is_some_and(|response| response.refuses_preflight),
         })
     };
     job.page.resources.iter().enumerate().map(serve).collect()
 }
 
-/// Said only to clients that come twice: to others it is filler, as the rest of the head.
-fn keeping(resource: &Resource) -> Keeping {
+/// The caching headers of a resource, for clients that load the page twice; other loads get filler instead.
+fn cache_policy(resource: &Resource) -> CachePolicy {
     let validator = resource.validator && (200..300).contains(&resource.status);
-    Keeping::new(resource.fresh_s, validator, resource.body_bytes)
+    CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)
 }
 
-fn sized(body: &SyntheticBody) -> SizedBody {
+fn sized_body(body: &SyntheticBody) -> SizedBody {
     body.pieces().iter().fold(SizedBody::default(), |sized, piece| match piece {
         Piece::Bytes(bytes) => sized.and_bytes(Bytes::copy_from_slice(bytes)),
         Piece::Filler(bytes) => sized.and_filler(*bytes),

@@ -1,10 +1,11 @@
-//! TLS over a client's connections: the loader's end of a handshake, and what a handshake came to.
+//! The TLS handshakes of clients: the loader's own, and the records of all.
 
 use std::io;
 use std::sync::Arc;
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_replay::stream::{ObservedStream, WatchedStream};
+use fastopen_replay::counters::{CountedStream, Traffic};
+use fastopen_replay::sockets::ObservedStream;
 use fastopen_replay::tls::{Session, address};
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
@@ -13,21 +14,21 @@ use tokio_rustls::client::TlsStream;
 
 use crate::contract::TlsRecord;
 
-/// Makes `stream` secure, as a client of `host`. The record's time is of the monotonic clock.
+/// Does the TLS handshake on `stream` as a client of `host`. The record's time is of the monotonic clock.
 ///
 /// # Errors
-/// Where the origin does not prove that it is `host`, or the connection breaks.
+/// If the origin's certificate is not for `host`, or the connection fails.
 pub async fn secure(
     config: Arc<ClientConfig>,
     host: &str,
     stream: ObservedStream,
-) -> io::Result<(TlsStream<WatchedStream>, TlsRecord)> {
+) -> io::Result<(TlsStream<CountedStream<Traffic>>, TlsRecord)> {
     let name = server_name(host).ok_or_else(|| io::Error::other(format!("{host} is no name for TLS")))?;
-    let stream = WatchedStream::new(stream);
-    let watch = stream.watch();
+    let stream = CountedStream::<Traffic>::new(stream);
+    let counters = stream.counters();
     let stream = TlsConnector::from(config).connect(name, stream).await?;
     let secured_ns = monotonic_ns();
-    let (session, traffic) = (stream.get_ref().1, watch.traffic());
+    let (session, traffic) = (stream.get_ref().1, counters.with(|traffic| *traffic));
     let sizes = Sizes {
         hello_bytes: traffic.bytes_written_first,
         sent_bytes: traffic.bytes_written,
@@ -37,14 +38,14 @@ pub async fn secure(
     Ok((stream, record))
 }
 
-/// What crossed a connection until it was secure, in bytes on the wire, as the client counts.
+/// Bytes on the wire of a handshake, as the client counts them.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// Its first message.
+    /// The `ClientHello`.
     pub hello_bytes: u64,
-    /// All of its messages.
+    /// All messages of the client.
     pub sent_bytes: u64,
-    /// All of the origin's.
+    /// All messages of the origin.
     pub received_bytes: u64,
 }
 

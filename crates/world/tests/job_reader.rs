@@ -113,7 +113,8 @@ fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_man
         job["origins"] = json!({"http": "2"});
         job["client"] = json!({"keep_alive": keep_alive});
         let policy = read(&job.to_string()).expect("it is a job").policy();
-        (policy.connections_per_host, policy.streams_per_connection)
+        let limits = policy.limits("a.test");
+        (limits.connections, limits.streams)
     };
     assert_eq!((limits(true), limits(false)), ((1, 100), (6, 1)));
 }

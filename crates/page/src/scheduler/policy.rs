@@ -15,10 +15,8 @@ pub struct Policy {
     pub connections_per_host: usize,
     /// The most connections at once.
     pub connections_total: usize,
-    /// The most requests in flight on one connection: 1 with HTTP/1, with HTTP/2 the streams that servers
-    /// allow.
-    pub streams_per_connection: usize,
-    /// Limits of hosts that speak another version of HTTP than the rest.
+    /// Limits of hosts whose connections carry several requests at once. All others have
+    /// `connections_per_host`.
     pub host_limits: BTreeMap<String, Limits>,
     /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
@@ -79,7 +77,6 @@ impl Policy {
             profile: Profile::Browser,
             connections_per_host: 6,
             connections_total: 256,
-            streams_per_connection: 1,
             host_limits: BTreeMap::new(),
             keep_alive: true,
             processing_scale: 1.0,
@@ -99,8 +96,8 @@ impl Policy {
     }
 
     /// The limits for a host. A connection without keep-alive carries one request in all.
-    pub(crate) fn limits(&self, host: &str) -> Limits {
-        let usual = Limits { connections: self.connections_per_host, streams: self.streams_per_connection };
+    pub fn limits(&self, host: &str) -> Limits {
+        let usual = Limits { connections: self.connections_per_host, streams: 1 };
         let Limits { connections, streams } = self.host_limits.get(host).copied().unwrap_or(usual);
         Limits { connections, streams: if self.keep_alive { streams } else { 1 } }
     }
@@ -110,7 +107,6 @@ impl Policy {
             ("connections_per_host", self.connections_per_host),
             ("connections_total", self.connections_total),
         ];
-        debug_assert!(self.streams_per_connection > 0, "no job has this key");
         if let Some(&(key, _)) = limits.iter().find(|limit| limit.1 == 0) {
             return Err(PolicyError::NoConnections { key });
         }

@@ -58,8 +58,7 @@ pub(crate) struct Load<'a> {
     events: BTreeMap<(Nanos, usize), Event>,
     events_made: usize,
     connections: BTreeMap<ConnectionId, Connection>,
-    /// The most requests in flight on one connection.
-    streams: usize,
+    policy: Policy,
 }
 
 struct Connection {
@@ -81,10 +80,7 @@ impl<'a> Load<'a> {
             events: BTreeMap::new(),
             events_made: 0,
             connections: BTreeMap::new(),
-            streams: policy
-                .host_limits
-                .values()
-                .fold(policy.streams_per_connection, |most, host| most.max(host.streams)),
+            policy: policy.clone(),
         };
         load.at(0, Event::Start);
         for (at, event) in std::mem::take(&mut load.network.also) {
@@ -184,10 +180,14 @@ impl<'a> Load<'a> {
 
     fn send(&mut self, connection: ConnectionId, resource: usize) {
         let sender = self.connections.get_mut(&connection).expect("only on an open connection");
-        assert!(sender.ready && sender.in_flight < self.streams, "{connection} has no room");
+        let server = &self.scheduler.origins()[sender.origin.0];
+        let streams = self.policy.limits(&server.host).streams;
+        assert!(
+            sender.ready && sender.in_flight < streams,
+            "{connection} carries {streams} requests already"
+        );
         sender.in_flight += 1;
         let requested = &self.page.resources[resource];
-        let server = &self.scheduler.origins()[sender.origin.0];
         assert_eq!((requested.url.host(), requested.url.port()), (server.host.as_str(), server.port));
 
         let start = self.now + self.network.rtt + requested.server_think_us * 1000;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fastopen_page::{
-    Action, ConnectionId, Event, Nanos, Page, Phase, Policy, Profile, Resource, ResourceState, ResourceType,
-    Scheduler,
+    Action, ConnectionId, Event, Limits, Nanos, Page, Phase, Policy, Profile, Resource, ResourceState,
+    ResourceType, Scheduler,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -107,13 +107,18 @@ fn policies() -> impl Strategy<Value = Policy> {
             profile,
             connections_per_host,
             connections_total,
-            streams_per_connection: streams,
-            host_limits: BTreeMap::new(),
+            host_limits: host_limits(connections_per_host, streams),
             keep_alive,
             processing_scale,
             phases,
         },
     )
+}
+
+/// All hosts multiplex, or none does.
+fn host_limits(connections: usize, streams: usize) -> BTreeMap<String, Limits> {
+    let limits = |host| (format!("h{host}.test"), Limits { connections, streams });
+    if streams == 1 { BTreeMap::new() } else { (0..4).map(limits).collect() }
 }
 
 fn calm(slow: bool, early: bool) -> Network<'static> {

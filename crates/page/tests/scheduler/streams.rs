@@ -5,15 +5,16 @@ use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load};
 use crate::pages::{gallery, image, page, root};
 
-/// A browser whose connections carry so many requests at once.
-fn streams(streams_per_connection: usize) -> Policy {
-    Policy { streams_per_connection, connections_per_host: 1, ..Policy::browser() }
+/// A browser that opens so many connections to a server, each for so many requests at once.
+fn browser(connections: usize, streams: usize) -> Policy {
+    let limits = |host: &str| (host.to_owned(), Limits { connections, streams });
+    Policy { host_limits: ["a.test", "b.test"].map(limits).into(), ..Policy::browser() }
 }
 
 #[test]
-fn everything_known_is_asked_for_at_once_on_one_connection() {
+fn everything_known_is_requested_at_once_on_one_connection() {
     let page = gallery(9);
-    let load = load(&page, &streams(100));
+    let load = load(&page, &browser(1, 100));
     assert!(after_the_root(&load).iter().all(|action| action.starts_with("200 #0 send /")));
     assert_eq!(load.scheduler.plt(), Some(300 * MS));
 }
@@ -23,7 +24,7 @@ fn what_becomes_known_while_the_connection_is_made_waits_for_it() {
     let page = page(root("http://a.test/"), (1..=3).map(|number| image(&format!("http://b.test/{number}"))));
     let expected =
         ["200 #1 open b.test", "300 #1 send /1", "300 #1 send /2", "300 #1 send /3"].map(str::to_owned);
-    assert_eq!(after_the_root(&load(&page, &streams(100))), expected);
+    assert_eq!(after_the_root(&load(&page, &browser(1, 100))), expected);
 }
 
 #[test]
@@ -32,20 +33,19 @@ fn more_than_the_server_allows_wait_for_a_stream_to_end() {
     let times = |load: &Load<'_>| -> Vec<String> {
         after_the_root(load).iter().map(|action| action.split(' ').next().unwrap().to_owned()).collect()
     };
-    assert_eq!(times(&load(&page, &streams(2))), ["200", "200", "300", "300", "400"]);
+    assert_eq!(times(&load(&page, &browser(1, 2))), ["200", "200", "300", "300", "400"]);
 }
 
 #[test]
 fn a_second_connection_is_opened_only_for_what_the_first_has_no_room_for() {
     let page = gallery(5);
-    let policy = Policy { connections_per_host: 6, ..streams(4) };
-    let load = load(&page, &policy);
+    let load = load(&page, &browser(6, 4));
     let opened = after_the_root(&load).into_iter().filter(|action| action.contains("open"));
     assert_eq!(opened.collect::<Vec<_>>(), ["200 #1 open a.test"]);
 }
 
 #[test]
-fn a_stream_that_breaks_is_asked_again_elsewhere_when_the_others_have_ended() {
+fn a_failed_stream_is_retried_on_another_connection_when_the_others_have_ended() {
     let page = gallery(3);
     let network = Network {
         slow: true,
@@ -55,7 +55,7 @@ fn a_stream_that_breaks_is_asked_again_elsewhere_when_the_others_have_ended() {
         }),
         ..Network::default()
     };
-    let load = Load::run(&page, &streams(100), network);
+    let load = Load::run(&page, &browser(1, 100), network);
     let expected = [
         "210 #0 send /1",
         "210 #0 send /2",
@@ -69,25 +69,25 @@ fn a_stream_that_breaks_is_asked_again_elsewhere_when_the_others_have_ended() {
 }
 
 #[test]
-fn everything_that_a_lost_connection_carried_is_asked_again_together_and_once() {
+fn all_requests_of_a_lost_connection_are_retried_together_and_once() {
     let page = gallery(3);
     let lost = |connection| Event::ConnectionClosed { connection: ConnectionId(connection) };
     let network = Network { also: vec![(250 * MS, lost(0)), (375 * MS, lost(1))], ..Network::default() };
-    let load = Load::run(&page, &streams(100), network);
+    let load = Load::run(&page, &browser(1, 100), network);
     assert_eq!((1..=3).map(|resource| load.times_sent(resource)).collect::<Vec<_>>(), [2, 2, 2]);
     assert!((1..=3).all(|resource| matches!(load.scheduler.state(resource), ResourceState::Failed { .. })));
 }
 
 #[test]
-fn without_keep_alive_a_connection_carries_one_request_whatever_it_could() {
+fn without_keep_alive_a_connection_carries_one_request_whatever_its_limit() {
     let page = gallery(3);
-    let policy = Policy { keep_alive: false, connections_per_host: 6, ..streams(100) };
+    let policy = Policy { keep_alive: false, ..browser(6, 100) };
     let opened = after_the_root(&load(&page, &policy)).into_iter().filter(|action| action.contains("open"));
     assert_eq!(opened.count(), 3);
 }
 
 #[test]
-fn a_host_of_its_own_kind_has_its_own_limits_and_the_others_keep_theirs() {
+fn a_host_with_limits_of_its_own_leaves_the_others_theirs() {
     let images =
         (1..=3).flat_map(|number| ["b", "c"].map(|host| image(&format!("http://{host}.test/{number}"))));
     let page = page(root("http://a.test/"), images);

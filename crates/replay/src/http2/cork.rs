@@ -1,5 +1,5 @@
-//! Frames that are ready at the same time leave together: else each small one would be a packet, and a congestion window counts
-//! packets.
+//! Corking: frames that are ready at the same time leave in one write. Else each small frame would be a
+//! packet, and the congestion window counts packets.
 
 use std::io;
 use std::pin::Pin;
@@ -8,26 +8,26 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 
-use crate::http2::sending::PIECE;
-use crate::stream::Duplex;
+use crate::counters::Duplex;
+use crate::http2::send::MAX_DATA_BYTES;
 
-/// A stream that keeps what is written until a [`Cork`] lets it go, or there is more than fills a record of TLS.
+/// A stream that buffers writes until a [`Cork`] flushes them or the buffer fills a TLS record.
 pub struct Corked<S>(Arc<Mutex<BufWriter<S>>>);
 
-/// What lets it go.
+/// The handle that flushes a [`Corked`] stream.
 pub struct Cork<S>(Arc<Mutex<BufWriter<S>>>);
 
-/// Puts a cork on `stream`.
+/// Corks `stream`.
 pub fn corked<S: Duplex>(stream: S) -> (Corked<S>, Cork<S>) {
-    let stream = Arc::new(Mutex::new(BufWriter::with_capacity(PIECE, stream)));
+    let stream = Arc::new(Mutex::new(BufWriter::with_capacity(MAX_DATA_BYTES, stream)));
     (Corked(stream.clone()), Cork(stream))
 }
 
 impl<S: Duplex> Cork<S> {
-    /// Does a step of what writes to the stream, and lets go of what it wrote.
-    pub fn after<T>(&self, context: &mut Context<'_>, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    /// Calls `step`, which writes to the stream, and flushes what it wrote.
+    pub fn flush_after<T>(&self, context: &mut Context<'_>, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let done = step(context);
-        // An error shows again in the next step; where there is no room now, there is a waker for when there is.
+        // The next step returns the error again; a full socket buffer wakes the task when it has room.
         let _ = Pin::new(&mut *lock(&self.0)).poll_flush(context);
         done
     }

@@ -1,25 +1,29 @@
-//! HTTP/2 as the origins and the loader speak it: the `h2` crate, windows that throttle nothing, urgent answers first.
+//! HTTP/2 for the origins and the loader: the `h2` crate, with flow-control windows that never limit the
+//! rate, and with responses in the order of their priorities.
 
 pub mod cork;
-pub mod frames;
-pub mod sending;
-pub mod turns;
+pub mod frame_counters;
+pub mod send;
+pub mod stream_scheduler;
 
-/// How many requests an origin answers at once on a connection, as servers commonly allow, and as clients take for granted before
-/// they have heard (RFC 9113 section 6.5.2; 100 in Chromium too).
-pub const STREAMS: u32 = 100;
+/// The streams that an origin allows at once (`SETTINGS_MAX_CONCURRENT_STREAMS`). Servers commonly allow 100,
+/// and clients such as Chromium assume 100 before they have read the setting (RFC 9113 section 6.5.2).
+pub const MAX_CONCURRENT_STREAMS: u32 = 100;
 
-/// Bytes that may be under way on one stream: `kSpdyStreamMaxRecvWindowSize` is 6 MiB in Chromium's `net/http/http_network_session.cc`.
+/// Flow-control window of a stream in bytes: `kSpdyStreamMaxRecvWindowSize` in Chromium's
+/// `net/http/http_network_session.cc`.
 pub const STREAM_WINDOW: u32 = 6 << 20;
 
-/// Bytes that may be under way on a connection: `kSpdySessionMaxRecvWindowSize`, 15 MiB in the same place.
+/// Flow-control window of a connection in bytes: `kSpdySessionMaxRecvWindowSize` in the same file.
 pub const CONNECTION_WINDOW: u32 = 15 << 20;
 
-/// Bytes of what a client remembers of heads: Chromium's `kSpdyMaxHeaderTableSize`.
-pub const HEADER_TABLE: u32 = 65_536;
+/// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
+pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// Bytes that an origin leaves to the kernel before they can be sent, as good servers do: only what is not there yet can be overtaken.
-pub const UNSENT: u32 = 16_384;
+/// `TCP_NOTSENT_LOWAT` of an origin in bytes: a more urgent response overtakes all data that is not in the
+/// kernel yet.
+pub const NOTSENT_LOWAT: u32 = 16_384;
 
-/// The longest head that either end takes, in bytes as RFC 9113 section 6.5.2 counts them: more than a page may have.
-pub const HEAD: u32 = 1 << 20;
+/// The longest header that either end accepts (`SETTINGS_MAX_HEADER_LIST_SIZE`), in bytes: more than a page
+/// may have.
+pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;

@@ -1,78 +1,92 @@
-//! Origins that speak HTTP/2: requests of a connection answered at once, what is urgent first.
+//! Origins that speak HTTP/2: h2 carries the requests of a connection at once, and the most urgent response
+//! is sent first.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fastopen_netns::clock::monotonic_ns;
+use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
-use h2::{RecvStream, StreamId};
 use hyper::{Method, Request, Response};
 
-use super::{Shared, size};
+use super::Shared;
 use crate::body::SizedBody;
+use crate::counters::{CountedStream, CountersHandle, Duplex};
 use crate::http2::cork::corked;
-use crate::http2::frames::Frames;
-use crate::http2::sending::{PIECE, send_body};
-use crate::http2::turns::{Priority, Turns};
-use crate::http2::{CONNECTION_WINDOW, HEAD, STREAM_WINDOW, STREAMS};
-use crate::stream::{Duplex, Ends, Watch, WatchedStream};
+use crate::http2::frame_counters::FrameCounters;
+use crate::http2::send::{MAX_DATA_BYTES, send_body};
+use crate::http2::stream_scheduler::StreamScheduler;
+use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
+use crate::log::{Arrived, Written};
+use crate::priority::Priority;
+use crate::sockets::FourTuple;
 
-/// Serves a connection until its client is done with it.
-pub(super) async fn serve(stream: impl Duplex + 'static, ends: Ends, shared: Arc<Shared>) {
-    let stream = WatchedStream::<Frames>::new(stream);
-    let exchanges = Exchanges { ends, shared, watch: stream.watch(), turns: Turns::default() };
+/// Serves a connection until its client closes it.
+pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, shared: Arc<Shared>) {
+    let stream = CountedStream::<FrameCounters>::new(stream);
+    let streams =
+        Streams { four_tuple, shared, counters: stream.counters(), scheduler: StreamScheduler::default() };
     let (stream, cork) = corked(stream);
     let handshake = Builder::new()
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(HEAD)
-        .max_send_buffer_size(PIECE)
+        .max_header_list_size(MAX_HEADER_LIST_SIZE)
+        .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
-    // Errors are the client's doing (a reset at the end of a load) and show in its own record.
+    // The client causes all errors (it resets its connections at the end of a load) and records them.
     let Ok(mut connection) = handshake.await else { return };
-    let mut next = poll_fn(move |context| cork.after(context, |context| connection.poll_accept(context)));
-    while let Some(Ok((request, answer))) = (&mut next).await {
-        let exchanges = exchanges.clone();
-        tokio::spawn(async move { exchanges.answer(request, answer).await });
+    let mut next =
+        poll_fn(move |context| cork.flush_after(context, |context| connection.poll_accept(context)));
+    while let Some(Ok((request, respond))) = (&mut next).await {
+        let streams = streams.clone();
+        tokio::spawn(async move { streams.respond(request, respond).await });
     }
 }
 
-/// The requests of one connection.
+/// The streams of one connection.
 #[derive(Clone)]
-struct Exchanges {
-    ends: Ends,
+struct Streams {
+    four_tuple: FourTuple,
     shared: Arc<Shared>,
-    watch: Watch<Frames>,
-    turns: Turns,
+    counters: CountersHandle<FrameCounters>,
+    scheduler: StreamScheduler,
 }
 
-impl Exchanges {
-    async fn answer(
+impl Streams {
+    async fn respond(
         self,
         request: Request<RecvStream>,
-        mut answer: SendResponse<Bytes>,
+        mut respond: SendResponse<Bytes>,
     ) -> Result<(), h2::Error> {
+        let Self { four_tuple, shared, counters, scheduler } = self;
         let (request, body) = request.into_parts();
-        let found = self.shared.find(self.ends.origin, &request);
-        take_in(body).await?;
-        let arrived = monotonic_ns();
-        let (head, body) = self.shared.response(found, &request).into_parts();
+        let resource = shared.index.find(four_tuple.origin, &request);
+        discard(body).await?;
+        let at_ns = monotonic_ns();
+        let served = resource.and_then(|number| shared.resources().get(number));
+        let (head, body) = shared.site.response(served, &request).into_parts();
         let body = if request.method == Method::HEAD { SizedBody::default() } else { body };
-        let response = Response::from_parts(head, body);
-        let stream: StreamId = answer.stream_id();
-        let place = (&self.watch, stream.as_u32());
-        self.shared.log.arrived_on_stream(self.ends, found, arrived, size(&response), place);
-        self.shared.think(found, arrived).await;
-        let (head, body) = response.into_parts();
-        let mut stream = answer.send_response(Response::from_parts(head, ()), body.is_empty())?;
-        send_body(&mut stream, body, &self.turns, Priority::of(&request.headers)).await
+        let stream = respond.stream_id().as_u32();
+        let arrived = Arrived { four_tuple, resource, at_ns, status: head.status.as_u16() };
+        shared.log.arrived(arrived, move || {
+            let written = counters.with(|counters| counters.stream(stream)).written;
+            Written {
+                first_byte_ns: written.first_ns,
+                last_byte_ns: written.last_ns.filter(|_| written.ended),
+                header_bytes: written.header_bytes,
+                body_bytes: written.body_bytes,
+            }
+        });
+        super::think(served, at_ns).await;
+        let mut stream = respond.send_response(Response::from_parts(head, ()), body.is_empty())?;
+        send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }
 }
 
-/// Takes the body of a request in, and forgets it.
-async fn take_in(mut body: RecvStream) -> Result<(), h2::Error> {
+/// Reads the body of a request and discards it.
+async fn discard(mut body: RecvStream) -> Result<(), h2::Error> {
     while let Some(chunk) = body.data().await {
         let bytes = chunk?.len();
         body.flow_control().release_capacity(bytes)?;

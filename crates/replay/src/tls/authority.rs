@@ -1,4 +1,5 @@
-//! The world's own certificate authority: a root that its clients trust, and one below that signs what the origins show.
+//! The world's certificate authority: a root that clients trust, and an intermediate that signs the origins'
+//! certificates.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,45 +19,45 @@ use rustls::sign::{CertifiedKey, SigningKey};
 use time::{Duration, OffsetDateTime};
 
 use super::Error;
-use super::steady::{IssuerKey, ServerKey};
+use super::signer::{IssuerKey, ServerKey};
 
-/// An extension that nobody reads, in the arc for examples (RFC 5612): stands for what real certificates hold beyond ours (signed
-/// time stamps, policies, where to ask for more).
+/// An extension without meaning, in the OID arc for documentation (RFC 5612). It stands for the extensions of
+/// real certificates: signed certificate timestamps, policies, authority information.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
-/// How often the filler's length is corrected: a length of its own length comes in between.
+/// Corrections of the filler's length: DER writes lengths with a length of their own.
 const CORRECTIONS: usize = 4;
 
-/// The authority. What it makes is made anew in each world; only sizes are always the same.
+/// A certificate authority with new keys in each world. The sizes of its certificates are always the same.
 pub struct Authority {
     now: OffsetDateTime,
     root: Certificate,
     issuer: Issuer<'static, IssuerKey>,
     intermediate: Certificate,
-    /// Of the intermediate, which every origin sends.
+    /// The intermediate's `SubjectPublicKeyInfo`.
     public_key: Vec<u8>,
     origins_key: KeyPair,
     signing_key: Arc<dyn SigningKey>,
 }
 
 impl Authority {
-    /// An authority whose certificates are good for some weeks around `now_ns` (since 1970).
+    /// An authority whose certificates are valid for some weeks around `now_ns` (since 1970).
     ///
     /// # Errors
-    /// Where there is no randomness.
+    /// If the system has no randomness.
     pub fn new(now_ns: u64) -> Result<Self, Error> {
         let now = OffsetDateTime::UNIX_EPOCH + Duration::seconds((now_ns / 1_000_000_000) as i64);
         let root = authority(now, "fastopen root", 1);
         let root_issuer = Issuer::new(root.clone(), new_issuer_key()?);
-        let below = authority(now, "fastopen intermediate", 0);
+        let intermediate = authority(now, "fastopen intermediate", 0);
         let key = new_issuer_key()?;
         let origins_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(origins_key.serialize_der()));
         Ok(Self {
             now,
             root: root.self_signed(root_issuer.key())?,
-            intermediate: below.signed_by(&key, &root_issuer)?,
+            intermediate: intermediate.signed_by(&key, &root_issuer)?,
             public_key: key.subject_public_key_info(),
-            issuer: Issuer::new(below, key),
+            issuer: Issuer::new(intermediate, key),
             origins_key,
             signing_key: Arc::new(ServerKey(any_ecdsa_type(&der)?)),
         })
@@ -67,21 +68,22 @@ impl Authority {
         self.root.der()
     }
 
-    /// The root's certificate as text, as clients take it from a file.
+    /// The root's certificate in PEM.
     pub fn root_pem(&self) -> String {
         self.root.pem()
     }
 
-    /// The public key of the authority below the root, by which a browser may know all that it signed: SHA-256 of its
-    /// `SubjectPublicKeyInfo`, in base64.
+    /// The pin of the intermediate, by which a browser trusts all certificates that it signed: SHA-256 of its
+    /// `SubjectPublicKeyInfo`, in base64 (RFC 7469 section 2.4).
     pub fn pin(&self) -> String {
         STANDARD.encode(digest(&SHA256, &self.public_key))
     }
 
-    /// What an origin shows: certificates for its names, of `chain_bytes` in all as far as they can be made so long, and the key.
+    /// The certificate chain and key of an origin with these names. The chain has `chain_bytes` bytes, or
+    /// more if its certificates are longer without filler.
     ///
     /// # Errors
-    /// Where one of the names is none that a certificate can hold.
+    /// If a certificate cannot have one of the names.
     pub fn identity(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<CertifiedKey, Error> {
         let wanted = chain_bytes.saturating_sub(self.intermediate.der().len());
         let mut filler = 0_usize;
@@ -124,7 +126,7 @@ fn alternative(name: &str) -> Result<SanType, Error> {
     })
 }
 
-/// The address that a host is, if it is none that needs a name.
+/// The IP address that a host is written as, if it is no name.
 pub fn address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
@@ -133,15 +135,15 @@ fn new_issuer_key() -> Result<IssuerKey, Error> {
     Ok(IssuerKey(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?))
 }
 
-fn authority(now: OffsetDateTime, name: &str, below: u8) -> CertificateParams {
+fn authority(now: OffsetDateTime, name: &str, path_length: u8) -> CertificateParams {
     let mut params = certificate(now, name, serial_of(name));
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(below));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(path_length));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.use_authority_key_identifier_extension = true;
     params
 }
 
-/// No two certificates of an authority have one serial number; all are equally long.
+/// A serial number for each name (RFC 5280 section 4.1.2.2); all have the same length.
 fn serial_of(name: &str) -> SerialNumber {
     let mut bytes = [0x40; 16];
     bytes[1..].copy_from_slice(&digest(&SHA256, name.as_bytes()).as_ref()[..15]);
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_have_the_bytes_that_are_asked_for_whatever_the_name() {
+    fn chains_have_the_requested_bytes_whatever_the_name() {
         let authority = Authority::new(NOW_NS).unwrap();
         for host in ["a.test", "a-very-long-name.of-a-shard.static.example.org", "192.0.2.1", "a_b.test"] {
             for wanted in [2000, 3500, 8000] {

@@ -1,5 +1,5 @@
-//! X25519MLKEM768 (draft-ietf-tls-ecdhe-mlkem): rustls has it only with a provider that takes minutes to build, so its two halves
-//! are put together here, each from a library.
+//! `X25519MLKEM768` (draft-ietf-tls-ecdhe-mlkem), from X25519 of ring and ML-KEM of ml-kem: rustls has it
+//! only with aws-lc-rs, which takes minutes to build.
 
 use ml_kem::array::Array;
 use ml_kem::kem::{Decapsulate, Encapsulate, Kem, KeyExport};
@@ -13,7 +13,7 @@ const KEY_BYTES: usize = 1184;
 const CIPHERTEXT_BYTES: usize = 1088;
 const BAD_SHARE: Error = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
 
-/// The group.
+/// The key exchange group.
 #[derive(Debug)]
 pub(super) struct X25519MlKem768;
 
@@ -78,7 +78,7 @@ impl ActiveKeyExchange for Active {
     }
 }
 
-/// The post-quantum secret comes first.
+/// The shared secret: the ML-KEM secret, then the X25519 secret.
 fn joined(post_quantum: &[u8], classical: &SharedSecret) -> SharedSecret {
     SharedSecret::from([post_quantum, classical.secret_bytes()].concat())
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ends_come_to_one_secret_over_shares_of_the_drafts_sizes() {
+    fn both_ends_compute_one_secret_from_shares_of_the_drafts_sizes() {
         let client = X25519MlKem768.start().unwrap();
         assert_eq!(client.pub_key().len(), 1216);
         let server = X25519MlKem768.start_and_complete(client.pub_key()).unwrap();

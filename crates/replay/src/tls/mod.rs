@@ -1,9 +1,10 @@
-//! TLS as the origins and the loader speak it: rustls, certificates of the world's own authority, sizes that are always the same.
+//! TLS of the origins and the loader: rustls with certificates of the world's authority. All messages have
+//! the same sizes in each load.
 
 mod authority;
 mod hybrid;
 mod session;
-mod steady;
+mod signer;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 pub use authority::{Authority, address};
 pub use session::Session;
 
-/// Why TLS could not be set up: a bug, or a host that no certificate can name.
+/// Why TLS cannot be set up: a bug, or a host name that no certificate can have.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Error {
@@ -26,16 +27,17 @@ pub enum Error {
     Tls(#[from] rustls::Error),
 }
 
-/// How TLS is spoken.
+/// TLS settings of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The newest version that the origins speak. Clients offer 1.3 and 1.2, whatever the origins do.
+    /// The newest version that the origins support. The loader offers 1.3 and 1.2.
     pub version: Version,
-    /// What the loader's first message holds keys for.
+    /// The key shares in the loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// Whether tickets are handed out and used: a later connection of a load then needs no certificates.
+    /// Whether origins send session tickets, with which later connections of a load resume (RFC 8446 section
+    /// 2.2).
     pub resumption: bool,
-    /// Bytes of the certificates that an origin sends, as far as they can be made so long.
+    /// Bytes of the certificate chain that an origin sends.
     pub chain_bytes: usize,
 }
 
@@ -47,19 +49,19 @@ pub enum Version {
     Tls13,
 }
 
-/// The key exchange that the client bets on (RFC 8446 section 4.2.8).
+/// The key shares of a client (RFC 8446 section 4.2.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyShare {
-    /// X25519 with ML-KEM-768, as browsers do since 2024, and X25519 alone: 1.2 kB more than a SYN has room for.
+    /// `X25519MLKEM768`, as in browsers since 2024, and X25519. Its 1.2 kB do not fit into a SYN.
     X25519MlKem768,
-    /// X25519 alone: fits into a SYN.
+    /// X25519 alone: the `ClientHello` fits into a SYN.
     X25519,
 }
 
-/// What an origin speaks that shows `identity`, with the application protocols that it knows (ALPN).
+/// The configuration of an origin with the certificate `identity` and these ALPN protocols.
 ///
 /// # Errors
-/// Where the key does not fit the certificates.
+/// If the key does not match the certificates.
 pub fn server(settings: &Settings, identity: CertifiedKey, alpn: &[&[u8]]) -> Result<ServerConfig, Error> {
     let versions = match settings.version {
         Version::Tls12 => &[&TLS12][..],
@@ -79,10 +81,10 @@ pub fn server(settings: &Settings, identity: CertifiedKey, alpn: &[&[u8]]) -> Re
     Ok(config)
 }
 
-/// What a client speaks that trusts `authority` and has never been anywhere: it holds no tickets yet.
+/// The configuration of a client that trusts `authority` alone and has no session tickets.
 ///
 /// # Errors
-/// Where the authority's certificate is unsound.
+/// If the authority's certificate is invalid.
 pub fn client(settings: &Settings, authority: &Authority, alpn: &[&[u8]]) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.root().clone())?;

@@ -1,24 +1,24 @@
-//! What a TLS handshake came to, as either end knows it.
+//! The negotiated parameters of a TLS handshake.
 
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
-/// What both ends agreed on; names as in IANA's registries.
+/// Negotiated parameters, with names as in IANA's registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// `1.3` or `1.2`.
     pub version: &'static str,
     /// The cipher suite.
     pub cipher: &'static str,
-    /// The group of the key exchange; none where a session of TLS 1.2 was resumed.
+    /// The group of the key exchange; none for a resumed session of TLS 1.2.
     pub group: Option<&'static str>,
-    /// The application protocol, if one was agreed on (ALPN).
+    /// The application protocol, if ALPN selected one.
     pub alpn: Option<String>,
-    /// Whether a ticket of an earlier connection spared the certificates.
+    /// Whether a session ticket replaced the certificates.
     pub resumed: bool,
 }
 
 impl Session {
-    /// Of an end whose handshake is over.
+    /// The parameters of an end whose handshake is complete.
     pub fn of(end: &CommonState) -> Self {
         Self {
             version: match end.protocol_version() {

@@ -1,4 +1,5 @@
-//! Any command as a client: started for each load, under interception, with files of its own. Its load is over when it ends.
+//! Any command as a client: it runs under interception once for each load, in a folder of its own. Its load
+//! ends with its exit.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -15,13 +16,13 @@ use crate::clients::{Loaded, Loading, at_origins};
 use crate::contract::Fault;
 use crate::failure::Failure;
 
-/// What the client finds in its environment beside `HOME` and `TMPDIR`.
+/// The environment of the client beside `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "root")];
-/// Where programs are looked for where the world has no `PATH`.
+/// The `PATH` of the client if this program has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How much of the end of what it said is looked at, in bytes.
-const LAST_WORDS: u64 = 4096;
+/// Bytes at the end of standard error that are searched for the last line.
+const STDERR_TAIL_BYTES: u64 = 4096;
 
 /// A command line.
 pub struct Command {
@@ -29,15 +30,15 @@ pub struct Command {
 }
 
 impl Command {
-    /// The command of these words, of which there is at least one.
+    /// The command with these words, at least one.
     pub fn new(words: Vec<String>) -> Self {
         Self { words }
     }
 
-    /// Runs it. Its page load time is from its start to its exit.
+    /// Runs the command. The page load time is the time from its start to its exit.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn load(&self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = Home::make().map_err(|error| machine("making a folder for the client", &error))?;
         let command = self.command(&home).map_err(|error| machine("making a file for the client", &error))?;
@@ -54,7 +55,7 @@ impl Command {
             let status = child.wait().map_err(|error| machine("waiting for the client", &error))?;
             (!status.success()).then(|| self.failed(status, &home))
         } else {
-            Some(format!("{} was not done in the time given{}", self.words[0], home.last_words()))
+            Some(format!("{} was not done in the time given{}", self.words[0], home.stderr_tail()))
         };
         let opened = watch.connections(None).map_err(|error| Failure {
             // Kernels of the virtual engine did not always have it.
@@ -82,7 +83,7 @@ impl Command {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&home.said)?);
+            .stderr(File::create(&home.stderr)?);
         Ok(command)
     }
 
@@ -91,7 +92,7 @@ impl Command {
             (Some(code), _) => format!("ended with exit code {code}"),
             (_, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
         };
-        format!("{} {how}{}", self.words[0], home.last_words())
+        format!("{} {how}{}", self.words[0], home.stderr_tail())
     }
 }
 
@@ -99,39 +100,39 @@ fn machine(doing: &str, error: &std::io::Error) -> Failure {
     Failure::new(Fault::Machine, format!("{doing}: {error}"))
 }
 
-/// What a load may write to; it goes with it.
+/// The files of one load, which are removed with it.
 struct Home {
     /// `HOME`, `TMPDIR` and the working directory.
     folder: PathBuf,
-    /// Standard error: beside the folder, since what is in there is the client's own.
-    said: PathBuf,
+    /// Standard error, outside the folder, whose contents are the client's.
+    stderr: PathBuf,
 }
 
 impl Home {
     fn make() -> std::io::Result<Self> {
-        let home = Self { folder: scratch().join("client"), said: scratch().join("client.stderr") };
+        let home = Self { folder: scratch().join("client"), stderr: scratch().join("client.stderr") };
         fs::create_dir(&home.folder)?;
         Ok(home)
     }
 
-    /// The last line of what was said on standard error, after a colon.
-    fn last_words(&self) -> String {
-        tail(&self.said).map_or_else(String::new, |line| format!(": {line}"))
+    /// A colon and the last line of standard error.
+    fn stderr_tail(&self) -> String {
+        tail(&self.stderr).map_or_else(String::new, |line| format!(": {line}"))
     }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
-        let _ = fs::remove_file(&self.said);
+        let _ = fs::remove_file(&self.stderr);
     }
 }
 
-/// The last line of a file that is not empty.
+/// The last non-empty line of a file.
 fn tail(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS))).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);

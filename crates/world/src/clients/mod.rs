@@ -1,21 +1,20 @@
-//! What loads pages: the seam between a world and its client.
+//! Clients load pages: the interface between a world and its client.
 //!
-//! A client is made once for a world and then asked for each load: it is given a [`Loading`] and answers with a [`Loaded`]. Whether
-//! what it says counts is not its business (see `evidence`).
+//! A world makes one client and calls it for each load: a [`Loading`] goes in, a [`Loaded`] comes out.
+//! `evidence` decides whether the load is valid.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use fastopen_page::{Page, Policy, SyntheticPage};
-use fastopen_replay::log::Log;
-use fastopen_replay::stream::Ends;
+use fastopen_replay::log::OriginLog;
+use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::Authority;
-use hyper::Version;
 use rustls::ClientConfig;
 
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Fault, Http, Job, OriginSettings, RequestRecord, SeenAt,
+    BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, OriginSettings, RequestRecord, SeenAt,
 };
 use crate::engine::Engine;
 use crate::failure::Failure;
@@ -26,82 +25,71 @@ pub mod chromium;
 pub mod command;
 pub mod loader;
 
-/// What to load, and how.
+/// What a client is to load, and how.
 pub struct Loading<'a> {
     /// The page.
     pub page: &'a Page,
-    /// How the client behaves, as far as it can be told.
+    /// How the loader behaves. Other clients only take its phases and processing times, by synthetic bodies.
     pub policy: &'a Policy,
-    /// Address of each of the page's origins, in its own order.
+    /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddrV4],
-    /// Hosts of the page, and the address of each.
+    /// Addresses of the page's hosts.
     pub hosts: &'a BTreeMap<String, Ipv4Addr>,
-    /// The link that is asked for.
+    /// The link of the job.
     pub link: &'a LinkConfig,
-    /// Whether to ask the kernel for Fast Open. The namespace's setting says the same.
+    /// Whether the loader sets `TCP_FASTOPEN_CONNECT`. The sysctl of the namespace agrees.
     pub fastopen: bool,
-    /// How the origins serve.
+    /// The settings of the origins.
     pub origins: &'a OriginSettings,
-    /// How to speak TLS with every origin, from first to last as one client; none: in the clear.
+    /// The loader's TLS configuration with its session tickets; none in the clear.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Whom to trust, in a job that has TLS, in this load or another.
+    /// The certificate authority, if any load of the job uses TLS.
     pub authority: Option<&'a Authority>,
-    /// The port of the first connection, from which the others count on; none: the kernel chooses.
+    /// The client port of the first connection, which later ones continue; none for the kernel's choice.
     pub first_port: Option<u16>,
-    /// Give up after this long, in nanoseconds.
+    /// Timeout of the load, in nanoseconds.
     pub timeout_ns: u64,
-    /// What the origins see of this load.
-    pub log: &'a Log,
+    /// The origins' log of this load.
+    pub log: &'a OriginLog,
     /// The page as it is served, if its bodies are synthetic.
     pub synthetic_page: Option<&'a SyntheticPage>,
-    /// Whose clock runs.
+    /// The engine, whose clock runs.
     pub engine: Engine,
 }
 
-impl Loading<'_> {
-    /// Which HTTP to speak with a host.
-    pub fn version(&self, host: &str) -> Version {
-        match self.origins.http_of(host) {
-            Http::Http10 => Version::HTTP_10,
-            Http::Http11 => Version::HTTP_11,
-            Http::Http2 => Version::HTTP_2,
-        }
-    }
-}
-
-/// What happened in a load; times in nanoseconds since it began.
+/// A load; times in nanoseconds since its start.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Page load time; none when something that the load event waits for is missing.
+    /// Page load time; none if a resource that the load event waits for is missing.
     pub plt_ns: Option<u64>,
-    /// Why it did not finish, if it did not.
+    /// Why the load did not finish, if it did not.
     pub unfinished: Option<String>,
-    /// Where the times below were seen.
+    /// Which end took the times.
     pub seen_at: SeenAt,
     /// Requests for what the page does not have.
     pub strange_requests: usize,
     /// The requests.
     pub requests: Vec<RequestRecord>,
-    /// Every connection, in order of opening. What the origins know of it is added later.
+    /// Every connection, in order of opening. The world adds the origins' evidence later.
     pub connections: Vec<ConnectionRecord>,
-    /// The addresses of each, by which the origins know it; none for one that never came about.
-    pub ends: Vec<Option<Ends>>,
-    /// What a browser measured beside.
+    /// The four-tuple of each connection; none for one that was never established.
+    pub four_tuples: Vec<Option<FourTuple>>,
+    /// The browser's own metrics.
     pub browser: Option<BrowserRecord>,
 }
 
-/// A client, for as long as its world stands.
+/// The client of a world.
 pub enum Client {
     /// The built-in loader.
     Loader,
-    /// A command, started for each load.
+    /// A command, which runs once for each load.
     Command(command::Command),
     /// A browser.
     Chromium(Box<chromium::Chromium>),
 }
 
 impl Client {
-    /// The client that `job` asks for.
+    /// The client of `job`.
     pub fn of(job: &Job) -> Self {
         match (job.client.kind, &job.client.command) {
             (ClientKind::Command, Some(words)) => Self::Command(command::Command::new(words.clone())),
@@ -112,23 +100,24 @@ impl Client {
         }
     }
 
-    /// Visits the page for the first time, so that the next load is a repeat visit. To be called as [`Client::load`] is.
+    /// Loads the page for the first view, so that the next load is a repeat view. The caller is on a thread
+    /// inside the client's namespace.
     ///
     /// # Errors
-    /// Where it could not even be tried.
-    pub fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+    /// If the client cannot start.
+    pub fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
         match self {
-            // They keep nothing: a job that asks them is refused.
+            // Without a cache there is no repeat view.
             Self::Loader | Self::Command(_) => Ok(()),
-            Self::Chromium(chromium) => chromium.visit(loading),
+            Self::Chromium(chromium) => chromium.first_view(loading),
         }
     }
 
-    /// Loads the page once. To be called on a thread inside the client's namespace. `after` is to be called once, as soon as the load
-    /// is over, while sockets and counters still stand as it left them.
+    /// Loads the page once. The caller is on a thread inside the client's namespace. The client calls `after`
+    /// once, when the load is over, while sockets and counters are as the load left them.
     ///
     /// # Errors
-    /// Where it could not even be tried. What comes of trying is in the answer.
+    /// If the client cannot start. A load that fails is in the answer.
     pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         match self {
             Self::Loader => loader::load(loading, after)

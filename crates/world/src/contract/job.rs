@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Page, Phase, Policy, Profile};
-use fastopen_replay::{http2, tls};
+use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
+
+pub use fastopen_replay::HttpVersion;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
@@ -183,20 +185,18 @@ impl Default for Client {
 }
 
 impl Job {
-    /// The scheduler's policy. With HTTP/2 a client that keeps connections keeps to one a server, as browsers do, whatever it may
-    /// open with HTTP/1.
+    /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let policy = self.client.policy();
-        let limits = Limits { connections: 1, streams: http2::STREAMS as usize };
         if !policy.keep_alive {
             return policy;
         }
-        let host_limits = self.origins.http2_hosts.iter().map(|host| (host.clone(), limits)).collect();
-        if self.origins.http != Http::Http2 {
-            return Policy { host_limits, ..policy };
-        }
-        let Limits { connections, streams } = limits;
-        Policy { connections_per_host: connections, streams_per_connection: streams, host_limits, ..policy }
+        let limits = |host: String| {
+            let streams = self.origins.http_of(&host).max_streams()?;
+            Some((host, Limits { connections: 1, streams }))
+        };
+        let host_limits = self.page.origins().into_iter().filter_map(|origin| limits(origin.host)).collect();
+        Policy { host_limits, ..policy }
     }
 }
 
@@ -236,24 +236,12 @@ impl Client {
     }
 }
 
-/// The version of HTTP that is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Http {
-    #[serde(rename = "1.0")]
-    Http10,
-    #[serde(rename = "1.1")]
-    Http11,
-    #[serde(rename = "2")]
-    Http2,
-}
-
 /// How the origins serve.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct OriginSettings {
-    pub http: Http,
+    pub http: HttpVersion,
     pub http2_hosts: BTreeSet<String>,
     pub keep_alive: bool,
     pub think_scale: f64,
@@ -264,13 +252,13 @@ pub struct OriginSettings {
 
 impl OriginSettings {
     /// The version that a host speaks.
-    pub fn http_of(&self, host: &str) -> Http {
-        if self.http2_hosts.contains(host) { Http::Http2 } else { self.http }
+    pub fn http_of(&self, host: &str) -> HttpVersion {
+        if self.http2_hosts.contains(host) { HttpVersion::Http2 } else { self.http }
     }
 
     /// Whether any host speaks HTTP/2.
     pub fn speak_http2(&self) -> bool {
-        self.http == Http::Http2 || !self.http2_hosts.is_empty()
+        self.http.is_multiplexed() || !self.http2_hosts.is_empty()
     }
 }
 
@@ -288,7 +276,7 @@ pub enum Bodies {
 impl Default for OriginSettings {
     fn default() -> Self {
         Self {
-            http: Http::Http11,
+            http: HttpVersion::Http11,
             http2_hosts: BTreeSet::new(),
             keep_alive: true,
             think_scale: 1.0,

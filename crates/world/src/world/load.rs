@@ -20,7 +20,6 @@ use crate::contract::{BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
 use crate::evidence::{CookiesBefore, Expectation, Observations, judge};
 use crate::failure::Failure;
 use crate::link_config::LinkConfig;
-use crate::site::alpn;
 
 /// How long the last packets of a load may take on an unshaped link.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,9 +74,9 @@ impl<'a> World<'a> {
         let loading = self.loading(expected)?;
         self.network.topology.client.run(|| {
             exact_timers();
-            Ok(client.visit(&loading))
+            Ok(client.first_view(&loading))
         })??;
-        self.servers.origins.connections().reset();
+        self.servers.origins.sockets().reset();
         self.settle()?;
         // The resets must reach the client before the link is configured, which drops packets.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
@@ -93,7 +92,7 @@ impl<'a> World<'a> {
     /// Gets a cookie from each host by a connection that requests one and is then reset. To be called with an
     /// unshaped link: what the cookie costs is what a cold load measures.
     fn fetch_cookies(&self) -> Result<(), Failure> {
-        self.servers.origins.log().begin();
+        self.servers.origins.log().clear();
         self.network.topology.client.run(|| {
             // A second connection to a host would use the cookie, and wait for a first write.
             let mut fetched = BTreeSet::new();
@@ -119,10 +118,10 @@ impl<'a> World<'a> {
 
     /// Waits until all earlier connections have ended, and forgets them.
     fn settle(&self) -> Result<(), Failure> {
-        if !self.servers.origins.connections().wait_until_ended(SETTLE_TIMEOUT) {
+        if !self.servers.origins.sockets().wait_until_closed(SETTLE_TIMEOUT) {
             return Err(Failure::new(Fault::World, "connections of an earlier load did not end"));
         }
-        self.servers.origins.connections().forget();
+        self.servers.origins.sockets().forget();
         Ok(())
     }
 
@@ -150,7 +149,7 @@ impl<'a> World<'a> {
     fn tls(&self, expected: Expectation) -> Result<Option<Arc<ClientConfig>>, Failure> {
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls);
         let spoken: BTreeSet<_> =
-            self.hosts.keys().flat_map(|host| alpn(self.job.origins.http_of(host))).collect();
+            self.hosts.keys().map(|host| self.job.origins.http_of(host).alpn()).collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let client = |authority| tls::client(&self.job.tls.settings(), authority, &offered);
         Ok(authority.map(client).transpose()?.map(Arc::new))
@@ -200,7 +199,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
             Ok(client.load(&loading, &mut || {
                 observed = Some((
                     world.network.link.report(),
-                    world.servers.origins.connections().evidence(),
+                    world.servers.origins.sockets().evidence(),
                     world.counters(),
                 ));
                 // Later packets belong to no load; the resets that follow need no delay.
@@ -210,8 +209,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
         let mut loaded = loaded?;
         let (report, evidence, after) = observed.expect("a client calls `after` once");
         let (report, after) = (report?, after?);
-        for (connection, ends) in loaded.connections.iter_mut().zip(&loaded.ends) {
-            connection.origin = ends.and_then(|ends| evidence.get(&ends)).copied().map(Into::into);
+        for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
+            connection.origin =
+                four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
         }
         let link = LinkRecord { down: (&report.down).into(), up: (&report.up).into() };
         let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {

@@ -1,4 +1,4 @@
-//! A browser at work: started under interception in the client's namespace, ended with all its processes.
+//! The browser's processes: started under interception in the client's namespace, ended together.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use fastopen_netns::process::end_all_others;
 use fastopen_replay::tls::Authority;
 use serde_json::{Value, json};
 
-use super::pipe::{Pipe, Silence};
+use super::pipe::{Pipe, PipeError};
 use crate::contract::Fault;
 use crate::failure::Failure;
 
-/// What a browser is called, the first that is there.
+/// Names of the program; the first that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// Where it may be beside `PATH`.
+/// Where the program is looked for without a `PATH`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long it may take to start, in nanoseconds.
-const STARTING_NS: u64 = 120_000_000_000;
-/// How long it may take to make or remove a profile.
-pub(super) const ANSWERING_NS: u64 = 30_000_000_000;
+/// Timeout of the start, in nanoseconds.
+const START_TIMEOUT_NS: u64 = 120_000_000_000;
+/// Timeout of a call of the browser itself, in nanoseconds.
+pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// docs/clients.md says why, one by one.
+/// docs/clients.md has the reason of each.
 const FLAGS: [&str; 33] = [
     "--headless",
     "--remote-debugging-pipe",
@@ -64,36 +64,36 @@ const FLAGS: [&str; 33] = [
      site-per-process",
 ];
 
-/// Has a browser trust what shows a certificate with the public key of this digest.
+/// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// A browser that runs. Dropped, it and all its processes are gone, and its folder.
+/// A running browser. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
     child: Child,
-    /// What is said about it.
+    /// The `DevTools` protocol.
     pub(super) pipe: Pipe,
-    /// Its connections.
+    /// Its intercepted connections.
     pub(super) watch: Watch,
     /// Name and version.
     pub(super) product: String,
     folder: PathBuf,
 }
 
-/// What a browser remembers: connections, cache, cookies, names, sessions of TLS. Nothing of it is shared with another profile.
-pub(super) struct Profile(String);
+/// A browser context: it shares no connections, cache, cookies, host names and TLS sessions with another.
+pub(super) struct Context(String);
 
-/// A tab of a profile.
+/// A tab of a browser context.
 pub(super) struct Tab {
     target: String,
-    /// By which the browser knows it.
+    /// Its `sessionId`.
     pub(super) session: String,
 }
 
 impl Browser {
-    /// Starts one that trusts `authority`.
+    /// Starts a browser that trusts `authority`.
     ///
     /// # Errors
-    /// Where there is none, or it does not start.
+    /// If the machine has no browser, or the browser does not start.
     pub(super) fn start(authority: Option<&Authority>) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
@@ -117,36 +117,35 @@ impl Browser {
         })?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).expect("they are pipes");
         let mut browser = Self { child, pipe: Pipe::new(to, from), watch, product: String::new(), folder };
-        let until = monotonic_ns() + STARTING_NS;
-        let version =
-            browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|silence| {
-                let said = fs::read_to_string(browser.folder.join("said")).unwrap_or_default();
-                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-                Failure::new(Fault::Machine, format!("starting the browser: {silence}; it said {last}"))
-            })?;
+        let until = monotonic_ns() + START_TIMEOUT_NS;
+        let version = browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|error| {
+            let said = fs::read_to_string(browser.folder.join("said")).unwrap_or_default();
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
+            Failure::new(Fault::Machine, format!("starting the browser: {error}; it said {last}"))
+        })?;
         version["product"].as_str().unwrap_or("unknown").clone_into(&mut browser.product);
         Ok(browser)
     }
 
-    /// Makes a profile that nothing was loaded in before.
+    /// Creates a browser context.
     ///
     /// # Errors
-    /// [`Silence`].
-    pub(super) fn make_profile(&mut self) -> Result<Profile, Silence> {
-        self.ask("Target.createBrowserContext", &json!({}), "browserContextId").map(Profile)
+    /// [`PipeError`].
+    pub(super) fn create_context(&mut self) -> Result<Context, PipeError> {
+        self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
     }
 
-    /// Opens an empty tab in a profile, which uses the profile's cache if `cache` says so.
+    /// Opens an empty tab in a context, with or without the context's HTTP cache.
     ///
     /// # Errors
-    /// [`Silence`].
-    pub(super) fn open_tab(&mut self, profile: &Profile, cache: bool) -> Result<Tab, Silence> {
-        let target = json!({"url": "about:blank", "browserContextId": profile.0});
-        let target = self.ask("Target.createTarget", &target, "targetId")?;
+    /// [`PipeError`].
+    pub(super) fn open_tab(&mut self, context: &Context, cache: bool) -> Result<Tab, PipeError> {
+        let target = json!({"url": "about:blank", "browserContextId": context.0});
+        let target = self.call_for("Target.createTarget", &target, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
-        let session = self.ask("Target.attachToTarget", &attach, "sessionId")?;
+        let session = self.call_for("Target.attachToTarget", &attach, "sessionId")?;
         let tab = Tab { target, session };
-        let until = monotonic_ns() + ANSWERING_NS;
+        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         for (method, params) in [
             ("Page.enable", json!({})),
             ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
@@ -160,41 +159,41 @@ impl Browser {
         Ok(tab)
     }
 
-    /// Asks the browser itself, for one text.
-    fn ask(&mut self, method: &str, params: &Value, key: &str) -> Result<String, Silence> {
-        let answer = self.pipe.call(None, method, params, monotonic_ns() + ANSWERING_NS)?;
+    /// Calls a method of the browser itself, and returns one string of its result.
+    fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
+        let answer = self.pipe.call(None, method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)?;
         Ok(answer[key].as_str().unwrap_or_default().to_owned())
     }
 
-    /// What a tab shows: a PNG in base64.
+    /// A screenshot of a tab: a PNG in base64.
     ///
     /// # Errors
-    /// [`Silence`].
-    pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, Silence> {
-        let until = monotonic_ns() + ANSWERING_NS;
+    /// [`PipeError`].
+    pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
+        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         let params = json!({"format": "png"});
         let answer = self.pipe.call(Some(&tab.session), "Page.captureScreenshot", &params, until)?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
-        data.map(str::to_owned).ok_or_else(|| Silence::Refused("there is no picture".into()))
+        data.map(str::to_owned).ok_or_else(|| PipeError::Refused("there is no picture".into()))
     }
 
-    /// Closes a tab; the profile keeps what it brought.
+    /// Closes a tab; its context stays.
     ///
     /// # Errors
-    /// [`Silence`].
-    pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), Silence> {
-        let until = monotonic_ns() + ANSWERING_NS;
+    /// [`PipeError`].
+    pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
+        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         self.pipe.call(None, "Target.closeTarget", &json!({"targetId": tab.target}), until).map(drop)
     }
 
-    /// Closes a profile, and with it its tabs and connections.
+    /// Closes a context with its tabs and connections.
     ///
     /// # Errors
-    /// [`Silence`].
-    pub(super) fn close(&mut self, profile: &Profile) -> Result<(), Silence> {
-        let until = monotonic_ns() + ANSWERING_NS;
-        let profile = json!({"browserContextId": profile.0});
-        self.pipe.call(None, "Target.disposeBrowserContext", &profile, until).map(drop)
+    /// [`PipeError`].
+    pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
+        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
+        let context = json!({"browserContextId": context.0});
+        self.pipe.call(None, "Target.disposeBrowserContext", &context, until).map(drop)
     }
 }
 
@@ -216,7 +215,8 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The command line. The browser reads what it is told from descriptor 3 and answers on 4: a shell puts the pipes there.
+/// The command line. The browser reads calls from file descriptor 3 and writes results to 4: a shell moves
+/// the pipes there.
 fn command(program: &Path, folder: &Path, authority: Option<&Authority>) -> std::io::Result<Command> {
     let mut command = Command::new("/bin/sh");
     command

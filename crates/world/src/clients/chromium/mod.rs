@@ -1,182 +1,187 @@
 //! Unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser for all loads of a world; each load has a profile of its own, but for one that is to find what an earlier visit left. Connections and their evidence are the kernel's, as for
-//! any command; what is timed is timed by the browser, whose clock is the machine's monotonic one.
+//! One browser serves all loads of a world. Each load has a browser context of its own, except the repeat
+//! view, which has that of its first view. Connections and their evidence come from the kernel, as for any
+//! command. Times come from the browser, whose clock is the monotonic clock.
 
-mod account;
 mod browser;
+mod observer;
 mod pipe;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_page::UrlRewrite;
 use serde_json::{Value, json};
 
-use self::account::Account;
-use self::browser::{Browser, Profile, Tab};
-use self::pipe::Silence;
+use self::browser::{Browser, Context, Tab};
+use self::observer::LoadObserver;
+use self::pipe::PipeError;
 use super::{Loaded, Loading, at_origins};
 use crate::contract::{BrowserRecord, Fault};
 use crate::failure::Failure;
 
-/// How long nothing may happen, beside the timers of the page, before what is missing counts as never asked for, in nanoseconds.
+/// Time without any event, beside the timers of the page, after which the missing requests count as never
+/// sent, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// The browser of a world.
 pub struct Chromium {
-    /// One that is fine.
+    /// A browser without failures, for the next load.
     browser: Option<Browser>,
-    /// Where the page was loaded once already.
-    visited: Option<Visited>,
+    /// The first view, if the next load is a repeat view.
+    first_view: Option<FirstView>,
     screenshot: bool,
 }
 
-/// A browser that has been at the page, and a profile that remembers it.
-struct Visited {
+/// A browser that has loaded the page, and the browser context with its cache.
+struct FirstView {
     browser: Browser,
-    profile: Profile,
-    /// Why the page did not load.
-    trouble: Option<Silence>,
+    context: Context,
+    /// Why the first view failed.
+    error: Option<PipeError>,
 }
 
 impl Chromium {
-    /// One that is started when it is first needed; `screenshot`: it is to show what it sees at the end of each load.
+    /// A browser that starts with the first load, and takes a screenshot at the end of each load if
+    /// `screenshot` is set.
     pub fn new(screenshot: bool) -> Self {
-        Self { browser: None, visited: None, screenshot }
+        Self { browser: None, first_view: None, screenshot }
     }
 
-    /// Loads the page for the first time, so that the next load is a repeat visit: with what is kept of this one. Its connections
-    /// are to be ended before that.
+    /// Loads the page for the first view: the next load is a repeat view, with the cache of this one. The
+    /// caller ends the connections between the two.
     ///
     /// # Errors
-    /// Where no browser can be started.
-    pub fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
-        let (mut browser, profile, tab) = self.open(loading, true)?;
+    /// If no browser can be started.
+    pub fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
+        let (mut browser, context, tab) = self.open(loading, true)?;
         loading.engine.begin_load();
-        let told = follow(&mut browser, &tab, loading, &mut Account::new(loading));
-        // In a tab of its own the next visit has nothing in memory. One that failed would ask again, once its connection is reset.
-        let closed = match &told {
-            Ok(_) | Err(Silence::Refused(_)) => browser.close_tab(&tab),
+        let outcome = follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading));
+        // The repeat view has a tab of its own, without a memory cache. The closed tab of a failed view
+        // cannot request the page again when its connection is reset.
+        let closed = match &outcome {
+            Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
             Err(_) => Ok(()),
         };
-        self.visited = Some(Visited { browser, profile, trouble: told.and(closed).err() });
+        self.first_view = Some(FirstView { browser, context, error: outcome.and(closed).err() });
         Ok(())
     }
 
-    /// Loads the page once: where it was visited before, else in a profile of its own.
+    /// Loads the page once: in the context of the first view if there was one, else in a new one.
     ///
     /// # Errors
-    /// Where no browser can be started.
+    /// If no browser can be started.
     pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let (mut browser, profile, tab) = match self.visited.take() {
+        let (mut browser, context, tab) = match self.first_view.take() {
             None => {
-                let (browser, profile, tab) = self.open(loading, false)?;
-                (browser, profile, Ok(tab))
+                let (browser, context, tab) = self.open(loading, false)?;
+                (browser, context, Ok(tab))
             }
-            Some(Visited { mut browser, profile, trouble }) => {
-                let tab = trouble.map_or_else(|| browser.open_tab(&profile, true), Err);
-                (browser, profile, tab)
+            Some(FirstView { mut browser, context, error }) => {
+                let tab = error.map_or_else(|| browser.open_tab(&context, true), Err);
+                (browser, context, tab)
             }
         };
         let kernel = |error| {
             Failure::new(
                 Fault::Machine,
-                format!("reading the kernel's word on the browser's connections: {error}"),
+                format!("reading the browser's connections from the kernel: {error}"),
             )
         };
         browser.watch.connections(loading.first_port).map_err(kernel)?;
         loading.engine.begin_load();
-        let began_ns = monotonic_ns();
-        let mut account = Account::new(loading);
-        let told = match &tab {
-            Ok(tab) => follow(&mut browser, tab, loading, &mut account),
-            Err(silence) => Err(Silence::Refused(format!("the first visit: {silence}"))),
+        let started_ns = monotonic_ns();
+        let mut observer = LoadObserver::new(loading);
+        let outcome = match &tab {
+            Ok(tab) => follow(&mut browser, tab, loading, &mut observer),
+            Err(error) => Err(PipeError::Refused(format!("the first visit: {error}"))),
         };
         let opened = browser.watch.connections(None).map_err(kernel)?;
-        let unfinished = told.as_ref().err().map(ToString::to_string);
-        let figures = told.ok();
-        let start_ns = figures.as_ref().map_or(began_ns, |figures| figures.start_ns);
-        let plt_ns = figures.as_ref().map(|figures| figures.plt_ns(loading));
+        let unfinished = outcome.as_ref().err().map(ToString::to_string);
+        let metrics = outcome.ok();
+        let start_ns = metrics.as_ref().map_or(started_ns, |metrics| metrics.start_ns);
+        let plt_ns = metrics.as_ref().map(|metrics| metrics.plt_ns(loading));
         let mut loaded = at_origins::loaded(loading, start_ns, &opened, plt_ns, unfinished);
-        account.tell(&mut loaded, start_ns);
-        loaded.browser = figures.map(|figures| figures.record(browser.product.clone()));
+        observer.complete(&mut loaded, start_ns);
+        loaded.browser = metrics.map(|metrics| metrics.record(browser.product.clone()));
         after();
-        // It takes time, and frames that no load has.
+        // A screenshot takes time and draws frames, so it follows the load.
         if let Some((record, tab)) =
             loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| self.screenshot)
         {
             match browser.screenshot(tab) {
                 Ok(picture) => record.screenshot_png = Some(picture),
-                Err(silence) => record.screenshot_error = Some(silence.to_string()),
+                Err(error) => record.screenshot_error = Some(error.to_string()),
             }
         }
-        // Whoever does not part with a profile is not trusted with another.
-        if loaded.unfinished.is_none() && browser.close(&profile).is_ok() {
+        // A browser that fails to close its context serves no other load.
+        if loaded.unfinished.is_none() && browser.close(&context).is_ok() {
             self.browser = Some(browser);
         }
         Ok(loaded)
     }
 
-    /// A tab in a profile of its own, in a browser that is still fine or a new one; `cache`: what it brings is kept.
-    fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Profile, Tab), Failure> {
+    /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
+    /// HTTP cache.
+    fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
         let open = |browser: &mut Browser| {
-            let profile = browser.make_profile()?;
-            let tab = browser.open_tab(&profile, cache)?;
-            Ok::<_, Silence>((profile, tab))
+            let context = browser.create_context()?;
+            let tab = browser.open_tab(&context, cache)?;
+            Ok::<_, PipeError>((context, tab))
         };
-        // One that did not survive the load before is no fault.
+        // A browser that the last load has crashed is replaced.
         if let Some(mut browser) = self.browser.take() {
-            if let Ok((profile, tab)) = open(&mut browser) {
-                return Ok((browser, profile, tab));
+            if let Ok((context, tab)) = open(&mut browser) {
+                return Ok((browser, context, tab));
             }
         }
         let mut browser = Browser::start(loading.authority)?;
         let opened = open(&mut browser);
-        let (profile, tab) =
-            opened.map_err(|silence| Failure::new(Fault::Machine, format!("opening a tab: {silence}")))?;
-        Ok((browser, profile, tab))
+        let (context, tab) =
+            opened.map_err(|error| Failure::new(Fault::Machine, format!("opening a tab: {error}")))?;
+        Ok((browser, context, tab))
     }
 }
 
-/// Navigates and listens until the page is loaded and nothing is under way.
+/// Navigates, and handles events until the page is loaded and no request is in flight.
 fn follow(
     browser: &mut Browser,
     tab: &Tab,
     loading: &Loading,
-    account: &mut Account,
-) -> Result<Figures, Silence> {
+    observer: &mut LoadObserver,
+) -> Result<BrowserMetrics, PipeError> {
     let deadline = monotonic_ns() + loading.timeout_ns;
     let url = url_of(loading, 0);
     browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
     loop {
-        let until = if account.is_idle() {
-            deadline.min(monotonic_ns() + account.longest_timer_ns() + QUIET_NS)
+        let until = if observer.is_idle() {
+            deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
         } else {
             deadline
         };
         match browser.pipe.event(until) {
-            Ok(event) => account.take(&event)?,
-            Err(Silence::Late) if account.is_idle() => break,
-            Err(Silence::Late) => return Err(Silence::Refused(account.what_is_missing())),
-            Err(Silence::Ended) => return Err(Silence::Refused("the browser crashed".into())),
-            Err(silence) => return Err(silence),
+            Ok(event) => observer.handle(&event)?,
+            Err(PipeError::TimedOut) if observer.is_idle() => break,
+            Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
+            Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
+            Err(error) => return Err(error),
         }
-        if account.is_complete() {
+        if observer.is_complete() {
             break;
         }
     }
-    Figures::ask(browser, tab)
+    BrowserMetrics::measure(browser, tab)
 }
 
-/// A resource's URL as the browser knows it.
+/// A resource's URL in the bodies that the browser gets.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), encrypted: loading.tls.is_some() };
     loading.page.resources[number].url.rewritten(rewrite)
 }
 
-/// What the browser measured itself.
+/// Times that the browser has measured itself.
 #[expect(clippy::struct_field_names, reason = "a unit is in the name of what has one")]
-struct Figures {
-    /// The navigation's start, on the monotonic clock; the rest is since then.
+struct BrowserMetrics {
+    /// The navigation's start on the monotonic clock; the other times are relative to it.
     start_ns: u64,
     load_event_ns: u64,
     dom_content_loaded_ns: u64,
@@ -184,8 +189,8 @@ struct Figures {
     largest_contentful_paint_ns: Option<u64>,
 }
 
-/// All in milliseconds since the navigation's start.
-const ASK: &str = "(() => {
+/// Returns milliseconds since the navigation's start.
+const METRICS_SCRIPT: &str = "(() => {
     const observer = new PerformanceObserver(() => {});
     observer.observe({type: 'largest-contentful-paint', buffered: true});
     const largest = observer.takeRecords().at(-1);
@@ -194,18 +199,18 @@ const ASK: &str = "(() => {
     return [navigation.loadEventEnd, navigation.domContentLoadedEventEnd, paint?.startTime, largest?.startTime];
 })()";
 
-impl Figures {
-    fn ask(browser: &mut Browser, tab: &Tab) -> Result<Self, Silence> {
-        let until = monotonic_ns() + browser::ANSWERING_NS;
+impl BrowserMetrics {
+    fn measure(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
+        let until = monotonic_ns() + browser::ANSWER_TIMEOUT_NS;
         let mut call = |method, params: Value| browser.pipe.call(Some(&tab.session), method, &params, until);
         let metrics = call("Performance.getMetrics", json!({}))?;
         let start = metrics["metrics"]
             .as_array()
             .and_then(|all| all.iter().find(|metric| metric["name"] == "NavigationStart"))
             .and_then(|metric| metric["value"].as_f64());
-        let answer = call("Runtime.evaluate", json!({"expression": ASK, "returnByValue": true}))?;
+        let answer = call("Runtime.evaluate", json!({"expression": METRICS_SCRIPT, "returnByValue": true}))?;
         let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
-        let missing = || Silence::Refused("the browser did not say when the page was loaded".into());
+        let missing = || PipeError::Refused("the browser did not say when the page was loaded".into());
         Ok(Self {
             start_ns: nanoseconds(start.ok_or_else(missing)?),
             load_event_ns: value(0).filter(|at| *at > 0).ok_or_else(missing)?,
@@ -215,7 +220,8 @@ impl Figures {
         })
     }
 
-    /// From the navigation's start to the load event's end; structural pages have no script that takes the page's own time there.
+    /// From the navigation's start to the end of the load event, and the page's processing time before it:
+    /// synthetic bodies have no script that takes this time.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
@@ -236,12 +242,12 @@ impl Figures {
     }
 }
 
-/// Of the browser's seconds, which have a fraction of microseconds.
+/// Nanoseconds of the browser's seconds, which have a resolution of microseconds.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }
 
-/// A time of the `DevTools` protocol.
+/// A time of the `DevTools` protocol, if it is set.
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }

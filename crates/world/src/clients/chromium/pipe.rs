@@ -1,6 +1,5 @@
-//! The `DevTools` protocol over two pipes: JSON messages, each with a NUL at its end.
-//!
-//! `--remote-debugging-pipe` needs no socket: nothing of the driver's is on the client's network.
+//! The `DevTools` protocol over two pipes (`--remote-debugging-pipe`): JSON messages, each with a closing
+//! NUL. Without a socket there is no traffic of the driver on the client's network.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -11,84 +10,84 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::poll::wait_readable;
 use serde_json::{Value, json};
 
-/// Both ends of a browser's ear.
+/// The two pipes to and from a browser.
 pub(super) struct Pipe {
     to: ChildStdin,
     from: ChildStdout,
     read: Vec<u8>,
-    /// How far `read` was looked through for an end.
-    looked: usize,
+    /// Bytes at the beginning of `read` that hold no NUL.
+    scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
 }
 
-/// Something that the browser tells without being asked.
+/// An event of the protocol.
 #[derive(Debug)]
 pub(super) struct Event {
-    /// What, such as `Page.loadEventFired`.
+    /// Its name, such as `Page.loadEventFired`.
     pub(super) method: String,
-    /// The rest.
+    /// Its parameters.
     pub(super) params: Value,
 }
 
-/// Why the browser does not answer.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Silence {
-    /// It has ended.
+pub(super) enum PipeError {
+    /// The browser has ended.
     #[error("the browser has ended")]
     Ended,
-    /// It takes too long.
+    /// No message arrived in time.
     #[error("the browser did not answer in the time given")]
-    Late,
-    /// It cannot do what it was asked.
+    TimedOut,
+    /// The browser reports an error.
     #[error("{0}")]
     Refused(String),
-    /// The pipe is broken.
+    /// Reading, writing or parsing failed.
     #[error("talking to the browser: {0}")]
     Broken(#[from] io::Error),
 }
 
 impl Pipe {
-    /// Talks over these.
+    /// A protocol session over these pipes.
     pub(super) fn new(to: ChildStdin, from: ChildStdout) -> Self {
-        Self { to, from, read: Vec::new(), looked: 0, calls: 0, events: VecDeque::new() }
+        Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new() }
     }
 
-    /// Asks the browser (or the page of `session`) for something and waits for the answer.
+    /// Calls a method of the browser (or of the page of `session`) and waits for the result.
     ///
     /// # Errors
-    /// [`Silence`].
+    /// [`PipeError`].
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
         method: &str,
         params: &Value,
         until_ns: u64,
-    ) -> Result<Value, Silence> {
+    ) -> Result<Value, PipeError> {
         let id = self.send(session, method, params)?;
         loop {
             let mut message = self.message(until_ns)?;
             if message["id"] == id {
                 if let Some(error) = message.get("error") {
-                    let said = error["message"].as_str().unwrap_or("refused");
-                    return Err(Silence::Refused(format!("{method}: {said}")));
+                    let message = error["message"].as_str().unwrap_or("refused");
+                    return Err(PipeError::Refused(format!("{method}: {message}")));
                 }
                 return Ok(message["result"].take());
             }
-            self.keep(message);
+            self.queue_event(message);
         }
     }
 
-    /// Asks without waiting; the answer is thrown away.
+    /// Calls a method without waiting for its result, and returns the number of the call.
     ///
     /// # Errors
-    /// Where the browser has ended.
+    /// If the browser has ended.
     pub(super) fn send(
         &mut self,
         session: Option<&str>,
         method: &str,
         params: &Value,
-    ) -> Result<u64, Silence> {
+    ) -> Result<u64, PipeError> {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
         if let Some(session) = session {
@@ -97,8 +96,8 @@ impl Pipe {
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
         self.to.write_all(&bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Silence::Ended,
-            _ => Silence::Broken(error),
+            io::ErrorKind::BrokenPipe => PipeError::Ended,
+            _ => PipeError::Broken(error),
         })?;
         Ok(self.calls)
     }
@@ -106,44 +105,43 @@ impl Pipe {
     /// The next event.
     ///
     /// # Errors
-    /// [`Silence::Late`] where there is none until then.
-    pub(super) fn event(&mut self, until_ns: u64) -> Result<Event, Silence> {
+    /// [`PipeError::TimedOut`] if there is none until `until_ns`.
+    pub(super) fn event(&mut self, until_ns: u64) -> Result<Event, PipeError> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
             let message = self.message(until_ns)?;
-            self.keep(message);
+            self.queue_event(message);
         }
     }
 
-    fn keep(&mut self, mut message: Value) {
+    fn queue_event(&mut self, mut message: Value) {
         if let Some(method) = message["method"].as_str().map(str::to_owned) {
             self.events.push_back(Event { method, params: message["params"].take() });
         }
     }
 
-    fn message(&mut self, until_ns: u64) -> Result<Value, Silence> {
+    fn message(&mut self, until_ns: u64) -> Result<Value, PipeError> {
         loop {
-            if let Some(at) = self.read[self.looked..].iter().position(|byte| *byte == 0) {
-                let rest = self.read.split_off(self.looked + at + 1);
+            if let Some(at) = self.read[self.scanned..].iter().position(|byte| *byte == 0) {
+                let rest = self.read.split_off(self.scanned + at + 1);
                 let message = std::mem::replace(&mut self.read, rest);
-                self.looked = 0;
+                self.scanned = 0;
                 return serde_json::from_slice(&message[..message.len() - 1])
-                    .map_err(|error| Silence::Broken(error.into()));
+                    .map_err(|error| PipeError::Broken(error.into()));
             }
-            self.looked = self.read.len();
+            self.scanned = self.read.len();
             let Some(left) = until_ns.checked_sub(monotonic_ns()).filter(|left| *left > 0) else {
-                return Err(Silence::Late);
+                return Err(PipeError::TimedOut);
             };
-            // Nothing is timed by this: a load's times are the browser's own.
             wait_readable(&[self.from.as_fd()], Some(left))?;
             if !self.is_readable()? {
                 continue;
             }
             let mut chunk = vec![0; 1 << 16];
             match self.from.read(&mut chunk)? {
-                0 => return Err(Silence::Ended),
+                0 => return Err(PipeError::Ended),
                 count => self.read.extend_from_slice(&chunk[..count]),
             }
         }

@@ -1,4 +1,4 @@
-//! The task of one of the loader's connections: from its socket, over TLS, to its requests.
+//! The task of one of the loader's connections: its socket, its TLS handshake, its requests.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -7,46 +7,116 @@ use std::sync::Arc;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::tcp;
 use fastopen_page::ConnectionId;
-use fastopen_replay::stream::{Connections, Duplex, Ends, ObservedStream};
-use hyper::Version;
+use fastopen_replay::HttpVersion;
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::counters::Duplex;
+use fastopen_replay::sockets::{FourTuple, ObservedStream, SocketTable};
+use hyper::Request;
 use rustls::ClientConfig;
 use tokio::net::TcpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinHandle;
 
-use super::{Command, Opened, Report, one_by_one, streams};
+use super::{http1, http2};
+use crate::contract::TlsRecord;
 use crate::tls::secure;
 
-/// What a connection is to be.
+/// A request that a connection is to send.
+pub(super) struct QueuedRequest {
+    /// Index of its resource.
+    pub(super) resource: usize,
+    pub(super) request: Request<SizedBody>,
+    /// Whether to report progress of the body. Each report wakes the loop of the loader.
+    pub(super) progress: bool,
+}
+
+/// What a connection's task reports to the loop of the loader.
+pub(super) enum Report {
+    Ready(ConnectionId, Opened),
+    Failed(ConnectionId, io::Error),
+    Closed(ConnectionId),
+    Progress { resource: usize, bytes: u64 },
+    End { connection: ConnectionId, resource: usize, response: Response, outcome: Result<Reusable, String> },
+}
+
+/// Whether a connection can carry another request.
+pub(super) type Reusable = bool;
+
+/// A connection that can carry its first request.
+pub(super) struct Opened {
+    /// When connect(2) returned.
+    pub(super) at_ns: u64,
+    /// Whether the TCP handshake was complete then; else the first write sends the SYN.
+    pub(super) established: bool,
+    pub(super) four_tuple: FourTuple,
+    /// The TLS handshake; its time is of the monotonic clock.
+    pub(super) tls: Option<TlsRecord>,
+}
+
+/// What is known of a request and its response; times in nanoseconds of the monotonic clock.
+#[derive(Default)]
+pub(super) struct Response {
+    pub(super) sent_ns: Option<u64>,
+    pub(super) first_byte_ns: Option<u64>,
+    /// None if the response is incomplete.
+    pub(super) end_ns: Option<u64>,
+    pub(super) status: Option<u16>,
+    pub(super) header_bytes: u64,
+    pub(super) body_bytes: u64,
+}
+
+/// A connection of the loader.
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     pub(super) address: SocketAddrV4,
     pub(super) fastopen: bool,
-    pub(super) version: Version,
-    /// How to speak TLS, and with whom.
+    pub(super) version: HttpVersion,
+    /// The TLS configuration and the server name; none in the clear.
     pub(super) tls: Option<(Arc<ClientConfig>, String)>,
     pub(super) port: Option<u16>,
-    pub(super) sockets: Arc<Connections>,
-    pub(super) events: UnboundedSender<Report>,
+    pub(super) sockets: Arc<SocketTable>,
+    pub(super) reports: UnboundedSender<Report>,
 }
 
 impl Connection {
-    /// Opens it, and carries requests until nobody has any more or it breaks.
-    pub(super) async fn run(self, commands: UnboundedReceiver<Command>) {
-        let carried = match self.open().await {
-            Ok((stream, opened)) if self.version == Version::HTTP_2 => {
-                streams::carry(&self, stream, opened, commands).await
-            }
-            Ok((stream, opened)) => one_by_one::carry(&self, stream, opened, commands).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = carried {
-            self.tell(Report::Failed(self.id, error));
+    /// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
+    /// fails.
+    pub(super) async fn run(self, requests: UnboundedReceiver<QueuedRequest>) {
+        let connection = Arc::new(self);
+        if let Err(error) = connection.clone().try_run(requests).await {
+            connection.report(Report::Failed(connection.id, error));
         }
     }
 
-    pub(super) fn tell(&self, report: Report) {
-        // Nobody listens once the load is over.
-        let _ = self.events.send(report);
+    /// Sends requests with the driver of the version.
+    async fn try_run(self: Arc<Self>, requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
+        let (stream, opened) = self.open().await?;
+        match self.version {
+            HttpVersion::Http10 | HttpVersion::Http11 => http1::run(self, stream, opened, requests).await,
+            HttpVersion::Http2 => http2::run(self, stream, opened, requests).await,
+        }
+    }
+
+    pub(super) fn report(&self, report: Report) {
+        // The receiver is dropped when the load is over.
+        let _ = self.reports.send(report);
+    }
+
+    /// The next request to send; none when the loader drops the sender, or when the server closes the
+    /// connection and so ends its `driver`, which is reported.
+    pub(super) async fn next<T>(
+        &self,
+        requests: &mut UnboundedReceiver<QueuedRequest>,
+        driver: &mut JoinHandle<T>,
+    ) -> Option<QueuedRequest> {
+        tokio::select! {
+            biased;
+            request = requests.recv() => request,
+            _ = driver => {
+                self.report(Report::Closed(self.id));
+                None
+            }
+        }
     }
 
     async fn open(&self) -> io::Result<(Box<dyn Duplex>, Opened)> {
@@ -61,14 +131,14 @@ impl Connection {
         }
         let stream = socket.connect(SocketAddr::V4(self.address)).await?;
         let at_ns = monotonic_ns();
-        // Without Fast Open the kernel lets a socket be written to once its handshake is over. With a cookie at hand it does so
-        // in SYN_SENT, where the socket waits for its first write; state 1 is ESTABLISHED.
+        // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in SYN_SENT, and the first write sends
+        // the SYN. Without either, it returns in ESTABLISHED, which is state 1.
         let established = !self.fastopen || tcp::info(&stream)?.state == 1;
         let SocketAddr::V4(client) = stream.local_addr()? else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let ends = Ends { client, origin: self.address };
-        let stream = ObservedStream::new(stream, ends, self.sockets.clone());
+        let four_tuple = FourTuple { client, origin: self.address };
+        let stream = ObservedStream::new(stream, four_tuple, self.sockets.clone());
         let (stream, tls): (Box<dyn Duplex>, _) = match &self.tls {
             None => (Box::new(stream), None),
             Some((config, host)) => {
@@ -76,6 +146,47 @@ impl Connection {
                 (Box::new(stream), Some(record))
             }
         };
-        Ok((stream, Opened { at_ns, established, ends, tls }))
+        Ok((stream, Opened { at_ns, established, four_tuple, tls }))
+    }
+}
+
+/// A request in flight, and what its driver has seen of the response.
+pub(super) struct Exchange {
+    connection: Arc<Connection>,
+    resource: usize,
+    progress: bool,
+    response: Response,
+}
+
+impl Exchange {
+    pub(super) fn new(connection: Arc<Connection>, resource: usize, progress: bool) -> Self {
+        Self { connection, resource, progress, response: Response::default() }
+    }
+
+    /// The header of the response has arrived.
+    pub(super) fn header_arrived(&mut self, status: u16) {
+        self.response.status = Some(status);
+        self.report_progress();
+    }
+
+    /// More bytes of the body have arrived.
+    pub(super) fn body_arrived(&mut self, bytes: usize) {
+        self.response.body_bytes += bytes as u64;
+        self.report_progress();
+    }
+
+    fn report_progress(&self) {
+        if self.progress {
+            let bytes = self.response.body_bytes;
+            self.connection.report(Report::Progress { resource: self.resource, bytes });
+        }
+    }
+
+    /// The response has ended or failed; `measure` fills in its times and the bytes of its header.
+    pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut Response)) {
+        let Self { connection, resource, mut response, .. } = self;
+        measure(&mut response);
+        response.end_ns = response.end_ns.filter(|_| outcome.is_ok());
+        connection.report(Report::End { connection: connection.id, resource, response, outcome });
     }
 }

@@ -1,10 +1,10 @@
-//! The loader's requests: heads as long as the page says.
+//! The loader's requests, with headers of the page's sizes.
 
 use fastopen_page::{Profile, Resource, ResourceType};
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::head::{fill, pad};
-use fastopen_replay::http2::turns::{PRIORITY, Priority};
+use fastopen_replay::header::{fill, pad};
 use fastopen_replay::origins::RESOURCE_HEADER;
+use fastopen_replay::priority::{PRIORITY_HEADER, Priority};
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::uri::Uri;
 use hyper::{Request, Version};
@@ -12,13 +12,15 @@ use hyper::{Request, Version};
 use crate::clients::Loading;
 
 impl Loading<'_> {
-    /// The request for a resource. Its head has the page's length on the wire of HTTP/1, and before it is compressed with HTTP/2.
-    pub(super) fn message(&self, number: usize) -> Request<SizedBody> {
+    /// The request for a resource. Its header has the page's size on the wire of HTTP/1, and with HTTP/2
+    /// before compression.
+    pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
-        let version = self.version(resource.url.host());
-        *request.version_mut() = version;
-        // Both were checked when the page was read; an odd target that hyper refuses asks for what is not there.
+        let version = self.origins.http_of(resource.url.host());
+        *request.version_mut() = version.wire();
+        // Page validation has checked both. A target that hyper refuses leaves `/`, which the page answers
+        // with 404.
         if let Ok(method) = resource.method.parse() {
             *request.method_mut() = method;
         }
@@ -30,7 +32,7 @@ impl Loading<'_> {
         set(headers, &HOST, &host);
         set(headers, &USER_AGENT, "fastopen");
         set(headers, &HeaderName::from_static(RESOURCE_HEADER), &number.to_string());
-        match (version, self.policy.keep_alive) {
+        match (version.wire(), self.policy.keep_alive) {
             (Version::HTTP_10, true) => set(headers, &CONNECTION, "keep-alive"),
             (Version::HTTP_11, false) => set(headers, &CONNECTION, "close"),
             _ => {}
@@ -39,16 +41,16 @@ impl Loading<'_> {
             set(headers, &CONTENT_LENGTH, &resource.request_body_bytes.to_string());
         }
         let first_line = resource.method.len() + resource.url.target().len() + "  HTTP/1.1".len();
-        let wanted = resource.request_header_bytes as usize;
-        if version != Version::HTTP_2 {
-            pad(headers, USER_AGENT.as_str(), first_line, wanted);
+        let header_bytes = resource.request_header_bytes as usize;
+        if !version.is_multiplexed() {
+            pad(headers, USER_AGENT.as_str(), first_line, header_bytes);
             return request;
         }
         if self.policy.profile == Profile::Browser {
-            set(headers, &HeaderName::from_static(PRIORITY), &priority(resource.kind).header());
+            set(headers, &HeaderName::from_static(PRIORITY_HEADER), &priority(resource.kind).header());
         }
-        fill(headers, USER_AGENT.as_str(), first_line, wanted);
-        // No two requests have the same, so it is not worth a place in the table of heads.
+        fill(headers, USER_AGENT.as_str(), first_line, header_bytes);
+        // It differs in each request, so it is not worth a place in the HPACK table.
         if let Some(number) = headers.get_mut(RESOURCE_HEADER) {
             number.set_sensitive(true);
         }
@@ -57,7 +59,7 @@ impl Loading<'_> {
         request
     }
 
-    /// Host, and port where it is not the usual one.
+    /// Host, and port if it is not the default of the scheme.
     fn authority(&self, resource: &Resource) -> String {
         match (resource.url.host(), resource.url.port()) {
             (host, port) if port == if self.tls.is_some() { 443 } else { 80 } => host.to_owned(),
@@ -65,7 +67,8 @@ impl Loading<'_> {
         }
     }
 
-    /// The target as HTTP/2 takes it, apart from its authority (RFC 9113 section 8.3.1).
+    /// The target URI with scheme and authority, for the pseudo-header fields of HTTP/2 (RFC 9113 section
+    /// 8.3.1).
     fn absolute(&self, target: &Uri, host: &str) -> Uri {
         let mut parts = target.clone().into_parts();
         parts.scheme = (if self.tls.is_some() { "https" } else { "http" }).parse().ok();
@@ -80,7 +83,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// As Chromium asks for it: what it can use in parts shares the connection.
+/// The priority that Chromium sends: incremental for what it can display in parts.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

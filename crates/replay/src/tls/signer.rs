@@ -1,7 +1,9 @@
-//! Signatures of one length: nothing else in TLS has a size that is left to chance, and the same load is to have the same bytes.
+//! ECDSA signatures of a fixed length, so that the messages of a TLS handshake have the same sizes in each
+//! load.
 //!
-//! An ECDSA signature is a pair of numbers without leading zeros, 70 to 72 bytes with P-256 and now and then fewer. Half of them
-//! have 71, so a second try is likely to do.
+//! No other message has a random length. DER writes the two integers of a signature without leading zeros:
+//! with P-256 that takes 70 to 72 bytes, rarely fewer. Half of all signatures have 71 bytes, so few tries
+//! find one.
 
 use std::sync::Arc;
 
@@ -9,15 +11,15 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// Of a P-256 signature, as DER.
-const BYTES: usize = 71;
-/// Beyond any number of tries that chance would need.
-const TRIES: usize = 200;
+/// Length of a P-256 signature in DER.
+const SIGNATURE_BYTES: usize = 71;
+/// All tries fail with a probability of about 2^-200.
+const MAX_TRIES: usize = 200;
 
-fn steady<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
+fn sign_with_fixed_length<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
     let mut signature = sign()?;
-    for _ in 0..TRIES {
-        if signature.len() == BYTES {
+    for _ in 0..MAX_TRIES {
+        if signature.len() == SIGNATURE_BYTES {
             break;
         }
         signature = sign()?;
@@ -25,7 +27,7 @@ fn steady<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
     Ok(signature)
 }
 
-/// A key that signs certificates.
+/// The key of a certificate authority.
 pub(super) struct IssuerKey(pub(super) rcgen::KeyPair);
 
 impl rcgen::PublicKeyData for IssuerKey {
@@ -40,17 +42,17 @@ impl rcgen::PublicKeyData for IssuerKey {
 
 impl rcgen::SigningKey for IssuerKey {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        steady(|| self.0.sign(message))
+        sign_with_fixed_length(|| self.0.sign(message))
     }
 }
 
-/// A key that signs handshakes.
+/// The key of an origin, which signs handshakes.
 #[derive(Debug)]
 pub(super) struct ServerKey(pub(super) Arc<dyn SigningKey>);
 
 impl SigningKey for ServerKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        Some(Box::new(SteadySigner(self.0.choose_scheme(offered)?)))
+        Some(Box::new(FixedLengthSigner(self.0.choose_scheme(offered)?)))
     }
 
     fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
@@ -63,11 +65,11 @@ impl SigningKey for ServerKey {
 }
 
 #[derive(Debug)]
-struct SteadySigner(Box<dyn Signer>);
+struct FixedLengthSigner(Box<dyn Signer>);
 
-impl Signer for SteadySigner {
+impl Signer for FixedLengthSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
-        steady(|| self.0.sign(message))
+        sign_with_fixed_length(|| self.0.sign(message))
     }
 
     fn scheme(&self) -> SignatureScheme {

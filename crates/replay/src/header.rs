@@ -1,0 +1,77 @@
+//! Headers of requests and responses of exactly the page's sizes.
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// Bytes of a header section on the wire of HTTP/1: a first line of `first_line` bytes without its CRLF, the
+/// field lines and an empty line (RFC 9112 section 2.1).
+pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
+    let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + 2 + value.len() + 2).sum();
+    first_line + 2 + lines + 2
+}
+
+/// Pads the value of field `name` until the header section has `wanted` bytes. A longer header section stays
+/// as it is.
+///
+/// # Panics
+/// If the field is missing.
+pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize) {
+    let missing = wanted.saturating_sub(header_bytes(first_line, headers));
+    let value = headers.get_mut(name).expect("the field to pad is present");
+    let mut padded = value.as_bytes().to_vec();
+    padded.resize(padded.len() + missing, b'.');
+    *value = HeaderValue::from_bytes(&padded).expect("dots are valid in a field value");
+}
+
+/// Pads a header section like [`pad`], but with field lines of 32 bytes, 64, 128 and so on; only the rest
+/// goes to field `name`. So most lines of two header sections are equal, as a browser's are, and HPACK writes
+/// them once a connection (RFC 7541 section 2.3.2).
+///
+/// # Panics
+/// If the field is missing.
+pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize) {
+    for power in FILLER_POWERS.rev() {
+        let line = 1_usize << power;
+        if wanted.saturating_sub(header_bytes(first_line, headers)) >= line {
+            let filler = format!("x-filler-{power}");
+            let value = ".".repeat(line - filler.len() - ": \r\n".len());
+            let filler =
+                HeaderName::try_from(filler).expect("letters, dashes and digits are valid in a field name");
+            headers.insert(filler, HeaderValue::try_from(value).expect("dots are valid in a field value"));
+        }
+    }
+    pad(headers, name, first_line, wanted);
+    // Its length differs each time, so it is not worth a place in the HPACK table.
+    headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
+}
+
+/// Exponents of the filler lines' lengths: from a line with room for a name to the longest header section.
+const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::SERVER;
+
+    #[test]
+    fn a_header_is_filled_to_the_byte_with_lines_that_headers_have_in_common() {
+        for wanted in [60, 100, 333, 400, 4097, 200_000, 262_144] {
+            let mut headers = HeaderMap::new();
+            headers.insert(SERVER, HeaderValue::from_static("fastopen"));
+            fill(&mut headers, "server", 15, wanted);
+            assert_eq!(header_bytes(15, &headers), wanted);
+            assert!(headers["server"].len() < 8 + 32, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_padded_to_the_byte() {
+        let mut headers = HeaderMap::new();
+        headers.insert(SERVER, HeaderValue::from_static("fastopen"));
+        // "HTTP/1.1 200 OK" CRLF "server: fastopen" CRLF CRLF
+        assert_eq!(header_bytes(15, &headers), 15 + 2 + 18 + 2);
+        pad(&mut headers, "server", 15, 300);
+        assert_eq!(header_bytes(15, &headers), 300);
+        pad(&mut headers, "server", 15, 10);
+        assert_eq!(header_bytes(15, &headers), 300);
+    }
+}

@@ -1,0 +1,65 @@
+//! Sends a body on a stream in DATA frames, each when the scheduler selects the stream and flow control has
+//! capacity.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use hyper::body::Body;
+
+use crate::body::SizedBody;
+use crate::http2::stream_scheduler::{PendingSend, StreamScheduler};
+use crate::priority::Priority;
+
+/// The most bytes of a DATA frame: with its header it fills one TLS record (RFC 8446 section 5.1). As much of
+/// a response is buffered, so this bounds the wait of a more urgent one.
+pub const MAX_DATA_BYTES: usize = 16_384 - 9;
+
+/// Sends the body and ends the stream.
+///
+/// # Errors
+/// If the stream was reset or the connection is closed.
+pub async fn send_body(
+    stream: &mut SendStream<Bytes>,
+    mut body: SizedBody,
+    scheduler: &StreamScheduler,
+    priority: Priority,
+) -> Result<(), h2::Error> {
+    while let Some(mut chunk) = next_chunk(&mut body).await {
+        while !chunk.is_empty() {
+            let pending = scheduler.enqueue(stream.stream_id().as_u32(), priority);
+            stream.reserve_capacity(chunk.len().min(MAX_DATA_BYTES));
+            let capacity = poll_fn(|context| capacity(stream, &pending, context)).await?;
+            let piece = chunk.split_to(capacity.min(MAX_DATA_BYTES).min(chunk.len()));
+            let last = chunk.is_empty() && body.is_end_stream();
+            stream.send_data(piece, last)?;
+        }
+    }
+    Ok(())
+}
+
+async fn next_chunk(body: &mut SizedBody) -> Option<Bytes> {
+    let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
+    let Ok(frame) = frame;
+    frame.into_data().ok()
+}
+
+/// The flow-control capacity of the stream, once the scheduler selects it.
+fn capacity(
+    stream: &mut SendStream<Bytes>,
+    pending: &PendingSend,
+    context: &mut Context<'_>,
+) -> Poll<Result<usize, h2::Error>> {
+    ready!(pending.poll_first(context));
+    loop {
+        match stream.capacity() {
+            0 => match ready!(stream.poll_capacity(context)) {
+                Some(capacity) => drop(capacity?),
+                None => return Poll::Ready(Err(Reason::CANCEL.into())),
+            },
+            capacity => return Poll::Ready(Ok(capacity)),
+        }
+    }
+}

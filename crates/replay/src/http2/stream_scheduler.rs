@@ -1,0 +1,123 @@
+//! The stream scheduler of a connection that carries several responses: the most urgent stream sends first
+//! (RFC 9218 section 10).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::priority::Priority;
+
+/// A priority queue of the streams with pending data.
+///
+/// Of equal urgency, non-incremental streams send one after another, in the order of their requests; after
+/// them the incremental streams send round-robin.
+#[derive(Debug, Clone, Default)]
+pub struct StreamScheduler(Arc<Mutex<Queue>>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    pending: BTreeMap<Key, Waker>,
+    /// Number of sends so far: the order of incremental streams.
+    sends: u64,
+}
+
+/// The sort key: by urgency, incremental streams last, then by stream identifier or, round-robin, by the last
+/// send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    urgency: u8,
+    incremental: bool,
+    order: u64,
+}
+
+impl StreamScheduler {
+    /// Enqueues a stream. Dropping the returned value removes it.
+    pub fn enqueue(&self, stream: u32, priority: Priority) -> PendingSend {
+        let mut queue = self.lock();
+        queue.sends += 1;
+        let order = if priority.incremental { queue.sends } else { stream.into() };
+        let key = Key { urgency: priority.urgency, incremental: priority.incremental, order };
+        queue.pending.insert(key, Waker::noop().clone());
+        drop(queue);
+        PendingSend { scheduler: self.clone(), key }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream in the queue. It becomes pending again if a more urgent stream is enqueued.
+#[derive(Debug)]
+pub struct PendingSend {
+    scheduler: StreamScheduler,
+    key: Key,
+}
+
+impl PendingSend {
+    /// Ready while this stream is the first in the queue.
+    pub fn poll_first(&self, context: &Context<'_>) -> Poll<()> {
+        let mut queue = self.scheduler.lock();
+        queue.pending.insert(self.key, context.waker().clone());
+        match queue.pending.first_key_value() {
+            Some((first, _)) if *first == self.key => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for PendingSend {
+    fn drop(&mut self) {
+        let mut queue = self.scheduler.lock();
+        queue.pending.remove(&self.key);
+        let next = queue.pending.first_key_value().map(|(_, waker)| waker.clone());
+        drop(queue);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn priority(urgency: u8, incremental: bool) -> Priority {
+        Priority { urgency, incremental }
+    }
+
+    fn ready(send: &PendingSend) -> bool {
+        send.poll_first(&Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn the_most_urgent_stream_sends_first_and_preempts_a_ready_one() {
+        let scheduler = StreamScheduler::default();
+        let image = scheduler.enqueue(1, priority(3, true));
+        assert!(ready(&image));
+        let style = scheduler.enqueue(3, priority(0, false));
+        assert!(!ready(&image) && ready(&style));
+        drop(style);
+        assert!(ready(&image));
+    }
+
+    #[test]
+    fn of_equal_urgency_the_first_request_sends_first_until_it_is_done() {
+        let scheduler = StreamScheduler::default();
+        let [later, first] = [5, 3].map(|stream| scheduler.enqueue(stream, priority(1, false)));
+        assert!(ready(&first) && !ready(&later));
+        drop(first);
+        let again = scheduler.enqueue(3, priority(1, false));
+        assert!(ready(&again) && !ready(&later));
+    }
+
+    #[test]
+    fn incremental_streams_send_round_robin() {
+        let scheduler = StreamScheduler::default();
+        let [one, two] = [1, 3].map(|stream| scheduler.enqueue(stream, priority(3, true)));
+        assert!(ready(&one) && !ready(&two));
+        drop(one);
+        let again = scheduler.enqueue(1, priority(3, true));
+        assert!(ready(&two) && !ready(&again));
+    }
+}

@@ -1,0 +1,66 @@
+//! Origins that speak HTTP/1: hyper answers the requests of a connection one after another.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use fastopen_netns::clock::monotonic_ns;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+
+use super::{Shared, site};
+use crate::body::SizedBody;
+use crate::counters::{CountedStream, CountersHandle, Duplex, SerialTraffic, Traffic};
+use crate::log::{Arrived, Written};
+use crate::sockets::FourTuple;
+
+/// Serves a connection until its client closes it.
+pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, shared: Arc<Shared>) {
+    let stream = CountedStream::<SerialTraffic>::new(stream);
+    let counters = stream.counters();
+    let service = service_fn(|request| {
+        let (shared, counters) = (shared.clone(), counters.clone());
+        async move { Ok::<_, Infallible>(respond(&shared, four_tuple, counters, request).await) }
+    });
+    // The client causes all errors (it resets its connections at the end of a load) and records them.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .auto_date_header(false)
+        .keep_alive(shared.site.keep_alive)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn respond(
+    shared: &Shared,
+    four_tuple: FourTuple,
+    counters: CountersHandle<SerialTraffic>,
+    request: Request<Incoming>,
+) -> Response<SizedBody> {
+    let (request, body) = request.into_parts();
+    let resource = shared.index.find(four_tuple.origin, &request);
+    let _ = body.collect().await;
+    let at_ns = monotonic_ns();
+    let served = resource.and_then(|number| shared.resources().get(number));
+    let response = shared.site.response(served, &request);
+    let (header_bytes, body_bytes) = (site::response_header_bytes(&response), response.body().len());
+    let number = counters.with(SerialTraffic::start_request);
+    let arrived = Arrived { four_tuple, resource, at_ns, status: response.status().as_u16() };
+    shared.log.arrived(arrived, move || {
+        written(&counters.with(|traffic| traffic.of_request(number)), header_bytes, body_bytes)
+    });
+    super::think(served, at_ns).await;
+    response
+}
+
+/// What was written of a response: all bytes before the next request are its.
+fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
+    let complete = traffic.bytes_written >= header_bytes + body_bytes;
+    Written {
+        first_byte_ns: traffic.first_write_ns,
+        last_byte_ns: traffic.last_write_ns.filter(|_| complete),
+        header_bytes: traffic.bytes_written.min(header_bytes),
+        body_bytes: traffic.bytes_written.saturating_sub(header_bytes).min(body_bytes),
+    }
+}

@@ -1,0 +1,202 @@
+//! The origins: one listener a port for all hosts; the address that a client connects to tells the host.
+
+mod http1;
+mod http2;
+mod site;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::tcp::set_fastopen_queue;
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+
+use self::site::Index;
+use crate::HttpVersion;
+use crate::counters::{CountedStream, Duplex, Traffic};
+use crate::http2::NOTSENT_LOWAT;
+use crate::log::{OriginLog, TlsHandshake};
+use crate::sockets::{FourTuple, ObservedStream, SocketTable};
+use crate::tls::Session;
+
+pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
+
+/// The most connections in a listener's accept queue.
+const BACKLOG: u32 = 8192;
+
+/// What all connections share.
+struct Shared {
+    site: Site,
+    index: Index,
+    sockets: Arc<SocketTable>,
+    log: OriginLog,
+    /// Whether the load uses TLS.
+    encrypted: AtomicBool,
+}
+
+/// Running origin servers. They stop when dropped.
+pub struct Origins {
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Origins {
+    /// Starts them on a thread of their own inside `namespace`; they are listening when this returns.
+    ///
+    /// # Errors
+    /// If the thread cannot enter the namespace or listen on a port.
+    pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            index: Index::of(&site.resources),
+            site,
+            sockets: Arc::default(),
+            log: OriginLog::default(),
+            encrypted: AtomicBool::new(false),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let (started, start) = mpsc::channel();
+        let (namespace, served) = (namespace.clone(), shared.clone());
+        let thread = thread::Builder::new().name("origins".into()).spawn(move || {
+            let listening =
+                namespace.enter().map_err(io::Error::other).and_then(|()| Listening::open(&served.site));
+            match listening {
+                Ok(listening) => {
+                    let _ = started.send(Ok(()));
+                    listening.serve(&served, stopped);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+        })?;
+        start.recv().map_err(io::Error::other)??;
+        Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The origins' sockets.
+    pub fn sockets(&self) -> &SocketTable {
+        &self.shared.sockets
+    }
+
+    /// The log of the current load.
+    pub fn log(&self) -> &OriginLog {
+        &self.shared.log
+    }
+
+    /// Clears the log and the request counts of URLs. From now on all origins speak TLS on their ports, or
+    /// none does.
+    pub fn begin_load(&self, encrypted: bool) {
+        self.shared.log.clear();
+        self.shared.encrypted.store(encrypted, Ordering::Relaxed);
+        self.shared.index.reset();
+    }
+}
+
+impl Drop for Origins {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Listening {
+    runtime: tokio::runtime::Runtime,
+    listeners: Vec<TcpListener>,
+}
+
+impl Listening {
+    fn open(site: &Site) -> io::Result<Self> {
+        exact_timers();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let guard = runtime.enter();
+        let listen = |port: &u16| {
+            let socket = TcpSocket::new_v4()?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))?;
+            set_fastopen_queue(&socket, site.fastopen_queue)?;
+            // Accepted sockets inherit it.
+            socket.set_nodelay(true)?;
+            socket.listen(BACKLOG)
+        };
+        let listeners = site.ports.iter().map(listen).collect::<io::Result<_>>()?;
+        drop(guard);
+        Ok(Self { runtime, listeners })
+    }
+
+    /// Serves until a message arrives on `stopped` or its sender is dropped.
+    fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
+        let Self { runtime, listeners } = self;
+        for listener in listeners {
+            runtime.spawn(accept(listener, shared.clone()));
+        }
+        let _ = runtime.block_on(stopped);
+        shared.sockets.reset_on_close();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        // accept(2) fails for a connection that was reset before, and while there are no file descriptors.
+        match listener.accept().await {
+            Ok((stream, SocketAddr::V4(client))) => drop(tokio::spawn(serve(stream, client, shared.clone()))),
+            Ok(_) => {}
+            Err(_) => drop(sleep_until(monotonic_ns() + 1_000_000).await),
+        }
+    }
+}
+
+/// Serves one connection: its TLS handshake, if the load uses TLS, and then its requests.
+async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
+    let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
+    if shared.site.version(*origin.ip()).is_multiplexed() {
+        let _ = SockRef::from(&stream).set_tcp_notsent_lowat(NOTSENT_LOWAT);
+    }
+    let four_tuple = FourTuple { client, origin };
+    shared.log.accepted(four_tuple, monotonic_ns());
+    let stream = ObservedStream::new(stream, four_tuple, shared.sockets.clone());
+    if !shared.encrypted.load(Ordering::Relaxed) {
+        return serve_http(stream, four_tuple, shared).await;
+    }
+    let servers = shared.site.tls.as_ref().map(|tls| &tls.servers);
+    let Some(tls) = servers.and_then(|servers| servers.get(origin.ip()).cloned()) else { return };
+    let stream = CountedStream::<Traffic>::new(stream);
+    let counters = stream.counters();
+    if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
+        let (session, traffic) = (Session::of(stream.get_ref().1), counters.with(|traffic| *traffic));
+        shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), session, traffic });
+        serve_http(stream, four_tuple, shared).await;
+    }
+}
+
+/// Serves HTTP with the driver of the host's version.
+async fn serve_http(stream: impl Duplex + 'static, four_tuple: FourTuple, shared: Arc<Shared>) {
+    match shared.site.version(*four_tuple.origin.ip()) {
+        HttpVersion::Http10 | HttpVersion::Http11 => http1::serve(stream, four_tuple, shared).await,
+        HttpVersion::Http2 => http2::serve(stream, four_tuple, shared).await,
+    }
+}
+
+impl Shared {
+    /// The resources as the current load gets them.
+    fn resources(&self) -> &[ServedResource] {
+        match &self.site.tls {
+            Some(tls) if self.encrypted.load(Ordering::Relaxed) => &tls.resources,
+            _ => &self.site.resources,
+        }
+    }
+}
+
+/// Waits until the server's think time after `arrived_ns` is over.
+async fn think(served: Option<&ServedResource>, arrived_ns: u64) {
+    if let Some(served) = served {
+        let _ = sleep_until(arrived_ns + served.think_ns).await;
+    }
+}

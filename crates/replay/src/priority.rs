@@ -1,0 +1,71 @@
+//! The priority of a response (RFC 9218), which a client requests with HTTP/2 and later versions.
+
+use hyper::header::HeaderMap;
+
+/// The header field of a request (RFC 9218 section 5).
+pub const PRIORITY_HEADER: &str = "priority";
+
+/// The priority parameters of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Priority {
+    /// From 0, the most urgent, to 7.
+    pub urgency: u8,
+    /// Whether the client can process parts of the response: incremental responses share the connection.
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self { urgency: 3, incremental: false }
+    }
+}
+
+impl Priority {
+    /// Parses the header field. Missing and invalid parameters have their default (RFC 9218 section 4).
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut priority = Self::default();
+        let text = headers.get(PRIORITY_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        for parameter in text.split(',').map(str::trim) {
+            match parameter.split_once('=').unwrap_or((parameter, "?1")) {
+                ("u", value) => {
+                    if let Some(urgency) = value.parse().ok().filter(|urgency| *urgency <= 7) {
+                        priority.urgency = urgency;
+                    }
+                }
+                ("i", value) => priority.incremental = value == "?1",
+                _ => {}
+            }
+        }
+        priority
+    }
+
+    /// The value of the header field.
+    pub fn header(self) -> String {
+        format!("u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    fn of(urgency: u8, incremental: bool) -> Priority {
+        Priority { urgency, incremental }
+    }
+
+    #[test]
+    fn a_header_field_is_parsed_as_it_is_written_and_invalid_parameters_have_their_default() {
+        let read = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(PRIORITY_HEADER, HeaderValue::from_static(text));
+            Priority::of(&headers)
+        };
+        for written in [of(0, false), of(3, true), of(7, true)] {
+            assert_eq!(read(Box::leak(written.header().into_boxed_str())), written);
+        }
+        assert_eq!(read("i"), of(3, true));
+        assert_eq!(read("u=9, i=?0, x=1,,"), Priority::default());
+        assert_eq!(Priority::of(&HeaderMap::new()), Priority::default());
+    }
+}

@@ -1,0 +1,188 @@
+//! TCP sockets by four-tuple: the open ones, and the last `TCP_INFO` of those that were closed.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::net::SocketAddrV4;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use fastopen_netns::tcp::{self, TcpInfo};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::watch_cell::WatchCell;
+
+/// Addresses and ports of both ends of a connection. The kernel uses one client port for several
+/// destinations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FourTuple {
+    /// The client's address.
+    pub client: SocketAddrV4,
+    /// The origin's address.
+    pub origin: SocketAddrV4,
+}
+
+/// The sockets of one end of the world.
+#[derive(Debug, Default)]
+pub struct SocketTable(WatchCell<Sockets>);
+
+#[derive(Debug, Default)]
+struct Sockets {
+    open: BTreeMap<FourTuple, Weak<TcpStream>>,
+    /// The last `TCP_INFO` of each closed socket.
+    closed: BTreeMap<FourTuple, TcpInfo>,
+}
+
+impl SocketTable {
+    /// `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
+    pub fn evidence(&self) -> BTreeMap<FourTuple, TcpInfo> {
+        self.0.with(|sockets| {
+            let mut evidence = sockets.closed.clone();
+            for (four_tuple, stream) in &sockets.open {
+                if let Some(info) = stream.upgrade().and_then(|stream| tcp::info(&*stream).ok()) {
+                    evidence.insert(*four_tuple, info);
+                }
+            }
+            evidence
+        })
+    }
+
+    /// Has the open sockets send RST when they are closed (`SO_LINGER` of 0 s).
+    pub fn reset_on_close(&self) {
+        self.with_open(|socket| drop(socket.set_linger(Some(Duration::ZERO))));
+    }
+
+    /// Resets all open connections, and so loses the data in flight.
+    pub fn reset(&self) {
+        self.reset_on_close();
+        // After shutdown(2) the owner reads the end of the stream, drops the socket, and so closes it.
+        self.with_open(|socket| drop(socket.shutdown(std::net::Shutdown::Both)));
+    }
+
+    fn with_open(&self, act: impl Fn(SockRef)) {
+        self.0.with(|sockets| {
+            sockets.open.values().filter_map(Weak::upgrade).for_each(|stream| act(SockRef::from(&*stream)));
+        });
+    }
+
+    /// Waits until no socket is open or `timeout` is over. Returns whether none is open.
+    pub fn wait_until_closed(&self, timeout: Duration) -> bool {
+        self.0.wait_until(timeout, |sockets| sockets.open.is_empty())
+    }
+
+    /// Forgets the closed sockets.
+    pub fn forget(&self) {
+        self.0.with(|sockets| sockets.closed.clear());
+    }
+}
+
+/// A TCP socket that enters its `TCP_INFO` in a [`SocketTable`] when it is dropped.
+pub struct ObservedStream {
+    stream: Arc<TcpStream>,
+    four_tuple: FourTuple,
+    table: Arc<SocketTable>,
+}
+
+impl ObservedStream {
+    /// Adds `stream` to `table`.
+    pub fn new(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
+        let stream = Arc::new(stream);
+        table.0.with(|sockets| sockets.open.insert(four_tuple, Arc::downgrade(&stream)));
+        Self { stream, four_tuple, table }
+    }
+
+    /// Clears tokio's readiness after a short read, so that no read(2) returns EAGAIN: a short read empties
+    /// the receive buffer, and edge-triggered epoll reports new data. A reported end of the stream stays
+    /// known.
+    fn clear_readiness(&self) {
+        let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    }
+
+    fn poll_send(
+        &self,
+        context: &mut Context<'_>,
+        write: impl Fn(SockRef) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(context))?;
+            let sent = self.stream.try_io(Interest::WRITABLE, || {
+                // With TCP_FASTOPEN_CONNECT the first write sends the SYN. Without a cookie the SYN carries
+                // no data, and the write returns EINPROGRESS.
+                write(SockRef::from(&*self.stream)).map_err(|error| match error.raw_os_error() {
+                    Some(libc::EINPROGRESS) => io::ErrorKind::WouldBlock.into(),
+                    _ => error,
+                })
+            });
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+}
+
+impl AsyncRead for ObservedStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream.poll_read_ready(context))?;
+            let room = buffer.initialize_unfilled();
+            let capacity = room.len();
+            match self.stream.try_read(room) {
+                Ok(count) => {
+                    buffer.advance(count);
+                    if 0 < count && count < capacity {
+                        self.clear_readiness();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for ObservedStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_send(context, |socket| socket.send(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send(context, |socket| socket.send_vectored(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Does nothing: the owner drops the stream next, which closes it in both directions.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for ObservedStream {
+    fn drop(&mut self) {
+        self.table.0.update(|sockets| {
+            if let Ok(info) = tcp::info(&*self.stream) {
+                sockets.closed.insert(self.four_tuple, info);
+            }
+            sockets.open.remove(&self.four_tuple);
+        });
+    }
+}

@@ -1,0 +1,77 @@
+//! A value that one thread updates while another waits for it. An update without a waiting thread makes no
+//! system call, unlike `Condvar::notify_all` alone: system calls take most of the time of a load in virtual
+//! time.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A value behind a mutex, with a condition variable for its updates.
+#[derive(Debug, Default)]
+pub(crate) struct WatchCell<T> {
+    inner: Mutex<Guarded<T>>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Guarded<T> {
+    value: T,
+    waiters: usize,
+}
+
+impl<T> WatchCell<T> {
+    fn lock(&self) -> MutexGuard<'_, Guarded<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `look` with the value, and wakes no thread.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.lock().value)
+    }
+
+    /// Calls `update` with the value, and wakes the waiting threads.
+    pub(crate) fn update<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
+        let mut inner = self.lock();
+        let result = update(&mut inner.value);
+        if inner.waiters > 0 {
+            self.changed.notify_all();
+        }
+        result
+    }
+
+    /// Waits until `reached` holds or `timeout` is over. Returns whether it holds.
+    pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
+        let mut inner = self.lock();
+        inner.waiters += 1;
+        let waited = self.changed.wait_timeout_while(inner, timeout, |inner| !reached(&inner.value));
+        let (mut inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        inner.waiters -= 1;
+        reached(&inner.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn a_waiting_thread_sees_a_later_update() {
+        let number = Arc::new(WatchCell::<u32>::default());
+        let waiter = {
+            let number = number.clone();
+            thread::spawn(move || number.wait_until(Duration::from_secs(600), |&number| number == 2))
+        };
+        for _ in 0..2 {
+            number.update(|number| *number += 1);
+        }
+        assert!(waiter.join().expect("the waiting thread does not panic"));
+    }
+
+    #[test]
+    fn waiting_ends_with_the_timeout() {
+        let number = WatchCell::<u32>::default();
+        assert!(!number.wait_until(Duration::from_millis(1), |&number| number == 2));
+        assert!(number.wait_until(Duration::ZERO, |&number| number == 0));
+    }
+}

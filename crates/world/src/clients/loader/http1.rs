@@ -1,0 +1,80 @@
+//! The loader's driver of HTTP/1: each request is sent when the response to the one before has ended.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::counters::{CountedStream, Duplex, SerialTraffic};
+use http_body_util::BodyExt;
+use hyper::Request;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::header::CONNECTION;
+use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::connection::{Connection, Exchange, Opened, QueuedRequest, Report, Reusable};
+
+/// The most header fields of a response.
+const MAX_HEADERS: usize = 1000;
+
+/// Sends requests over `stream` until the sender of `requests` is dropped or the connection fails.
+///
+/// # Errors
+/// If the connection cannot carry any request.
+pub(super) async fn run(
+    connection: Arc<Connection>,
+    stream: Box<dyn Duplex>,
+    opened: Opened,
+    mut requests: UnboundedReceiver<QueuedRequest>,
+) -> io::Result<()> {
+    let stream = CountedStream::<SerialTraffic>::new(stream);
+    let counters = stream.counters();
+    let (mut sender, driver) = Builder::new()
+        .max_headers(MAX_HEADERS)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    let mut driver = tokio::spawn(driver);
+    connection.report(Report::Ready(connection.id, opened));
+    while let Some(queued) = connection.next(&mut requests, &mut driver).await {
+        let QueuedRequest { resource, request, progress } = queued;
+        let number = counters.with(SerialTraffic::start_request);
+        let mut exchange = Exchange::new(connection.clone(), resource, progress);
+        let outcome = send(&mut sender, request, &mut exchange).await;
+        let failed = outcome.is_err();
+        let traffic = counters.with(|traffic| traffic.of_request(number));
+        exchange.end(outcome, |response| {
+            response.sent_ns = traffic.first_write_ns;
+            response.first_byte_ns = traffic.first_read_ns;
+            response.end_ns = traffic.last_read_ns;
+            response.header_bytes = traffic.bytes_read.saturating_sub(response.body_bytes);
+        });
+        if failed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Sends a request and reads its response.
+async fn send(
+    sender: &mut SendRequest<SizedBody>,
+    request: Request<SizedBody>,
+    exchange: &mut Exchange,
+) -> Result<Reusable, String> {
+    let with_cause = |error: hyper::Error| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("{error}{cause}")
+    };
+    let (head, mut body) = sender.send_request(request).await.map_err(with_cause)?.into_parts();
+    exchange.header_arrived(head.status.as_u16());
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame.map_err(with_cause)?.data_ref() {
+            exchange.body_arrived(data.len());
+        }
+    }
+    let closes =
+        head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+    Ok(!closes && sender.ready().await.is_ok())
+}

@@ -1,0 +1,111 @@
+//! The loader's driver of HTTP/2: each request is sent at once, on a stream of its own.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fastopen_replay::counters::{CountedStream, CountersHandle, Duplex};
+use fastopen_replay::http2::cork::corked;
+use fastopen_replay::http2::frame_counters::FrameCounters;
+use fastopen_replay::http2::send::{MAX_DATA_BYTES, send_body};
+use fastopen_replay::http2::stream_scheduler::StreamScheduler;
+use fastopen_replay::http2::{CONNECTION_WINDOW, HEADER_TABLE_SIZE, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
+use fastopen_replay::priority::Priority;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use hyper::Request;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::connection::{Connection, Exchange, Opened, QueuedRequest, Report};
+
+/// Sends requests over `stream` until the sender of `requests` is dropped or the connection fails.
+///
+/// # Errors
+/// If the connection cannot carry any request.
+pub(super) async fn run(
+    connection: Arc<Connection>,
+    stream: Box<dyn Duplex>,
+    opened: Opened,
+    mut requests: UnboundedReceiver<QueuedRequest>,
+) -> io::Result<()> {
+    let stream = CountedStream::<FrameCounters>::new(stream);
+    let counters = stream.counters();
+    let (stream, cork) = corked(stream);
+    let (sender, mut driver) = Builder::new()
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .header_table_size(HEADER_TABLE_SIZE)
+        .max_header_list_size(MAX_HEADER_LIST_SIZE)
+        .max_send_buffer_size(MAX_DATA_BYTES)
+        .handshake::<_, Bytes>(stream)
+        .await
+        .map_err(io::Error::other)?;
+    connection.report(Report::Ready(connection.id, opened));
+    let mut streams = Streams { connection, counters, scheduler: StreamScheduler::default(), sender };
+    // The driver starts with the first request: so the preface shares its packet and, in the clear, its SYN.
+    let Some(first) = requests.recv().await else { return Ok(()) };
+    streams.send(first).await;
+    let mut driver = tokio::spawn(poll_fn(move |context| {
+        cork.flush_after(context, |context| Pin::new(&mut driver).poll(context))
+    }));
+    while let Some(request) = streams.connection.next(&mut requests, &mut driver).await {
+        streams.send(request).await;
+    }
+    Ok(())
+}
+
+/// The streams of one connection.
+struct Streams {
+    connection: Arc<Connection>,
+    counters: CountersHandle<FrameCounters>,
+    scheduler: StreamScheduler,
+    sender: SendRequest<Bytes>,
+}
+
+impl Streams {
+    /// Sends a request; a task of its own reads the response.
+    async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
+        let exchange = Exchange::new(self.connection.clone(), resource, progress);
+        let (head, body) = request.into_parts();
+        let sent = match poll_fn(|context| self.sender.poll_ready(context)).await {
+            Ok(()) => self.sender.send_request(Request::from_parts(head, ()), body.is_empty()),
+            Err(error) => Err(error),
+        };
+        match sent {
+            Err(error) => exchange.end(Err(error.to_string()), |_| {}),
+            Ok((response, mut upload)) => {
+                let scheduler = self.scheduler.clone();
+                tokio::spawn(async move {
+                    // A failed upload shows in the response.
+                    let _ = send_body(&mut upload, body, &scheduler, Priority::default()).await;
+                });
+                tokio::spawn(receive(exchange, response, self.counters.clone()));
+            }
+        }
+    }
+}
+
+async fn receive(mut exchange: Exchange, response: ResponseFuture, counters: CountersHandle<FrameCounters>) {
+    let stream = response.stream_id().as_u32();
+    let outcome = read(&mut exchange, response).await;
+    let traffic = counters.with(|counters| counters.stream(stream));
+    exchange.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
+        response.sent_ns = traffic.written.first_ns;
+        response.first_byte_ns = traffic.read.first_ns;
+        response.end_ns = traffic.read.last_ns;
+        response.header_bytes = traffic.read.header_bytes;
+    });
+}
+
+async fn read(exchange: &mut Exchange, response: ResponseFuture) -> Result<(), h2::Error> {
+    let (head, mut body) = response.await?.into_parts();
+    exchange.header_arrived(head.status.as_u16());
+    while let Some(chunk) = body.data().await {
+        let bytes = chunk?.len();
+        body.flow_control().release_capacity(bytes)?;
+        exchange.body_arrived(bytes);
+    }
+    Ok(())
+}
