@@ -20,10 +20,16 @@ CASES ?= 20000
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
-.PHONY: setup world kernel test picture fuzz lint format reproduce bench kill-harness wheel clean help rust-lint rust-test python-lint python-test
+.PHONY: setup world kernel check test coverage picture fuzz lint format reproduce bench kill-harness wheel clean help \
+  set-up-for-tests rust-lint rust-test python-lint python-test
 
-setup: $(STAMPS)/python $(WORLD) kernel ## set everything up; leaves the command at .venv/bin/fastopen
+# Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
+setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
+	@$(MAKE) --jobs=2 $(WORLD) kernel
 	$(call say,ready: $(BIN)/fastopen)
+
+set-up-for-tests: $(STAMPS)/prerequisites-of-tests
+	@$(MAKE) --jobs=2 $(WORLD) $(STAMPS)/python-for-tests kernel
 
 # Without it everything works on the host engine: a machine that cannot build it (exit status 3) is told, no more.
 kernel: $(STAMPS)/python ## build the virtual engine's kernel where it is missing (FASTOPEN_NO_KERNEL=1: never)
@@ -34,7 +40,14 @@ kernel: $(STAMPS)/python ## build the virtual engine's kernel where it is missin
 
 world: $(WORLD) ## build the Rust program
 
-test: setup lint rust-test python-test ## set up, then run every formatter, linter, type check and test
+check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## what takes under a minute: formatters, linters, types, quick tests
+	@$(MAKE) --jobs=2 python-lint rust-lint
+	$(call say,tests of the pure crates)
+	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked -p fastopen-link -p fastopen-page
+	$(call say,quick tests of Python)
+	@$(BIN)/pytest --numprocesses auto -m 'not e2e and not slow'
+
+test: set-up-for-tests lint rust-test python-test ## set up, then run every formatter, linter, type check and test
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table beside ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
@@ -44,7 +57,7 @@ picture: setup ## load one page over real networks and write the README's pictur
 	  $(BIN)/fastopen run wikipedia-tcp --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
 
-fuzz: setup ## break inputs at random for long: importers, experiments, jobs, models (SECONDS=600, CASES=20000)
+fuzz: set-up-for-tests ## break inputs at random for long: importers, experiments, jobs, models (SECONDS=600, CASES=20000)
 	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/test_experiments.py \
 	  tests/python/test_units.py tests/python/test_job_reader.py
@@ -53,7 +66,7 @@ fuzz: setup ## break inputs at random for long: importers, experiments, jobs, mo
 
 lint: rust-lint python-lint ## formatters (checking only), linters and type checks
 
-format: $(STAMPS)/python ## format all code
+format: $(STAMPS)/python-for-tests ## format all code
 	@cargo fmt --all
 	@$(BIN)/ruff check --quiet --fix-only python tests tools benches
 	@$(BIN)/ruff format --quiet python tests tools benches
@@ -68,7 +81,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
-kill-harness: setup ## kill a run 100 times at random moments: never a lost or doubled load, nothing left (KILLS=100)
+kill-harness: set-up-for-tests ## kill a run 100 times at random moments: never a lost or doubled load, nothing left (KILLS=100)
 	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/test_resume.py
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
@@ -83,23 +96,24 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	  printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-rust-lint: $(STAMPS)/prerequisites
-	$(call say,cargo fmt; cargo clippy)
+rust-lint: $(STAMPS)/prerequisites-of-tests
+	$(call say,cargo fmt; cargo clippy; cargo doc)
 	@cargo fmt --all --check
 	@cargo clippy $(CARGO_QUIET) --locked --workspace --all-targets -- -D warnings
+	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --workspace --no-deps
 
 # The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
-rust-test: $(STAMPS)/prerequisites
+rust-test: $(STAMPS)/prerequisites-of-tests
 	$(call say,cargo test)
 	@PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --workspace
 
-python-lint: $(STAMPS)/python
+python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
 	@$(BIN)/ruff check --quiet python tests tools benches
 	@$(BIN)/ruff format --quiet --check python tests tools benches
 	@$(BIN)/mypy --no-error-summary
 
-python-test: $(STAMPS)/python $(WORLD)
+python-test: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest)
 	@$(BIN)/pytest --numprocesses auto -m 'not e2e'
 	$(call say,pytest of worlds in real time, one after the other)
@@ -110,17 +124,29 @@ $(WORLD): $(RUST) | $(STAMPS)/prerequisites
 	@cargo build $(CARGO_QUIET) --locked --release --package fastopen-world
 	@touch $@
 
-$(STAMPS)/prerequisites: tools/prerequisites
+$(STAMPS)/prerequisites: tools/prerequisites Cargo.toml pyproject.toml
 	@tools/prerequisites
 	@mkdir -p $(@D)
 	@touch $@
+
+$(STAMPS)/prerequisites-of-tests: tools/prerequisites Cargo.toml pyproject.toml
+	@tools/prerequisites tests
+	@mkdir -p $(@D)
+	@touch $@ $(STAMPS)/prerequisites
 
 $(STAMPS)/venv: | $(STAMPS)/prerequisites
 	$(call say,Python environment in .venv)
 	@python3 -m venv .venv
 	@touch $@
 
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
+
 $(STAMPS)/python: pyproject.toml constraints.txt Cargo.toml tools/hatch_build.py $(STAMPS)/venv
 	$(call say,Python packages)
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(STAMPS)/python-for-tests: $(STAMPS)/python
+	$(call say,Python packages of linters and tests)
+	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
