@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 
 # What differs from run to run: when it was, and how long the machine took.
 VOLATILE: Final = {"started_unix_ms", "setup_us", "teardown_us", "contract"}
+# What newer records alone have.
+ADDED: Final = {"given_up"}
 RENAMED: Final[dict[str, str]] = {
     "strange_requests": "unknown_requests",
     "structure": "fidelity_gaps",
@@ -110,7 +112,7 @@ def first_foreign_host(checkout: Path) -> str:
 def stable(value: Any) -> Any:
     """Without what is volatile, with the order of keys that it was written in."""
     if isinstance(value, dict):
-        return {RENAMED.get(key, key): stable(one) for key, one in value.items() if key not in VOLATILE}
+        return {RENAMED.get(key, key): stable(one) for key, one in value.items() if key not in VOLATILE | ADDED}
     return [stable(one) for one in value] if isinstance(value, list) else value
 
 

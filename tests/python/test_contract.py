@@ -62,7 +62,14 @@ def test_golden_records_are_read_whole(name: str) -> None:
 def test_a_connection_carried_syn_data_when_either_end_says_so() -> None:
     record = parse_record(json.dumps(golden("load")))
     assert isinstance(record, LoadRecord)
-    assert (record.syn_data_connections, len(record.connections)) == (1, 2)
+    assert (record.syn_data_connections, record.connection_count) == (1, 2)
+
+
+def test_connections_given_up_in_their_handshake_are_in_no_count() -> None:
+    text = golden("load") | {"given_up": {"connections": 1, "syn_data": 1}}
+    record = parse_record(json.dumps(text))
+    assert isinstance(record, LoadRecord)
+    assert (record.syn_data_connections, record.connection_count) == (0, 1)
 
 
 @pytest.mark.parametrize(

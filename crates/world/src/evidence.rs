@@ -4,13 +4,15 @@
 mod expectation;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use fastopen_page::Page;
 
 pub use self::expectation::{CookiesBefore, Expectation, FastOpen, SynData};
 use crate::contract::{
-    BothEnds, Cached, ConnectionRecord, EndEvidence, Invalid, InvalidKind, LinkRecord, RequestRecord,
+    BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
+    RequestRecord,
 };
 
 /// What was observed of a load.
@@ -56,6 +58,19 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     }
     observed.link_delays(&mut reasons);
     reasons
+}
+
+/// Counts the connections that the client gave up in `SYN_SENT`: their kernel cleared them before the SYN-ACK
+/// came, so that the origin alone knows of their SYN data.
+pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
+    let given_up = connections.iter().filter(|one| {
+        let unanswered = one.client.is_some_and(|end| end.segments_out > 0 && end.segments_in == 0);
+        unanswered && one.requests == 0
+    });
+    given_up.fold(GivenUpRecord::default(), |counted, one| GivenUpRecord {
+        connections: counted.connections + 1,
+        syn_data: counted.syn_data + usize::from(one.origin.is_some_and(|end| end.syn_data_acked)),
+    })
 }
 
 /// The counters that grow only where Fast Open is used.
@@ -121,7 +136,8 @@ impl Observations<'_> {
         }
     }
 
-    /// The kernels' counters must agree with their sockets, and both ends with each other.
+    /// The kernels' counters must agree with their sockets, and both ends with each other but for connections
+    /// that were given up: the origin's kernel has counted their SYN data, and the client's has not.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
         let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
         let BothEnds { client, origins } = self.counters;
@@ -142,11 +158,16 @@ impl Observations<'_> {
         let origin_sockets = self.with_syn_data(|connection| connection.origin);
         let active = grown(client, "TCPFastOpenActive");
         let passive = grown(origins, "TCPFastOpenPassive");
-        if sockets != active || origin_sockets != passive || (sockets != origin_sockets && !lossy) {
-            let detail = format!(
+        let given_up = given_up(self.connections).syn_data as i64;
+        let ends_agree = sockets == origin_sockets - given_up || lossy;
+        if sockets != active || origin_sockets != passive || !ends_agree {
+            let mut detail = format!(
                 "data in the SYN: {sockets} client sockets, {origin_sockets} origin sockets, \
                  {active} by TCPFastOpenActive, {passive} by TCPFastOpenPassive"
             );
+            if given_up > 0 {
+                let _ = write!(detail, "; {given_up} of connections that were given up");
+            }
             reasons.push(invalid(InvalidKind::CountersDisagree, detail));
         }
     }

@@ -103,5 +103,5 @@ def _mean(taken: Sequence[Shown]) -> Breakdown:
         kinds_ms={kind: sum(path.total_ns(kind) for path in paths) / count / 1e6 for kind in Kind},
         handshakes=sum(path.count(Kind.HANDSHAKE) for path in paths) / count,
         ready_ms=sum(path.ready_ns for path in paths) / count / 1e6,
-        connections=sum(len(one.record.connections) for one in taken) / count,
+        connections=sum(one.record.connection_count for one in taken) / count,
     )

@@ -175,6 +175,16 @@ class Connection(_Part):
         return any(end is not None and end.syn_data_acked for end in (self.client, self.origin))
 
 
+class GivenUp(_Part):
+    """Connections that the client closed before a segment of the server came (SYN_SENT), and that carried no
+    request. Browsers do so with surplus ones; no rule of evidence counts them."""
+
+    connections: int = 0
+    """How many."""
+    syn_data: int = 0
+    """How many of them sent data in the SYN that the origin took, though nobody waited for the answer."""
+
+
 class Counters(_Part):
     """How much the kernel's counters grew during the load, by name."""
 
@@ -238,13 +248,19 @@ class LoadRecord(_Part):
     )
     requests: list[Request]
     connections: list[Connection]
+    given_up: GivenUp = GivenUp()
     counters: Counters
     link: Link | None
 
     @property
+    def connection_count(self) -> int:
+        """How many connections were opened and not given up."""
+        return len(self.connections) - self.given_up.connections
+
+    @property
     def syn_data_connections(self) -> int:
-        """How many connections carried data in their SYN."""
-        return sum(connection.carried_syn_data for connection in self.connections)
+        """How many of these carried data in their SYN."""
+        return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property
     def retransmitted(self) -> int:

@@ -122,7 +122,7 @@ class RunStore(RunReader):
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
         row = (
             *(record.id, record.job, record.id, planned.cells[record.id], planned.repeat, record.valid),
-            *(record.plt_ns, len(record.requests), len(record.connections), record.syn_data_connections),
+            *(record.plt_ns, len(record.requests), record.connection_count, record.syn_data_connections),
             *(handshakes_in_a_row_ns(planned.job.page, record), record.retransmitted),
             *(record.started_unix_ms, reasons, record.job),
         )

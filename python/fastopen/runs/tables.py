@@ -52,7 +52,8 @@ DIRECTION: Final = (
     *("late_us_p50", "late_us_p99", "late_us_max"),
 )
 EVIDENCE: Final[dict[str, Kind]] = {
-    "load": "int", "client_address": "text", "cookies_before": "int",
+    "load": "int", "client_address": "text", "cookies_before": "int", "given_up_connections": "int",
+    "given_up_syn_data": "int",
     **{f"{way}_{name}": "int" for way in DIRECTIONS for name in DIRECTION},
     "client_counters": "text", "origins_counters": "text",
 }  # fmt: skip
@@ -131,8 +132,11 @@ class Flattener:
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
         """Of EVIDENCE."""
         link, counters = record["link"] or {}, record["counters"]
+        # Records of before contract 2 do not say.
+        given_up = record.get("given_up") or {}
         return (
             *(row.number, record["client_address"], record["cookies_before"]),
+            *(given_up.get("connections"), given_up.get("syn_data")),
             *(link.get(way, {}).get(name) for way in DIRECTIONS for name in DIRECTION),
             *(json.dumps(counters[end], sort_keys=True) for end in ("client", "origins")),
         )

@@ -103,11 +103,14 @@ impl ConnectionRecords {
             .map(|one| one.four_tuple.client.port())
             .or(opened.and_then(|one| one.local).map(|local| local.port()));
         let info = opened.and_then(|one| one.info);
+        // Closed in SYN_SENT, though the origin may have accepted it by the data in its SYN.
+        let established = info.is_none_or(|info| info.segments_in > 0);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;
         // the client was connected when it sent that ACK.
         let way_ns = if waited { loading.link.uplink_delay_ns(peer.ip()) } else { 0 };
-        let connected_ns = accepted.map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns));
+        let connected_ns =
+            accepted.filter(|_| established).map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns));
         if let Some(one) = accepted {
             self.numbers.insert(one.four_tuple, id);
         }

@@ -139,6 +139,7 @@ pub struct LoadRecord {
     pub unknown_requests: usize,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
+    pub given_up: GivenUpRecord,
     pub counters: BothEnds<BTreeMap<String, i64>>,
     pub link: LinkRecord,
 }
@@ -237,6 +238,15 @@ pub struct ConnectionRecord {
     pub requests: usize,
     pub client: Option<EndEvidence>,
     pub origin: Option<EndEvidence>,
+}
+
+/// Connections that the client closed before it had a segment of the server, and that carried no request, as browsers
+/// do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct GivenUpRecord {
+    pub connections: usize,
+    pub syn_data: usize,
 }
 
 /// What a connection's TLS handshake came to.

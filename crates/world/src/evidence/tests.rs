@@ -26,6 +26,7 @@ const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://
     {"url": "http://a.test/", "type": "document", "body_bytes": 5000, "initiator": null},
     {"url": "http://b.test/", "type": "image", "body_bytes": 300, "initiator": 0}]}"#;
 
+/// An end of a connection that was established.
 fn end(syn_data_acked: bool) -> EndEvidence {
     EndEvidence {
         syn_data_acked,
@@ -35,9 +36,21 @@ fn end(syn_data_acked: bool) -> EndEvidence {
         min_rtt_us: 0,
         bytes_sent: 0,
         bytes_received: 0,
-        segments_out: 0,
-        segments_in: 0,
+        segments_out: 5,
+        segments_in: 5,
         retransmits: 0,
+    }
+}
+
+/// A connection that the client closed in `SYN_SENT`, after the origin had taken the data in its SYN.
+fn given_up_connection(host: &str, at_ms: u64) -> ConnectionRecord {
+    ConnectionRecord {
+        connected_ns: None,
+        handshake_us: None,
+        requests: 0,
+        client: Some(EndEvidence { segments_out: 1, segments_in: 0, ..end(false) }),
+        origin: Some(end(true)),
+        ..connection(host, at_ms, false)
     }
 }
 
@@ -329,6 +342,50 @@ fn counters_and_sockets_must_tell_the_same_story() {
     assert_eq!(active.kinds(), [InvalidKind::CountersDisagree]);
     let passive = Load::warm().origins_count("TCPFastOpenPassive", 3);
     assert_eq!(passive.kinds(), [InvalidKind::CountersDisagree]);
+}
+
+#[test]
+fn a_connection_that_was_given_up_before_its_syn_ack_came_is_no_disagreement_of_the_ends() {
+    let load = |given_up| {
+        Load::warm().with(|load| {
+            load.connections.push(given_up);
+            load.count();
+        })
+    };
+    let surplus = || given_up_connection("b.test", 30);
+    assert_eq!(load(surplus()).kinds(), NONE);
+    // The origin took its SYN's data, so its kernel has counted it.
+    let uncounted = load(surplus()).with(|load| {
+        load.counters.origins.insert("TCPFastOpenPassive".into(), 2);
+    });
+    assert_eq!(uncounted.kinds(), [InvalidKind::CountersDisagree]);
+    assert!(uncounted.reasons()[0].detail.ends_with("1 of connections that were given up"));
+    // One that carried a request, or whose client had an answer, was not given up.
+    let used = ConnectionRecord { requests: 1, client: retransmitted(surplus()).client, ..surplus() };
+    assert_eq!(load(used).kinds(), [InvalidKind::CountersDisagree]);
+    let answered = ConnectionRecord { client: Some(end(false)), ..surplus() };
+    assert_eq!(load(answered).kinds(), [InvalidKind::CountersDisagree]);
+    // Nothing is known of the client's end.
+    let unknown = ConnectionRecord { client: None, ..surplus() };
+    assert_eq!(load(unknown).kinds(), [InvalidKind::CountersDisagree]);
+}
+
+#[test]
+fn connections_that_were_given_up_are_counted_apart_with_the_syn_data_that_the_origin_took() {
+    let used = connection("a.test", 0, true);
+    let dropped = ConnectionRecord { origin: None, ..given_up_connection("b.test", 30) };
+    let unsent = ConnectionRecord {
+        client: Some(EndEvidence { segments_out: 0, segments_in: 0, ..end(false) }),
+        ..dropped.clone()
+    };
+    let counted = given_up(&[used, given_up_connection("b.test", 20), dropped, unsent]);
+    assert_eq!(counted, GivenUpRecord { connections: 2, syn_data: 1 });
+}
+
+#[test]
+fn a_connection_that_was_given_up_brings_no_cookie() {
+    let again = connection("a.test", 20, false);
+    assert_eq!(Load::cold(vec![given_up_connection("a.test", 0), again]).kinds(), NONE);
 }
 
 #[test]

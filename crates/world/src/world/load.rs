@@ -17,7 +17,7 @@ use super::World;
 use crate::addresses::client_address;
 use crate::clients::{Client, Loaded, Loading};
 use crate::contract::{BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
-use crate::evidence::{CookiesBefore, Expectation, Observations, judge};
+use crate::evidence::{CookiesBefore, Expectation, Observations, given_up, judge};
 use crate::failure::Failure;
 use crate::link_config::LinkConfig;
 
@@ -269,6 +269,7 @@ impl Observed<'_, '_> {
             browser: loaded.browser,
             unknown_requests: loaded.strange_requests,
             requests: loaded.requests,
+            given_up: given_up(&loaded.connections),
             connections: loaded.connections,
             counters,
             link,

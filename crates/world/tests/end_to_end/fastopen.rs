@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::support::{arms, grown, image, job, list, network, number, page, root, run, with, with_syn_data};
+use crate::virtual_time::on_each_engine;
 
 /// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h.
 const OPT_SYN_DATA: u64 = 32;
@@ -122,6 +123,32 @@ fn a_fast_open_queue_that_is_too_short_makes_the_load_invalid() {
     let kinds: Vec<_> = list(&load["invalid"]).iter().map(|reason| &reason["kind"]).collect();
     assert!(kinds.contains(&&json!("listen_overflow")), "{kinds:?}");
     assert!(grown(load, "origins", "TCPFastOpenListenOverflow") > 0);
+}
+
+#[test]
+fn a_connection_that_the_client_closes_in_its_handshake_is_counted_apart() {
+    // Without blocking, `connect` or the write sends the SYN, and the close precedes the SYN-ACK.
+    let script = r#"use Socket; use Fcntl;
+        $server = sockaddr_in(80, inet_aton("a.test"));
+        socket(S, PF_INET, SOCK_STREAM, 0); fcntl(S, F_SETFL, O_NONBLOCK);
+        connect(S, $server); syswrite(S, "surplus"); close(S);
+        socket(S, PF_INET, SOCK_STREAM, 0); connect(S, $server);
+        syswrite(S, "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        while (sysread(S, $answer, 1000)) {}"#;
+    let client = json!({"client": {"kind": "command", "command": ["perl", "-e", script]}});
+    let job = with(job(&page(&[root(100)]), &network(300_000), &["tcp", "warm"]), client);
+    for run in on_each_engine(&job) {
+        for (id, syn_data) in [("tcp", 0), ("warm", 1)] {
+            let load = run.valid(id);
+            assert_eq!(load["given_up"], json!({"connections": 1, "syn_data": syn_data}), "{run}");
+            let [surplus, used] = list(&load["connections"]) else { panic!("two connections: {run}") };
+            assert_eq!((&surplus["requests"], &surplus["connected_ns"]), (&json!(0), &json!(null)), "{run}");
+            assert_eq!(used["requests"], 1, "{run}");
+            assert_eq!(with_syn_data(load, "client"), syn_data, "{run}");
+            assert_eq!(with_syn_data(load, "origin"), 2 * syn_data, "{run}");
+            assert_eq!(grown(load, "origins", "TCPFastOpenPassive"), 2 * syn_data as u64, "{run}");
+        }
+    }
 }
 
 #[test]
