@@ -72,7 +72,7 @@ fn run(case: &Case) -> Duration {
         rate: case.rate.clone(),
         queue_limit_bytes: Some(1_000_000),
         loss: Loss::new(0.001).expect("within bounds"),
-        seed: 1,
+        ..DirectionConfig::default()
     };
     let mut direction = Direction::new(&config, 0).expect("within bounds");
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
