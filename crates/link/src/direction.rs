@@ -38,7 +38,7 @@ pub enum DropCause {
     Queue,
 }
 
-impl<P: Datagram + 'static> Direction<P> {
+impl<P: Datagram> Direction<P> {
     /// An idle direction; a trace starts at `start`.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ mod stats;
 pub use delay_line::DelayLine;
 pub use direction::{Direction, DropCause, Dropped};
 pub use expected::{expected_train, expected_transit};
-pub use stages::{ConfigError, DirectionConfig, Loss, OPPORTUNITY_BYTES, Rate, Trace, TraceError};
+pub use stages::*;
 pub use stats::Stats;
 
 /// A moment or a span in whole nanoseconds, of whichever clock the driver uses.

@@ -10,7 +10,7 @@
 use crate::{DropCause, Nanos, Stats};
 
 /// What a direction carries.
-pub trait Datagram {
+pub trait Datagram: Send + 'static {
     /// The IP packet from its version field on, for stages that tell flows apart or rewrite headers in place;
     /// empty where a model is fed with sizes and times alone. A stage that shortens the packet sets the
     /// header's total length, to which the receiver trims it (`ip_rcv` in Linux's `net/ipv4/ip_input.c`), and

@@ -48,7 +48,7 @@ impl DirectionConfig {
 ///
 /// # Errors
 /// [`ConfigError::Rate`] when a fixed rate is out of bounds.
-pub(crate) fn stages<P: Datagram + 'static>(
+pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
 ) -> Result<Vec<Box<dyn Stage<P>>>, ConfigError> {
