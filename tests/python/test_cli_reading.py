@@ -6,7 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from fastopen.cli.reading import ReadingWatcher
+from fastopen.cli.progress import LiveBar
+from fastopen.cli.reading import BAR_AFTER_S, reading_progress
 
 
 class Clock:
@@ -23,10 +24,11 @@ def watched(moments: list[float], *, terminal: bool, quiet: bool = False) -> str
     """What is printed when told at these moments (s) that another tenth is read."""
     clock, out = Clock(), StringIO()
     console = Console(file=out, force_terminal=terminal, width=80, color_system=None)
-    with ReadingWatcher(console, quiet, clock) as watcher:
+    with LiveBar(console, quiet, clock, BAR_AFTER_S) as bar:
+        show = reading_progress(bar)
         for number, moment in enumerate(moments, start=1):
             clock.now = moment
-            watcher("/here/my.har", 10 * number, 100)
+            show("/here/my.har", 10 * number, 100)
     return out.getvalue()
 
 
@@ -36,8 +38,7 @@ def test_what_is_read_at_once_shows_nothing() -> None:
 
 def test_what_takes_longer_shows_a_bar_on_a_terminal() -> None:
     shown = watched([0.1, 0.6, 0.7], terminal=True)
-    assert "reading my.har" in shown
-    assert "30%" in shown
+    assert "reading /here/my.har: 30 %" in shown
 
 
 def test_elsewhere_a_line_comes_every_ten_seconds() -> None:

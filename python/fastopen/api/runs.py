@@ -19,7 +19,7 @@ from fastopen.report import results_renderables
 from fastopen.runs import RunOutcome, RunStore, find_run
 from fastopen.runs.export import Format, export
 from fastopen.statistics import Results, collect
-from fastopen.workflows.run import Inputs, RunOptions, StartedRun, Watch, run_experiment, until_interval
+from fastopen.workflows.run import RunOptions, StartedRun, Watch, run_experiment, until_interval
 
 if TYPE_CHECKING:
     import altair as alt
@@ -165,7 +165,9 @@ def run(
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.asked.repeats),
         seed_drawn=experiment.seed_drawn,
-        inputs=Inputs(experiment.paths, experiment.library, experiment.lenient),
+        inputs=experiment.paths,
+        library=experiment.library,
+        lenient=experiment.lenient,
     )
 
     def observe(started: StartedRun) -> AbstractContextManager[Watch]:

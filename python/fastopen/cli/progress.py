@@ -1,4 +1,4 @@
-"""What a person sees while loads run: what runs now, how many are left, when it ends. On standard error."""
+"""What a person sees while something takes long: how far it is and when it ends. On standard error."""
 
 import time
 from collections.abc import Callable
@@ -16,31 +16,28 @@ SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
 
 
-class RunWatcher:
+class LiveBar:
     """A live bar on a terminal, else a line every ten seconds, else (`quiet`) nothing. A context manager.
 
-    Jobs come in a shuffled order, so the mean pace so far is an honest guess of the pace to come.
+    Nothing is shown before `after_s`.
     """
 
-    def __init__(self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console,
+        quiet: bool,
+        clock: Callable[[], float] = time.monotonic,
+        after_s: float = 0.0,
+    ) -> None:
         self._console = console
         self._quiet = quiet
         self._clock = clock
         self._started = self._last_line = clock()
+        self._after_s = after_s
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        if not self._quiet and self._console.is_terminal:
-            self._bar = Progress(
-                BarColumn(bar_width=24),
-                TextColumn("{task.fields[counts]}"),
-                TextColumn("{task.description}", style="dim"),
-                console=self._console,
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task("building worlds", total=None, counts="")
         return self
 
     def __exit__(
@@ -49,24 +46,38 @@ class RunWatcher:
         if self._bar is not None:
             self._bar.stop()
 
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it was made."""
+        return self._clock() - self._started
+
+    def update(self, text: str, detail: str, done: int, total: int) -> None:
+        """Shows how much is done."""
+        if self._quiet or self.elapsed_s < self._after_s:
+            return
+        if self._console.is_terminal:
+            if self._bar is None or self._task is None:
+                columns = (BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
+                self._bar = Progress(*columns, console=self._console, transient=True)
+                self._task = self._bar.add_task("")
+                self._bar.start()
+            self._bar.update(self._task, completed=done, total=total, description=f"{text} {detail}")
+        elif self._clock() - self._last_line >= LINE_EVERY_S:
+            self._last_line = self._clock()
+            self._console.print(text, detail, markup=False, soft_wrap=True)
+
+
+class RunWatcher(LiveBar):
+    """Shows how far a run is. Jobs come in a shuffled order, so the mean pace so far is that to come."""
+
     def __call__(self, progress: RunProgress) -> None:
         """Takes what has just happened."""
-        counts = f"{progress.counts()}{self._time_left(progress)}"
-        if self._bar is not None and self._task is not None:
-            running = _shown(progress.running)
-            done, asked = progress.done, progress.asked
-            self._bar.update(self._task, completed=done, total=asked, counts=counts, description=running)
-        elif not self._quiet and self._clock() - self._last_line >= LINE_EVERY_S:
-            self._last_line = self._clock()
-            line = f"{counts}, now {_shown(progress.running)}"
-            self._console.print(line, markup=False, soft_wrap=True)
-
-    def _time_left(self, progress: RunProgress) -> str:
         reported = progress.done + progress.again
-        if not reported:
-            return ""
-        left_s = (self._clock() - self._started) * progress.left / reported
-        return f", {shown_duration(left_s)} left"
+        left_s = self.elapsed_s * progress.left / reported if reported else None
+        left = "" if left_s is None else f", {shown_duration(left_s)} left"
+        more = len(progress.running) - SHOWN_JOBS
+        running = ", ".join(progress.running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
+        self.update(f"{progress.counts()}{left}, now", running, progress.done, progress.asked)
 
 
 def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher]:
@@ -79,11 +90,6 @@ def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher
         return bars.enter_context(RunWatcher(errors_console(), quiet))
 
     return watch
-
-
-def _shown(running: tuple[str, ...]) -> str:
-    more = len(running) - SHOWN_JOBS
-    return ", ".join(running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
 
 
 def shown_duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ import typer
 from fastopen.cli.running import Printing, resume_and_print
 from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
 from fastopen.runs import find_run
-from fastopen.workflows.run import Inputs, RunOptions
+from fastopen.workflows.run import RunOptions
 
 
 def resume(
@@ -22,5 +22,5 @@ def resume(
 ) -> None:
     """Do what is left of a run: what is done stays, options are the run's own. A finished one is printed."""
     folder = find_run(run)
-    options = RunOptions(output=folder, jobs=jobs, inputs=Inputs(tuple(inputs or ())))
+    options = RunOptions(output=folder, jobs=jobs, inputs=inputs or ())
     resume_and_print(folder, options, Printing(json=json, quiet=quiet))

@@ -36,7 +36,7 @@ from fastopen.cli.shared_options import (
 from fastopen.errors import InputError
 from fastopen.experiments import Combine, Link, load_experiment
 from fastopen.pages import load_pages
-from fastopen.workflows.run import Inputs, RunOptions, until_interval
+from fastopen.workflows.run import RunOptions, until_interval
 
 NETWORK = "Network"
 CLIENT = "Client"
@@ -207,7 +207,9 @@ def run(
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
         seed_drawn=seed is None,
-        inputs=Inputs(tuple(inputs), tuple(map(str, library or [])), lenient),
+        inputs=inputs,
+        library=library or (),
+        lenient=lenient,
     )
     pages = read_pages(inputs, library or [], lenient=lenient, quiet=quiet)
     experiment = with_second_off(experiment) if aa else experiment
@@ -254,7 +256,7 @@ def reproduce(
         kernel=kernel,
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
-        inputs=Inputs(tuple(experiment.pages)),
+        inputs=experiment.pages,
     )
     pages = load_pages(experiment.pages)
     experiment = with_second_off(experiment) if aa else experiment

@@ -205,28 +205,11 @@ class RunReader:
 
 
 def _load_row(row: Sequence[Any]) -> LoadRow:
-    """Of a row of _LOADS."""
-    job, cell, repeat, valid, *figures = row
-    invalid, load, attempt, superseded, requests, started, number = figures[5:]
-    plt_ns, total, with_syn_data, handshakes_ns, retransmitted = figures[:5]
-    return LoadRow(
-        job,
-        cell,
-        repeat,
-        bool(valid),
-        plt_ns,
-        total,
-        with_syn_data,
-        handshakes_ns,
-        retransmitted,
-        _reasons(invalid),
-        load,
-        attempt,
-        bool(superseded),
-        requests,
-        started,
-        number,
-    )
+    """Of a row of _LOADS, which has the columns of LoadRow."""
+    job, cell, repeat, valid, *figures, invalid, load, attempt, superseded, requests, started, number = row
+    facts = (load, attempt, bool(superseded), requests, started, number)
+    values: list[Any] = [job, cell, repeat, bool(valid), *figures, _reasons(invalid), *facts]
+    return LoadRow(*values)
 
 
 def _reasons(text: str) -> tuple[tuple[str, str], ...]:

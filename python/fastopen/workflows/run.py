@@ -31,23 +31,6 @@ Watch = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What the pages of a run were loaded from: recorded bodies are read there again when it is resumed."""
-
-    paths: tuple[str, ...] = ()
-    library: tuple[str, ...] = ()
-    lenient: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """As a run keeps it, to be found from another folder too."""
-        return {
-            "inputs": [_absolute(text) for text in self.paths],
-            "library": [_absolute(text) for text in self.library],
-            "lenient": self.lenient,
-        }
-
-
-@dataclass(frozen=True)
 class RunOptions:
     """How an experiment is run. Of a run that is resumed, `kernel` and `until` are its own where None."""
 
@@ -61,7 +44,20 @@ class RunOptions:
     until: UntilInterval | None = None
     seed_drawn: bool = False
     """Whether nobody named a seed: then a run that is resumed has its own."""
-    inputs: Inputs = Inputs()
+    inputs: Sequence[str | Path] = ()
+    """What the pages were loaded from, by `library` and `lenient`: resuming reads recorded bodies there."""
+    library: Sequence[str | Path] = ()
+    lenient: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """What resuming the run needs, as the run keeps it."""
+        return {
+            "kernel": self.kernel,
+            "until": None if self.until is None else self.until.as_json(),
+            "inputs": [_absolute(path) for path in self.inputs],
+            "library": [_absolute(path) for path in self.library],
+            "lenient": self.lenient,
+        }
 
 
 @dataclass(frozen=True)
@@ -125,23 +121,18 @@ def run_experiment(
     bodies = _bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
     engines = EngineSet.of(plan, options.kernel, options.jobs)
-    needed_to_resume = {
-        "kernel": options.kernel,
-        "until": None if options.until is None else options.until.as_json(),
-        **options.inputs.as_json(),
-        "bodies": bodies_digests(bodies),
-    }
+    kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
     folder, not_kept = options.output, None
     if folder is None and options.keep:
         folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
     try:
-        store = RunStore.create(folder, plan, engines.environment, needed_to_resume)
+        store = RunStore.create(folder, plan, engines.environment, kept_options)
     except InputError as error:
         if options.output is not None:
             raise
-        # Nobody asked for it to be kept: what can be measured is.
+        # The folder was not asked for: the run is measured all the same, in memory.
         not_kept = error
-        store = RunStore.create(None, plan, engines.environment, needed_to_resume)
+        store = RunStore.create(None, plan, engines.environment, kept_options)
     return _execute(StartedRun(store, plan, bodies, engines, options.until, not_kept=not_kept), observe)
 
 
@@ -190,7 +181,7 @@ def _resume(
     store.close()
     with _closed_on_error(RunStore.resume(folder)) as store:
         plan = stored_plan(store)
-        bodies = _bodies_of(plan, imported or _pages_of(store, options.inputs.paths))
+        bodies = _bodies_of(plan, imported or _pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
         engines = EngineSet.of(plan, options.kernel or store.options.get("kernel"), options.jobs)
         store.add_environment(engines.environment)
@@ -234,7 +225,7 @@ def _check_same(
         check_bodies(store.options.get("bodies", {}), _bodies_of(plan, imported), store.place)
 
 
-def _pages_of(store: RunStore, inputs: Sequence[str]) -> list[ImportedPage]:
+def _pages_of(store: RunStore, inputs: Sequence[str | Path]) -> list[ImportedPage]:
     """The run's own pages, with recorded bodies read again where it began with some."""
     pages = list(store.pages().values())
     options = store.options
@@ -268,5 +259,6 @@ def check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> Non
                 )
 
 
-def _absolute(text: str) -> str:
-    return str(Path(text).absolute()) if Path(text).exists() else text
+def _absolute(path: str | Path) -> str:
+    """The path of what is there, to be found from another folder too; a packaged page's name as it is."""
+    return str(Path(path).absolute()) if Path(path).exists() else str(path)

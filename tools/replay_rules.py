@@ -1,4 +1,7 @@
-"""What each rule of `fastopen validate` is good for: `python -m fastopen.workflows.replay_rules FILE...`.
+#!/usr/bin/env python3
+"""What each rule of `fastopen validate` is good for.
+
+    .venv/bin/python tools/replay_rules.py FILE.har...
 
 Prints Markdown: the median error over all pages, and over those of every other file, so that a rule that
 helps one half alone is seen.
