@@ -112,7 +112,9 @@ def first_foreign_host(checkout: Path) -> str:
 def stable(value: Any) -> Any:
     """Without what is volatile, with the order of keys that it was written in."""
     if isinstance(value, dict):
-        return {RENAMED.get(key, key): stable(one) for key, one in value.items() if key not in VOLATILE | ADDED}
+        return {
+            RENAMED.get(key, key): stable(one) for key, one in value.items() if key not in VOLATILE | ADDED
+        }
     return [stable(one) for one in value] if isinstance(value, list) else value
 
 

@@ -20,12 +20,12 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.published import PublishedCell, all_published_cells
 from fastopen.pages import Page, load_pages
-from fastopen.pages.handwritten import handwritten_pages
 from fastopen.pages.library import packaged_pages
 from fastopen.report import results_renderables
 from fastopen.report.beside import parting_words
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Mark, Parting, Results, collect, partings
+from packaged_pages.handwritten import handwritten_pages
 
 FakeWorld = Callable[..., Path]
 SHARED = Path(__file__).parents[3] / "shared" / "published" / "published.csv"

@@ -17,8 +17,8 @@ from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.sizes import Sizes
 from fastopen.pages.model import Page, Resource, body_is_empty
 from fastopen.pages.references import Reference, find_reference
-from fastopen.pages.snapshot.bodies import Body, file_of, is_text, never_compressed, url_of
-from fastopen.pages.snapshot.fetchlog import Fetch, FetchLog
+from packaged_pages.snapshot.bodies import Body, file_of, is_text, never_compressed, url_of
+from packaged_pages.snapshot.fetchlog import Fetch, FetchLog
 
 _TYPICAL_RESPONSE_HEADER: Final = 350
 _PLAUSIBLE: Final = (150, 1200)

@@ -1,4 +1,4 @@
-"""`python -m fastopen.pages.snapshot BODIES LOGS OUT`: makes the paper's four pages again, bit for bit."""
+"""The paper's four pages again, bit for bit: `PYTHONPATH=tools python -m packaged_pages.snapshot BODIES LOGS OUT`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from fastopen.errors import InputError
 from fastopen.pages.model import write_page
-from fastopen.pages.snapshot.build import build_page, claimed
-from fastopen.pages.snapshot.fetchlog import FetchLog, parse_fetchlog
+from packaged_pages.snapshot.build import build_page, claimed
+from packaged_pages.snapshot.fetchlog import FetchLog, parse_fetchlog
 
 # File of the log to name of the page.
 PAGES: Final = {
@@ -42,7 +42,7 @@ def make_pages(bodies: Path, logs: Path, out: Path) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 3:
-        print("usage: python -m fastopen.pages.snapshot BODIES LOGS OUT", file=sys.stderr)
+        print("usage: PYTHONPATH=tools python -m packaged_pages.snapshot BODIES LOGS OUT", file=sys.stderr)
         return 2
     try:
         for path in make_pages(*(Path(argument) for argument in arguments)):

@@ -1,4 +1,4 @@
-"""The pages of reports, out of what they say: `python -m fastopen.pages.handwritten OUT`."""
+"""The pages of reports, out of what they say: `PYTHONPATH=tools python -m packaged_pages.handwritten OUT`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from fastopen.pages.handwritten_sites import SITES, Part, Site
 from fastopen.pages.model import Page, Resource, ResourceType, write_page
+from packaged_pages.handwritten_sites import SITES, Part, Site
 
 _HOSTS: Final = 7
 # Number and bytes together, by type. The report says 44 resources and that all are small. The averages of May
@@ -121,7 +121,7 @@ def handwritten_pages() -> list[Page]:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("usage: python -m fastopen.pages.handwritten OUT", file=sys.stderr)
+        print("usage: PYTHONPATH=tools python -m packaged_pages.handwritten OUT", file=sys.stderr)
         return 2
     for page in handwritten_pages():
         write_page(page, Path(arguments[0]) / f"{page.name}.page.json")
