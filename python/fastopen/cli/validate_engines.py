@@ -26,7 +26,7 @@ from fastopen.errors import InputError
 from fastopen.kernels import find
 from fastopen.pages import load_pages
 from fastopen.workflows.validate_engines import (
-    ARMS_COMPARED,
+    ARMS,
     RULE,
     EngineComparison,
     compare_engines,
@@ -142,7 +142,7 @@ def _table(page: str, cells: Sequence[EngineComparison]) -> Table:
             shown(one.link_difference_ms, sign=True, digits=2),
             " ".join(f"{cell.syn_data_connections}/{cell.connections}" for cell in (one.host, one.virtual)),
             style=style,
-            end_section=one.arm == ARMS_COMPARED[-1],
+            end_section=one.arm == ARMS[-1],
         )
     return table
 

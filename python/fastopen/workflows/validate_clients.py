@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from fastopen.contract import LoadRecord, Network, Origins, Tcp
 from fastopen.experiments import (
+    BASELINE,
+    HEADLINE,
     ArmName,
     EngineName,
     Experiment,
@@ -18,7 +20,7 @@ from fastopen.runs import RunStore
 from fastopen.workflows.differences import difference_ms, difference_percent
 from fastopen.workflows.run import Watch, run_in_memory
 
-ARMS: Final[list[ArmName]] = ["off", "warm"]
+ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 CLIENTS: Final = ("loader", "chromium")
 
 

@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fastopen.contract import Client, Network, Origins, Tcp
-from fastopen.experiments import ArmName, EngineName, Experiment, Plan, make_plan, multiplied, setups_of
+from fastopen.experiments import (
+    BASELINE,
+    HEADLINE,
+    ArmName,
+    EngineName,
+    Experiment,
+    Plan,
+    make_plan,
+    multiplied,
+    setups_of,
+)
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 from fastopen.statistics import CellResult
@@ -29,7 +39,7 @@ RULE: Final = (
     f" {WHEEL_MS:g} ms more (how exact the kernel's timers are); ways of making the link by"
     f" {TICK_MS:g} ms; the numbers of used connections with data in their SYN by less than one a load."
 )
-ARMS_COMPARED: Final[list[ArmName]] = ["off", "warm"]
+ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,7 @@ def compare_engines(
             pages=[page.name],
             networks=list(networks),
             setups=setups_of(multiplied(Client, {"profile": profile}), [Origins()], [Tcp()]),
-            arms=ARMS_COMPARED,
+            arms=ARMS,
             engines=["host", "virtual"],
             repeats=repeats,
             seed=seed,
@@ -169,7 +179,7 @@ def compare_engines(
                 program_link=linked["virtual", number, arm],
             )
             for number, network in enumerate(networks)
-            for arm in ARMS_COMPARED
+            for arm in ARMS
         )
     return found
 
