@@ -107,6 +107,23 @@ def test_a_run_that_was_interrupted_is_resumed_and_a_finished_one_is_opened(
         assert (third.status, third.outcome, repr(third)) == ("finished", None, tables)
 
 
+def test_the_command_line_resumes_what_the_notebook_started_and_shows_the_same(
+    fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    fake_world()
+
+    def stop(progress: RunProgress) -> None:
+        if progress.finished is not None:
+            raise KeyboardInterrupt
+
+    run(small(), tmp_path / "kept", progress=stop, jobs=1).close()
+    command = [sys.executable, "-c", "from fastopen.cli import main; main()", "resume", tmp_path / "kept"]
+    resumed = subprocess.run(command, capture_output=True, text=True, check=True)
+    with run(small(), tmp_path / "kept", progress=False) as finished:
+        assert finished.outcome is None
+        assert resumed.stdout == repr(finished)
+
+
 def test_a_run_in_memory_leaves_nothing(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     with run(small(), keep=False) as done:
