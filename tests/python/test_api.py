@@ -117,7 +117,13 @@ def test_the_command_line_resumes_what_the_notebook_started_and_shows_the_same(
             raise KeyboardInterrupt
 
     run(small(), tmp_path / "kept", progress=stop, jobs=1).close()
-    command = [sys.executable, "-c", "from fastopen.cli import main; main()", "resume", tmp_path / "kept"]
+    command = [
+        sys.executable,
+        "-c",
+        "from fastopen.cli import main; main()",
+        "resume",
+        str(tmp_path / "kept"),
+    ]
     resumed = subprocess.run(command, capture_output=True, text=True, check=True)
     with run(small(), tmp_path / "kept", progress=False) as finished:
         assert finished.outcome is None
