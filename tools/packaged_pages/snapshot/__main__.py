@@ -1,4 +1,4 @@
-"""The paper's four pages again, bit for bit: `PYTHONPATH=tools python -m packaged_pages.snapshot BODIES LOGS OUT`."""
+"""The paper's pages again: `PYTHONPATH=tools python -m packaged_pages.snapshot BODIES LOGS OUT`."""
 
 from __future__ import annotations
 
