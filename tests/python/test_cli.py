@@ -11,22 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import FASTOPEN, fastopen
 from fastopen.cli import commands
 
 FakeWorld = Callable[..., Path]
-FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
-
-
-def fastopen(*arguments: object, columns: int = 100) -> subprocess.CompletedProcess[str]:
-    """Runs the command line in a process of its own, with the environment of the test."""
-    return subprocess.run(
-        [*FASTOPEN, *map(str, arguments)],
-        env={**os.environ, "COLUMNS": str(columns)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def test_every_command_is_where_it_is_said_to_be() -> None:
@@ -282,16 +270,13 @@ def test_a_closed_pipe_ends_it_without_a_traceback(fake_world: FakeWorld) -> Non
 
 
 def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
-    fake_world: FakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("oh")
+
     fake_world()
-    bug = tmp_path / "sitecustomize.py"
-    bug.write_text(
-        "import fastopen.cli.run as run\n"
-        "def broken(*_, **__): raise RuntimeError('oh')\n"
-        "run.read_pages = broken\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("fastopen.cli.run.read_pages", broken)
     done = fastopen("run", "example")
     assert done.returncode == 1
     assert done.stderr == "error: a bug, RuntimeError: oh (add --debug for the traceback)\n"

@@ -1,9 +1,6 @@
 """Sweeps: lists of settings, in the command line and in TOML, become the cells that they mean."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_line import fastopen
 from fastopen.errors import InputError
 from fastopen.experiments import (
     AskedNetworks,
@@ -24,7 +22,6 @@ from fastopen.experiments import (
 from fastopen.pages import Page
 
 FakeWorld = Callable[..., Path]
-FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 ONE = AskedNetworks(down=[4_000_000], up=[256_000], queue=["default"], loss=[0.0], rtt=[20_000])
 TOML = """
 format = "fastopen-experiment/1"
@@ -32,17 +29,6 @@ name = "sweep"
 pages = ["example"]
 seed = 1
 """
-
-
-def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*FASTOPEN, *map(str, arguments)],
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def experiment(tmp_path: Path, text: str) -> Experiment:
