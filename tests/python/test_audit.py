@@ -1,21 +1,20 @@
 """The audit of published tables: what it must find, and what it must leave alone."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_line import fastopen
 from fastopen.audit import Finding, audit, read_table
 from fastopen.errors import InputError
 from fastopen.resources import packaged_folder
 
-FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 HEADER = "experiment,page,rtt_ms,down_mbit,plt_off,plt_tfo,unit_as_printed,improvement_percent_as_printed"
 
 
@@ -231,10 +230,8 @@ def test_numbers_keep_the_digits_that_were_printed(tmp_path: Path) -> None:
     assert (str(cell.off), cell.half_digit, str(cell.improvement)) == ("1.50", Decimal("0.005"), "40.0")
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*FASTOPEN, "audit", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
-    )
+def run(*arguments: object) -> CompletedProcess[str]:
+    return fastopen("audit", *arguments)
 
 
 def test_the_command_prints_each_cell_with_its_reasons() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import FASTOPEN, fastopen
 from fastopen.engines import HostEngine
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan, make_plan
@@ -22,16 +23,8 @@ from fastopen.runs.disk import DiskSync
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
-FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 # A hundred in a long test, few in the tests of every day.
 KILLS = int(os.environ.get("FASTOPEN_KILLS", "6"))
-
-
-def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs the command line in a process of its own, with the environment of the test."""
-    return subprocess.run(
-        [*FASTOPEN, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
-    )
 
 
 def stop_after(loads: int) -> Callable[[RunProgress], None]:
