@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ def _no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "runs"))
 
 
-@pytest.fixture(name="page")
+@pytest.fixture(name="page", scope="session")
 def _page() -> Page:
     """The golden job's page: one resource."""
     return Job.model_validate_json((GOLDEN / "job-minimal.json").read_text()).page
@@ -80,17 +80,16 @@ def _small_plan(page: Page) -> Callable[..., Plan]:
     return plan
 
 
-@pytest.fixture(name="fake_world")
-def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def fake_world_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """A function that says how the fake world behaves, by job id or `*`, and returns its path."""
-    state = tmp_path / "state"
+    state = folder / "state"
     state.mkdir()
 
     def configure(modes: dict[str, str] | None = None) -> Path:
         monkeypatch.setenv("FAKE_WORLD", json.dumps(modes or {}))
         monkeypatch.setenv("FAKE_WORLD_STATE", str(state))
         # Started by hundreds: without the user's site packages, and past any wrapper that PATH leads to.
-        program = tmp_path / "fastopen-world"
+        program = folder / "fastopen-world"
         run = f"runpy.run_path({str(FAKE_WORLD)!r}, run_name='__main__')"
         program.write_text(f"#!{sys.executable} -SE\nimport runpy\n{run}\n")
         program.chmod(0o700)
@@ -98,3 +97,15 @@ def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
         return program
 
     return configure
+
+
+@pytest.fixture(name="fake_world")
+def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    return fake_world_in(tmp_path, monkeypatch)
+
+
+@pytest.fixture(name="fake_world_of_module", scope="module")
+def _fake_world_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
+    """The same for a run that several tests read, and none changes."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield fake_world_in(tmp_path_factory.mktemp("fake-world"), monkeypatch)

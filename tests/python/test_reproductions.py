@@ -42,11 +42,11 @@ def results_of(asked: Experiment, page: Page, program: Path) -> Results:
         return collect(store)
 
 
-@pytest.fixture(name="palguyev")
-def _palguyev(page: Page, fake_world: FakeWorld) -> Results:
+@pytest.fixture(name="palguyev", scope="module")
+def _palguyev(page: Page, fake_world_of_module: FakeWorld) -> Results:
     """Its experiment over the fake world: ten RTTs without TFO, eight with, two in handshakes."""
     asked = load_experiment("palguyev")
-    return results_of(Experiment(**{**dict(asked), "repeats": 3}), page, fake_world())
+    return results_of(Experiment(**{**dict(asked), "repeats": 3}), page, fake_world_of_module())
 
 
 def test_every_published_row_belongs_to_one_cell_of_one_experiment() -> None:
