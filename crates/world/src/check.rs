@@ -66,9 +66,11 @@ fn congestion_control() -> Check {
 /// Loads a page of one resource without and with Fast Open over an RTT of 10 ms.
 fn small_world() -> Check {
     const JOB: &str = r#"{"contract":2,"id":"check","seed":1,
-        "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here","initiators":"declared",
+        "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here",
+            "initiators":"declared",
             "resources":[{"url":"http://check.test/","type":"document","body_bytes":1000,"initiator":null}]},
-        "network":{"rtt_us":10000,"down":{"rate_bit_per_s":null,"queue_bytes":null},"up":{"rate_bit_per_s":null,"queue_bytes":null}},
+        "network":{"rtt_us":10000,"down":{"rate_bit_per_s":null,"queue_bytes":null},
+            "up":{"rate_bit_per_s":null,"queue_bytes":null}},
         "tolerance":{"rtt_us":5000,"late_us":100000},
         "loads":[{"id":"tcp","transport":"tcp"},{"id":"warm","transport":"tfo","cookies":"warm"}]}"#;
     let mut plts = Vec::new();

@@ -223,7 +223,8 @@ impl Observations<'_> {
         let missing: Vec<_> = self.connections.iter().filter(|one| is_missing_syn_data(one)).collect();
         if let Some(first) = missing.first() {
             let detail = format!(
-                "{} of {} connections carried no data in their SYN though nothing was lost, first the one to {}",
+                "{} of {} connections carried no data in their SYN though nothing was lost, first the one to \
+                 {}",
                 missing.len(),
                 self.connections.len(),
                 first.host

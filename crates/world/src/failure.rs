@@ -7,8 +7,8 @@ use crate::contract::Fault;
 
 /// How to allow namespaces to ordinary users.
 const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 \
-    user.max_net_namespaces=15000; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0; on old Debian \
-    kernels kernel.unprivileged_userns_clone=1; in a container, allow unshare in its seccomp profile";
+    user.max_net_namespaces=15000; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0; on old \
+    Debian kernels kernel.unprivileged_userns_clone=1; in a container, allow unshare in its seccomp profile";
 
 /// Why a job could not be done.
 #[derive(Debug, thiserror::Error)]

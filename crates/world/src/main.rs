@@ -13,22 +13,23 @@ use fastopen_world::world;
 use fastopen_world::{check, init, shell, uml};
 use serde_json::value::RawValue;
 
-const USAGE: &str = "usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json\n\
-    \x20      fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
-    \x20      fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]\n\
-    --kernel does the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs go on its command line.\n\
-    Reads jobs on standard input and writes records (JSON Lines), as docs/contract.md has them.\n\
-    --check builds a small world and says as JSON what this machine can and cannot do.\n\
-    --exec runs a command with TCP Fast Open on this machine's network, as docs/exec.md has it.\n\
-    --shell runs a command in the world of a job, with its terminal.";
+const USAGE: &str = "\
+usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json
+       fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]
+       fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]
+Reads jobs from standard input and writes records (JSON Lines), see docs/contract.md.
+--kernel runs the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs are kernel arguments.
+--check builds a small world and writes as JSON what this machine can and cannot do.
+--exec runs a command with TCP Fast Open on this machine's network, see docs/exec.md.
+--shell runs a command in the world of a job, with its terminal.";
 
 fn main() -> ExitCode {
-    let mut given = std::env::args_os().skip(1);
-    // The words of a command need not be text.
-    let mode = given.next();
+    // Arguments of a command need not be UTF-8.
+    let mut arguments = std::env::args_os().skip(1);
+    let mode = arguments.next();
     let code = match mode.as_deref().and_then(OsStr::to_str) {
-        Some("--exec") => fastopen_intercept::run(given),
-        Some("--shell") => shell::run(given),
+        Some("--exec") => fastopen_intercept::run(arguments),
+        Some("--shell") => shell::run(arguments),
         _ => run_jobs(),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(70))
@@ -38,22 +39,22 @@ fn main() -> ExitCode {
 fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => work(|_, jobs, emit| {
+        [] => run_stdin(|_, jobs, emit| {
             in_sandbox(|| run_all(jobs, Engine::Host, emit))
                 .unwrap_or_else(|failure| report(None, &failure, emit))
         }),
         ["--kernel", program, ref arguments @ ..] => {
             let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
             let kernel = uml::Kernel { program: program.into(), arguments };
-            work(|text, jobs, emit| {
+            run_stdin(|text, jobs, emit| {
                 uml::run(&kernel, text, jobs, &mut io::stdout().lock())
                     .unwrap_or_else(|unfinished| report(unfinished.job, &unfinished.failure, emit))
             })
         }
         ["--check"] => check::run(),
-        // The kernel adds words of its own.
+        // The kernel may append arguments of its own.
         ["--init", folder, ..] => init::run(folder, |text, records| {
-            do_jobs(text, &mut |record| records.write(record), |_, jobs, emit| {
+            run_text(text, &mut |record| records.write(record), |_, jobs, emit| {
                 run_all(jobs, Engine::Virtual, emit)
             })
         }),
@@ -68,9 +69,8 @@ fn run_jobs() -> i32 {
     }
 }
 
-/// Has `how` do the jobs on standard input, and returns the exit code.
-fn work(how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
-    // When whoever started this is killed, so is this, and with it all that it starts.
+/// Runs the jobs of standard input by `run`, and returns the exit code.
+fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     if process::die_with_parent().is_err() {
         return Fault::Internal.exit_code();
     }
@@ -78,10 +78,10 @@ fn work(how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     if let Err(error) = io::stdin().read_to_end(&mut text) {
         return report(None, &Failure::new(Fault::Input, format!("standard input: {error}")), &mut emit);
     }
-    do_jobs(&text, &mut emit, how)
+    run_text(&text, &mut emit, run)
 }
 
-/// Runs `inside` in namespaces of its own, as the first process of them.
+/// Runs `inside` as PID 1 of new namespaces.
 fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
     process::raise_priority();
     process::raise_file_limit();
@@ -90,14 +90,13 @@ fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
     Ok(process::run_in_child(inside)?)
 }
 
-/// Where records go.
+/// Writes a record.
 type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
-/// Reads the jobs in `text`, has `how` do them, and returns the exit code. All are checked before the first
-/// is begun.
-fn do_jobs(text: &[u8], emit: Emit, how: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
+/// Parses and validates all jobs in `text`, then runs them by `run`, and returns the exit code.
+fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {
-        Ok(jobs) => how(text, &jobs, emit),
+        Ok(jobs) => run(text, &jobs, emit),
         Err(failure) => report(None, &failure, emit),
     }
 }
@@ -126,7 +125,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes what failed as a record, and returns the exit code that goes with it.
+/// Writes the error record of a failure, and returns its exit code.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let record = Record::Error { job, fault: *fault, message: message.clone(), remedy: remedy.clone() };

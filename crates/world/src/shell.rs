@@ -1,4 +1,4 @@
-//! A command with a terminal inside a world: `fastopen shell`.
+//! `--shell`: a command with a terminal in a world, for `fastopen shell`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,8 +12,10 @@ use crate::contract::{Fault, Job};
 use crate::failure::Failure;
 use crate::world;
 
-const USAGE: &str = "usage: fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]\n\
-    Runs COMMAND in the world of a job. JOB and REPORT are open descriptors: the job is read from one, JSON Lines are written to the other.";
+const USAGE: &str = "\
+usage: fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]
+Runs COMMAND in the world of a job. JOB and REPORT are open descriptors: the job is read from one, JSON Lines
+are written to the other.";
 
 /// Runs what `arguments` say (`JOB REPORT -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's
 /// own, or 128 + the signal that ended it.
@@ -29,12 +31,12 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
         eprintln!("{USAGE}");
         return 2;
     };
-    enter(job, command, &report).unwrap_or_else(|failure| tell(&failure, &report))
+    run_in_world(job, command, &report).unwrap_or_else(|failure| write_failure(&failure, &report))
 }
 
-fn enter(job: File, command: &[OsString], report: &File) -> Result<i32, Failure> {
+fn run_in_world(job: File, command: &[OsString], report: &File) -> Result<i32, Failure> {
     process::die_with_parent()?;
-    // The command has them unblocked again; who waits for it passes on what is meant for it.
+    // `run_in_child_with_signals` forwards them to the supervisor, which forwards them to the command.
     process::block_signals()?;
     let job = read(job)?;
     let records =
@@ -44,7 +46,7 @@ fn enter(job: File, command: &[OsString], report: &File) -> Result<i32, Failure>
     Ok(process::run_in_child_with_signals(|| {
         namespace::mount_proc();
         world::with_world(&job, || run_here(command, records))
-            .unwrap_or_else(|failure| tell(&failure, report))
+            .unwrap_or_else(|failure| write_failure(&failure, report))
     })?)
 }
 
@@ -56,13 +58,13 @@ fn read(mut file: File) -> Result<Job, Failure> {
     Job::read(&json).map_err(wrong)
 }
 
-/// Says why there is no world, and returns the exit code that goes with it.
-fn tell(failure: &Failure, mut report: &File) -> i32 {
+/// Writes why there is no world, and returns the exit code.
+fn write_failure(failure: &Failure, mut report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();
     let record = Record::Failed { message: message.clone(), remedy: remedy.clone(), code };
     if let Ok(line) = serde_json::to_string(&record) {
-        // Who asked may have gone.
+        // The reader may have ended.
         let _ = writeln!(report, "{line}");
     }
     code

@@ -1,4 +1,4 @@
-//! What the kernel says of connections without Fast Open, with it, and with it for the first time.
+//! Evidence of both kernels: without Fast Open, with cold cookies, with warm ones.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::virtual_time::on_each_engine;
 const OPT_SYN_DATA: u64 = 32;
 
 #[test]
-fn without_fast_open_no_connection_and_no_counter_knows_of_it() {
+fn without_fast_open_no_connection_and_no_counter_shows_it() {
     let page = page(&[root(5000), image("http://b.test/1", 100), image("http://b.test/2", 100)]);
     let run = run(&job(&page, &network(10_000), &["tcp"]));
     let load = run.valid("tcp");
@@ -39,7 +39,7 @@ fn with_warm_cookies_every_connection_carries_data_in_its_syn_by_both_ends_and_t
             assert_ne!(number(&connection[end]["options"]) & OPT_SYN_DATA, 0, "{end} of {connection:#}");
         }
         assert_eq!(connection["client"]["fastopen_client_fail"], 0);
-        // It was usable before its handshake, which therefore nobody waited for.
+        // `connect` returned before the handshake.
         assert_eq!(connection["handshake_us"], json!(null));
         assert!(number(&connection["connected_ns"]) - number(&connection["opened_ns"]) < 10_000_000);
     }

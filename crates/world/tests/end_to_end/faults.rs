@@ -1,4 +1,4 @@
-//! What the machine cannot do, and worlds that come out other than asked.
+//! Faults of the machine, and worlds that differ from the job.
 
 use serde_json::json;
 
@@ -46,13 +46,13 @@ fn a_world_off_by_more_than_the_tolerance_is_an_error_and_not_a_result() {
 }
 
 #[test]
-fn a_job_that_fails_does_not_keep_the_next_from_being_done() {
+fn the_jobs_after_one_that_fails_are_run() {
     let mut off = with(job(&page(&[root(10)]), &network(1000), &["tcp"]), json!({"id": "off"}));
     off["tolerance"]["rtt_us"] = json!(0);
     let good = with(job(&page(&[root(10)]), &network(1000), &["tcp"]), json!({"id": "good"}));
     let run = run_text(&format!("{off}{good}"));
-    let said: Vec<_> =
+    let records: Vec<_> =
         run.records.iter().map(|record| format!("{} {}", record["job"], record["type"])).collect();
-    assert_eq!(said, ["\"off\" \"error\"", "\"good\" \"world\"", "\"good\" \"load\"", "\"good\" \"end\""]);
+    assert_eq!(records, ["\"off\" \"error\"", "\"good\" \"world\"", "\"good\" \"load\"", "\"good\" \"end\""]);
     assert_eq!(run.code, Some(4));
 }

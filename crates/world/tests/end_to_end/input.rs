@@ -1,4 +1,4 @@
-//! Jobs that cannot be: one line that says where, exit code 2, and nothing built.
+//! Invalid jobs: an error of one line that names the place, exit code 2, and no world.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn good() -> Value {
     job(&page(&[root(1000), image("http://b.test/", 10)]), &network(1000), &["tcp", "warm"])
 }
 
-/// The good job with the value at `pointer` (RFC 6901) replaced, or taken away.
+/// The good job with the value at `pointer` (RFC 6901) replaced or removed.
 fn broken(pointer: &str, value: Option<Value>) -> Value {
     let mut job = good();
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer has a slash");
@@ -21,8 +21,8 @@ fn broken(pointer: &str, value: Option<Value>) -> Value {
     job
 }
 
-/// What the program says of a wrong input.
-fn complaint(input: &str) -> String {
+/// The message of the error record for an invalid input.
+fn error_message(input: &str) -> String {
     let run = run_text(input);
     let error = run.only("error");
     assert_eq!((run.records.len(), &error["fault"], run.code), (1, &json!("input"), Some(2)), "{input}");
@@ -32,7 +32,7 @@ fn complaint(input: &str) -> String {
 }
 
 #[test]
-fn every_value_that_cannot_be_is_named_by_its_place() {
+fn every_value_out_of_bounds_is_named_by_its_place() {
     let long = "x".repeat(300);
     for (pointer, value, place) in [
         ("/contract", json!(1), "contract"),
@@ -98,14 +98,14 @@ fn every_value_that_cannot_be_is_named_by_its_place() {
         ("/tolerance/rate_fraction", json!(1.1), "tolerance.rate_fraction"),
         ("/load_timeout_us", json!(0), "load_timeout_us"),
     ] {
-        let message = complaint(&broken(pointer, Some(value.clone())).to_string());
+        let message = error_message(&broken(pointer, Some(value.clone())).to_string());
         assert!(message.starts_with(&format!("job 1: {place}")), "{pointer} as {value}: {message}");
         assert!(message.len() < 400, "{message}");
     }
 }
 
 #[test]
-fn every_key_that_is_needed_is_missed() {
+fn every_missing_key_is_named() {
     for pointer in [
         "/contract",
         "/id",
@@ -126,20 +126,20 @@ fn every_key_that_is_needed_is_missed() {
         "/loads/0/transport",
     ] {
         let key = pointer.rsplit('/').next().expect("it has a slash");
-        let message = complaint(&broken(pointer, None).to_string());
+        let message = error_message(&broken(pointer, None).to_string());
         assert!(message.contains(&format!("missing field `{key}`")), "{pointer}: {message}");
     }
 }
 
 #[test]
-fn what_is_no_json_is_refused() {
+fn text_that_is_no_json_is_refused() {
     for input in ["", " \n", "{", "nonsense", "[]", "7", "null", "{}", "\u{0}", "{\"contract\":1,}"] {
-        complaint(input);
+        error_message(input);
     }
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused() {
+fn bytes_that_are_no_utf_8_are_refused() {
     let run = crate::support::run_command(
         &mut std::process::Command::new(crate::support::PROGRAM),
         b"{\"id\": \"\xff\"}",
@@ -148,9 +148,9 @@ fn bytes_that_are_no_text_are_refused() {
 }
 
 #[test]
-fn nothing_is_begun_when_a_later_job_is_wrong() {
-    let message = complaint(&format!("{}\n{}", good(), with(good(), json!({"seed": "x"}))));
+fn no_job_is_run_where_a_later_one_is_invalid() {
+    let message = error_message(&format!("{}\n{}", good(), with(good(), json!({"seed": "x"}))));
     assert!(message.starts_with("job 2: seed"), "{message}");
-    let message = complaint(&format!("{}\nnonsense", good()));
+    let message = error_message(&format!("{}\nnonsense", good()));
     assert!(message.starts_with("job 2: "), "{message}");
 }

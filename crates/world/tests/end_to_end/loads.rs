@@ -1,4 +1,4 @@
-//! What stands around loads: records in their order, several loads, several jobs, the golden examples.
+//! Records in their order, several loads, several jobs, the golden examples.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +15,9 @@ fn golden(name: &str) -> Value {
         .expect("they are JSON")
 }
 
-/// The names of all keys, with their way from the root; lists are looked into as one, objects keyed by data, or null here, are not.
-fn keys(value: &Value, way: &str, found: &mut BTreeSet<String>) {
+/// The paths of all keys. Elements of a list share a path; objects whose keys are data, or that are null
+/// here, are left out.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     const BY_DATA: [&str; 8] = [
         // Null for a client that is no browser, and for bodies that are not synthetic.
         ".browser",
@@ -29,14 +30,14 @@ fn keys(value: &Value, way: &str, found: &mut BTreeSet<String>) {
         ".host_extra_rtt_us",
     ];
     match value {
-        Value::Object(entries) if !BY_DATA.contains(&way) => {
+        Value::Object(entries) if !BY_DATA.contains(&path) => {
             for (key, value) in entries {
-                let way = format!("{way}.{key}");
-                keys(value, &way, found);
-                found.insert(way);
+                let path = format!("{path}.{key}");
+                keys(value, &path, found);
+                found.insert(path);
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| keys(value, way, found)),
+        Value::Array(values) => values.iter().for_each(|value| keys(value, path, found)),
         _ => {}
     }
 }

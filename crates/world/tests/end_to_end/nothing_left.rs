@@ -26,7 +26,7 @@ fn namespaces(pids: impl IntoIterator<Item = u32>) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-fn everybody() -> Vec<u32> {
+fn all_processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -40,7 +40,7 @@ fn traces_in_files() -> Vec<String> {
     mounted.chain(staged).map(str::to_owned).collect()
 }
 
-/// A program at work, with what it has that must not stay.
+/// A running program, and what must be gone after its end.
 struct Working {
     child: Child,
     family: Vec<u32>,
@@ -49,7 +49,7 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the command and waits until it has said that its world stands.
+    /// Starts the command and waits for the record of its world.
     fn begin(command: &mut Command) -> Self {
         let files = traces_in_files();
         let mut child = start(command);
@@ -75,7 +75,7 @@ impl Working {
         wait_until("the process itself ends", || !is_alive(self.child.id()));
         self.child.wait().expect("it can be waited for");
         wait_until("every process ends", || !self.family.iter().any(|pid| is_alive(*pid)));
-        wait_until("every namespace ends", || namespaces(everybody()).is_disjoint(&self.namespaces));
+        wait_until("every namespace ends", || namespaces(all_processes()).is_disjoint(&self.namespaces));
         assert_eq!(traces_in_files(), self.files);
     }
 }
@@ -115,8 +115,8 @@ fn nothing_is_left_when_it_is_asked_to_end() {
 
 #[test]
 fn nothing_is_left_when_it_is_killed_while_it_builds() {
-    // Ever later: right after the start, when its second process is there, when that has its threads. Often, since it
-    // is about moments between two system calls.
+    // At three stages: after the start, when its second process exists, when that has threads. Repeatedly, to
+    // hit different system calls.
     for stage in (0..60).map(|round| round % 3) {
         let mut child = start(&mut Command::new(PROGRAM));
         let mut stdin = child.stdin.take().expect("it is piped");

@@ -1,11 +1,11 @@
-//! A look at processes from outside: who started whom, who lives, and signals.
+//! Processes as seen from outside: their children, whether they run, and signals to them.
 
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Less than the loads of these tests would take, so that what merely comes to its end does not count as ended.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Shorter than the loads of these tests, whose regular end must not pass for having been ended.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The children of a process, whichever of its threads started them.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
@@ -31,11 +31,11 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Waits for something that happens at once or never.
+/// Polls a condition that becomes true at once or never.
 pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(started.elapsed() < TIMEOUT, "timed out: {what}");
         std::thread::yield_now();
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs made of few words, and the program's answers to them.
+//! Builders of jobs, and the program's records of them.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fastopen-world");
 
 /// Nothing here takes longer unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// `base` with the keys of `changes` put in or replaced.
 pub(crate) fn with(mut base: Value, changes: Value) -> Value {
@@ -61,18 +61,18 @@ pub(crate) fn arms(names: &[&str]) -> Value {
     names.iter().map(plan).collect()
 }
 
-/// A job that forgives a busy machine everything that time can show.
+/// A job with a tolerance for busy machines.
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
     json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network, "loads": arms(names),
         "load_timeout_us": 60_000_000, "tolerance": forgiving()})
 }
 
-/// What forgives a busy machine everything that time can show.
+/// Tolerances that a busy machine keeps.
 pub(crate) fn forgiving() -> Value {
     json!({"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000})
 }
 
-/// What the program said, and how it ended.
+/// The program's exit code and records.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -80,7 +80,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Whether it was done by this engine.
+    /// Whether this engine ran it.
     pub(crate) fn is_of(&self, engine: &str) -> bool {
         self.of_type("world").iter().all(|world| world["engine"] == engine)
     }
@@ -117,22 +117,22 @@ impl fmt::Display for Run {
     }
 }
 
-/// Gives the program one job.
+/// Runs the program on one job.
 pub(crate) fn run(job: &Value) -> Run {
     run_text(&job.to_string())
 }
 
-/// Gives the program this on its standard input.
+/// Runs the program with this standard input.
 pub(crate) fn run_text(input: &str) -> Run {
     run_command(&mut Command::new(PROGRAM), input.as_bytes())
 }
 
-/// Runs the command with `input`, and reads its records.
+/// Runs the command with `input` and parses its records.
 pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
     let mut child = start(command);
     let input = input.to_vec();
     let mut stdin = child.stdin.take().expect("it is piped");
-    // A program that ends before it has read all closes the pipe; its answer says why.
+    // EPIPE where the program ends before it has read all.
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
     let (code, output) = finish(child);
     writer.join().expect("writing does not panic");
@@ -147,7 +147,7 @@ pub(crate) fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
 }
 
-/// Reads what a child writes until it ends; kills it when it hangs. Returns its exit code and output.
+/// Reads the output of a child until it ends or times out. Returns its exit code and output.
 pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     let mut stdout = child.stdout.take().expect("it is piped");
     let (sender, receiver) = mpsc::channel();
@@ -155,7 +155,7 @@ pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
         let mut output = String::new();
         let _ = sender.send(stdout.read_to_string(&mut output).map(|_| output));
     });
-    let output = receiver.recv_timeout(PATIENCE);
+    let output = receiver.recv_timeout(TIMEOUT);
     if output.is_err() {
         let _ = child.kill();
     }

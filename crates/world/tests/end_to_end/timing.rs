@@ -1,4 +1,4 @@
-//! Times against what physics allows: never sooner, and not absurdly later on a busy machine.
+//! Times against their physical lower bound and a loose upper one, for busy machines.
 
 use serde_json::{Value, json};
 
@@ -35,13 +35,13 @@ fn the_server_thinks_before_it_answers() {
 }
 
 #[test]
-fn a_server_may_send_over_a_time_and_its_first_bytes_give_others_away_at_once() {
+fn a_body_may_be_sent_over_a_time_and_its_first_bytes_name_resources_at_once() {
     let root = with(root(20_000), json!({"server_send_us": 300_000}));
     let early = with(image("http://a.test/early", 10), json!({"initiator_at_bytes": 10_000}));
     let run = run(&job(&page(&[root, early]), &network(10_000), &["tcp"]));
     let load = run.valid("tcp");
     let ms = |resource: u64, key: &str| number(&request(load, resource)[key]) as f64 / 1e6;
-    // From the load's start, since a busy machine may see the first byte late, but nothing early: two round trips and the sending.
+    // Since the load's start: two round trips and the time of sending.
     assert_within("the first byte", ms(0, "first_byte_ns"), 20.0, 80.0);
     assert_within("the body", ms(0, "end_ns"), 319.0, 80.0);
     assert_within("half of it", ms(1, "queued_ns"), 160.0, 80.0);
@@ -62,9 +62,9 @@ fn a_host_may_be_further_away_than_the_link_is_long() {
 }
 
 #[test]
-fn what_comes_from_afar_stands_in_the_queue_only_when_it_is_there() {
-    // The far image's first packets leave its host after 330 ms and fill a link of 1 Mbit/s for 120 ms, from 430 ms on. The near
-    // image sets out 5 ms after them, and passes long before.
+fn packets_of_a_far_host_take_room_in_the_queue_only_once_they_have_reached_it() {
+    // The far image's first packets leave its host at 330 ms and occupy the link of 1 Mbit/s from 430 to 550
+    // ms. The near image leaves 5 ms after them and must not wait for them.
     let near = with(image("http://near.test/", 500), json!({"server_think_us": 305_000}));
     let page = page(&[root(500), image("http://far.test/", 60_000), near]);
     let network = json!({"down": rate(1_000_000), "host_extra_rtt_us": {"far.test": 200_000}});
@@ -91,7 +91,7 @@ fn the_two_directions_have_rates_of_their_own() {
 }
 
 #[test]
-fn a_trace_lets_packets_leave_at_its_times_only() {
+fn packets_leave_at_the_times_of_a_trace_alone() {
     // One packet every 10 ms: 30 packets of the body need 29 gaps.
     let trace = json!({"rate_bit_per_s": null, "trace_ms": [10], "queue_bytes": null});
     let link = with(network(20_000), json!({"down": trace}));
@@ -129,7 +129,7 @@ fn the_times_of_a_request_are_in_their_order_and_a_round_trip_apart() {
     assert!(first[2] - first[1] >= 30_000_000 && first[4] - first[3] >= 30_000_000, "{first:?}");
     let second = times(1, &["queued_ns", "sent_ns", "first_byte_ns", "end_ns"]);
     assert!(second.is_sorted() && second[0] >= first[5], "{second:?}");
-    // It went over the connection that was there.
+    // On the same connection.
     assert_eq!(request(load, 1)["connect_start_ns"], json!(null));
     assert_eq!(request(load, 1)["connection"], request(load, 0)["connection"]);
 }

@@ -1,5 +1,5 @@
-//! Worlds on a User-Mode Linux kernel in virtual time. Without an installed kernel these say so and do nothing; what the launcher
-//! does with kernels that go wrong is tested with programs that go wrong, everywhere.
+//! Worlds on a User-Mode Linux kernel in virtual time, skipped where none is installed; and the launcher with
+//! scripts in the place of a kernel that fail.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use crate::support::{
     run_command, start, with, with_syn_data,
 };
 
-/// The kernel that the environment names or that was installed last for this user, and what it wants on its command line.
+/// The kernel that the environment names or that was installed last for this user, and its arguments.
 fn kernel() -> Option<(PathBuf, Vec<String>)> {
     let installed = || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -32,7 +32,7 @@ fn kernel() -> Option<(PathBuf, Vec<String>)> {
     Some((kernel, arguments.collect()))
 }
 
-/// A command that does jobs in virtual time; none, and a word about it, where there is no kernel.
+/// The program on the virtual engine; none, and a message, where no kernel is installed.
 pub(crate) fn in_virtual_time() -> Option<Command> {
     let Some((kernel, arguments)) = kernel() else {
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
@@ -41,7 +41,7 @@ pub(crate) fn in_virtual_time() -> Option<Command> {
     Some(on(&kernel, &arguments))
 }
 
-/// Has each engine do the job; the virtual one where there is a kernel.
+/// Runs the job on each engine, on the virtual one where a kernel is installed.
 pub(crate) fn on_each_engine(job: &Value) -> Vec<Run> {
     let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
     let job = job.to_string();
@@ -54,7 +54,7 @@ fn on(kernel: &Path, arguments: &[String]) -> Command {
     command
 }
 
-/// What the program writes, byte for byte.
+/// The output of the program.
 pub(crate) fn written(mut command: Command, jobs: &str) -> String {
     let mut child = start(&mut command);
     child.stdin.take().expect("it is piped").write_all(jobs.as_bytes()).expect("it reads all");
@@ -131,17 +131,17 @@ fn a_load_does_not_depend_on_the_loads_before_it() {
             }
         }
     }
-    // What timers of a second are rounded to showed here before loads began at a multiple of it.
+    // Retransmission timers, whose expiry the timer wheel rounds.
     assert!(
         runs[0].of_type("load").iter().any(|load| grown(load, "client", "TCPTimeouts") > 0),
-        "no timer rang"
+        "no timer expired"
     );
 }
 
 #[test]
 fn time_is_exact_and_waiting_costs_none() {
     let Some(mut command) = in_virtual_time() else { return };
-    let begun = Instant::now();
+    let started = Instant::now();
     let think = with(root(100), json!({"server_think_us": 30_000_000}));
     let run = run_command(
         &mut command,
@@ -152,7 +152,11 @@ fn time_is_exact_and_waiting_costs_none() {
     assert_eq!(number(&run.valid("warm")["plt_ns"]), 30_200_000_000);
     assert_eq!(with_syn_data(run.load("warm"), "origin"), 1);
     assert_eq!(grown(run.load("warm"), "origins", "TCPFastOpenPassive"), 1);
-    assert!(begun.elapsed() < Duration::from_secs(30), "a minute of virtual time took {:?}", begun.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(30),
+        "a minute of virtual time took {:?}",
+        started.elapsed()
+    );
     let world = run.only("world");
     assert_eq!((&world["engine"], &world["link"]), (&json!("virtual"), &json!("kernel")));
 }
@@ -179,13 +183,13 @@ fn the_kernel_and_the_link_model_make_the_same_link() {
                 assert_eq!(program["link"][way][count], kernel["link"][way][count], "{id} {way} {count}");
             }
         }
-        // A microsecond each way, at most: what the link's program rounds.
+        // The forwarder rounds each packet's time by a microsecond at most.
         let off_us = (plt_ms(program) - plt_ms(kernel)).abs() * 1000.0;
         assert!(off_us <= 20.0, "{id}: {} and {} ms", plt_ms(program), plt_ms(kernel));
     }
 }
 
-/// A program of a few lines in the place of a kernel.
+/// A script in the place of a kernel.
 fn bad_kernel(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("fastopen-test-{name}-{}", std::process::id()));
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("there is room");
@@ -203,11 +207,11 @@ fn with_bad_kernel(name: &str, text: &str) -> Run {
 
 #[test]
 fn a_kernel_that_hangs_is_killed_and_its_consoles_last_lines_are_quoted() {
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = with_bad_kernel("hangs", "echo first; echo 'INFO: task stuck'; exec sleep 100");
     let message = run.only("error")["message"].as_str().expect("a text");
     assert!(message.contains("wrote nothing for 2 s") && message.contains("task stuck"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the program to end by itself");
+    assert!(started.elapsed() < Duration::from_secs(50), "it waited for the program to end by itself");
     assert_eq!((run.code, &run.only("error")["job"]), (Some(70), &json!("job")));
 }
 
