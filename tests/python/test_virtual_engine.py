@@ -219,11 +219,16 @@ def test_reproducing_an_experiment_twice_prints_the_same_bytes_with_loss_too(tmp
 
 
 @pytest.mark.e2e
-def test_two_names_of_one_kernel_change_nothing(kernel: Path, tmp_path: Path) -> None:
-    copy = another_name(kernel, tmp_path)
-    done = fastopen("run", "example", "--rtt", "20ms", "--no-keep", "--kernel", f"{kernel},{copy}", "--json")
+def test_two_names_of_one_kernel_change_nothing_and_each_run_is_kept(kernel: Path, tmp_path: Path) -> None:
+    copy, kept = another_name(kernel, tmp_path), tmp_path / "kept"
+    command = ("run", "example", "--rtt", "20ms", "-o", kept, "--kernel", f"{kernel},{copy}", "--json")
+    done = fastopen(*command)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert document["kernels"] == [kernels.find().name, "another-name"]
+    names = [kernels.find().name, "another-name"]
+    assert document["kernels"] == names
     assert [change["changed"] for change in document["changes"]["another-name"]] == [False] * 3
     assert document["results"]["another-name"]["environment"]["virtual_kernel"]["name"] == "another-name"
+    again = fastopen(*command, "-q")
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert again.stderr == "".join(f"finished already, in {kept / name}\n" for name in names)

@@ -107,7 +107,7 @@ def _url(text: str, place: str) -> str:
 
 
 def _write(output: Path, document: object) -> None:
-    """Whole or not at all. Halves of surrogate pairs, which pages may send, become question marks."""
+    """Atomically. Halves of surrogate pairs, which pages may send, become question marks."""
     try:
         write_atomic(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
