@@ -116,7 +116,7 @@ def run_experiment(
     check_hosts(experiment, imported)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, seed_drawn=options.seed_drawn)
-        return _resume(options.output, imported, options, observe)
+        return resume_run(options.output, options, observe, imported)
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(options.kernel))
     bodies = _bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
@@ -151,29 +151,14 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
     return UntilInterval(percent, max_repeats)
 
 
-def resume_run(folder: Path, options: RunOptions, observe: Observe) -> ExecutedRun:
+def resume_run(
+    folder: Path, options: RunOptions, observe: Observe, imported: Sequence[ImportedPage] | None = None
+) -> ExecutedRun:
     """Does what a kept run still owes; of one that is finished, gives the results.
 
-    Its experiment and pages are its own; recorded bodies are read again, from `options.inputs` where given.
-    Raises InputError and MachineError.
+    Experiment and pages are its own. Recorded bodies are those of `imported`, else they are read again, from
+    `options.inputs` where given. Raises InputError and MachineError.
     """
-    return _resume(folder, None, options, observe)
-
-
-def run_in_memory(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> ExecutedRun:
-    """Executes a plan for what it shows, to be kept nowhere. Raises KeyboardInterrupt where interrupted."""
-    engines = EngineSet.of(plan, kernel, jobs)
-    store = RunStore.create(None, plan, engines.environment)
-    run = _execute(StartedRun(store, plan, {}, engines, None), lambda _: nullcontext(watch))
-    if run.outcome is not None and run.outcome.interrupted:
-        run.store.close()
-        raise KeyboardInterrupt
-    return run
-
-
-def _resume(
-    folder: Path, imported: Sequence[ImportedPage] | None, options: RunOptions, observe: Observe
-) -> ExecutedRun:
     with _closed_on_error(RunStore.open(folder)) as store:
         until = options.until or UntilInterval.of_json(store.options.get("until"))
         if store.status == "finished" and not store.pending():
@@ -186,6 +171,17 @@ def _resume(
         engines = EngineSet.of(plan, options.kernel or store.options.get("kernel"), options.jobs)
         store.add_environment(engines.environment)
     return _execute(StartedRun(store, plan, bodies, engines, until, resumed=True), observe)
+
+
+def run_in_memory(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> ExecutedRun:
+    """Executes a plan for what it shows, to be kept nowhere. Raises KeyboardInterrupt where interrupted."""
+    engines = EngineSet.of(plan, kernel, jobs)
+    store = RunStore.create(None, plan, engines.environment)
+    run = _execute(StartedRun(store, plan, {}, engines, None), lambda _: nullcontext(watch))
+    if run.outcome is not None and run.outcome.interrupted:
+        run.store.close()
+        raise KeyboardInterrupt
+    return run
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
@@ -226,7 +222,7 @@ def _check_same(
 
 
 def _pages_of(store: RunStore, inputs: Sequence[str | Path]) -> list[ImportedPage]:
-    """The run's own pages, with recorded bodies read again where it began with some."""
+    """The run's own pages, with recorded bodies read again where it started with some."""
     pages = list(store.pages().values())
     options = store.options
     if not options.get("bodies"):
