@@ -1,9 +1,8 @@
 //! A delay line: packets on their way, ordered by when they are due.
 //!
-//! Packets of one delay are due in the order in which they set out, so each delay has a lane, which is a
-//! plain queue, and only the first packets of the lanes are compared. With one lane, which is the common
-//! case, nothing is compared at all. A packet that overtakes the last one of its lane, after a jitter that
-//! reorders, has a lane to itself.
+//! Packets of one delay are due in the order in which they set out, so each delay has a FIFO, and only the
+//! first packets of the FIFOs are compared. With one FIFO, which is the common case, nothing is compared at
+//! all. A packet that overtakes the last one of its FIFO, after a jitter that reorders, has one to itself.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -14,19 +13,19 @@ use crate::Nanos;
 /// Packets that are due at known moments.
 #[derive(Debug)]
 pub struct DelayLine<P> {
-    lanes: Vec<Lane<P>>,
-    /// The lanes by their delay, sorted.
-    lane_of: Vec<(Nanos, usize)>,
-    /// Empty lanes that belong to no delay, by number.
+    fifos: Vec<Fifo<P>>,
+    /// The FIFOs by their delay, sorted.
+    fifo_of: Vec<(Nanos, usize)>,
+    /// Empty FIFOs that belong to no delay, by number.
     spare: Vec<usize>,
-    /// The first packet of each lane that has one.
+    /// The first packet of each FIFO that has one.
     heads: BinaryHeap<Reverse<Head>>,
     /// How many packets were ever put in: the order among those due at one moment.
     pushed: u64,
 }
 
 #[derive(Debug)]
-struct Lane<P> {
+struct Fifo<P> {
     packets: VecDeque<Packet<P>>,
     /// Whether it belongs to a delay.
     owned: bool,
@@ -44,13 +43,13 @@ struct Packet<P> {
 struct Head {
     due: Nanos,
     number: u64,
-    lane: usize,
+    fifo: usize,
 }
 
 impl<P> Default for DelayLine<P> {
     fn default() -> Self {
         let heads = BinaryHeap::new();
-        Self { lanes: Vec::new(), lane_of: Vec::new(), spare: Vec::new(), heads, pushed: 0 }
+        Self { fifos: Vec::new(), fifo_of: Vec::new(), spare: Vec::new(), heads, pushed: 0 }
     }
 }
 
@@ -66,31 +65,31 @@ impl<P> DelayLine<P> {
         let due = begins.saturating_add(delay);
         let number = self.pushed;
         self.pushed += 1;
-        let mut lane = self.lane(delay);
-        if self.lanes[lane].packets.back().is_some_and(|last| last.due > due) {
-            lane = self.spare.pop().unwrap_or_else(|| self.add_lane(false));
+        let mut fifo = self.fifo(delay);
+        if self.fifos[fifo].packets.back().is_some_and(|last| last.due > due) {
+            fifo = self.spare.pop().unwrap_or_else(|| self.add_fifo(false));
         }
-        let packets = &mut self.lanes[lane].packets;
+        let packets = &mut self.fifos[fifo].packets;
         packets.push_back(Packet { due, number, payload });
         if packets.len() == 1 {
-            self.heads.push(Reverse(Head { due, number, lane }));
+            self.heads.push(Reverse(Head { due, number, fifo }));
         }
     }
 
-    fn lane(&mut self, delay: Nanos) -> usize {
-        match self.lane_of.binary_search_by_key(&delay, |&(key, _)| key) {
-            Ok(at) => self.lane_of[at].1,
+    fn fifo(&mut self, delay: Nanos) -> usize {
+        match self.fifo_of.binary_search_by_key(&delay, |&(key, _)| key) {
+            Ok(at) => self.fifo_of[at].1,
             Err(at) => {
-                let lane = self.add_lane(true);
-                self.lane_of.insert(at, (delay, lane));
-                lane
+                let fifo = self.add_fifo(true);
+                self.fifo_of.insert(at, (delay, fifo));
+                fifo
             }
         }
     }
 
-    fn add_lane(&mut self, owned: bool) -> usize {
-        self.lanes.push(Lane { packets: VecDeque::new(), owned });
-        self.lanes.len() - 1
+    fn add_fifo(&mut self, owned: bool) -> usize {
+        self.fifos.push(Fifo { packets: VecDeque::new(), owned });
+        self.fifos.len() - 1
     }
 
     /// When the next packet is due; `None` when nothing is on its way.
@@ -105,15 +104,15 @@ impl<P> DelayLine<P> {
         if first.0.due > now {
             return None;
         }
-        let lane = first.0.lane;
-        let Lane { packets, owned } = &mut self.lanes[lane];
+        let fifo = first.0.fifo;
+        let Fifo { packets, owned } = &mut self.fifos[fifo];
         let Packet { due, payload, .. } = packets.pop_front().expect("a head stands for a packet");
         if let Some(next) = packets.front() {
-            *first = Reverse(Head { due: next.due, number: next.number, lane });
+            *first = Reverse(Head { due: next.due, number: next.number, fifo });
         } else {
             PeekMut::pop(first);
             if !*owned {
-                self.spare.push(lane);
+                self.spare.push(fifo);
             }
         }
         Some((due, payload))
