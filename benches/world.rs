@@ -17,7 +17,8 @@ use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_world::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
-use fastopen_world::clients::{Client, Loading};
+use fastopen_world::clients::loader::Loader;
+use fastopen_world::clients::{Loading, UserAgent};
 use fastopen_world::contract::OriginSettings;
 use fastopen_world::engine::Engine;
 use fastopen_world::forwarder::Forwarder;
@@ -253,7 +254,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     client
         .run(|| {
             exact_timers();
-            let loaded = Client::Loader.load(&loading, &mut || ()).expect("the loader runs");
+            let loaded = Loader.load(&loading, &mut || ()).expect("the loader runs");
             Ok(loaded.plt_ns.expect("the page loads"))
         })
         .expect("the namespace stands")

@@ -8,11 +8,12 @@ pub mod engine;
 pub mod evidence;
 pub mod failure;
 pub mod forwarder;
+pub mod hosts_overlay;
 pub mod init;
 pub mod link;
 pub mod link_config;
 pub mod measure;
-pub mod names;
+
 pub mod routers;
 pub mod shell;
 pub mod site;

@@ -16,7 +16,7 @@ use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Job, View};
 use crate::failure::Failure;
-use crate::names::{names, uses_aliases};
+use crate::hosts_overlay::{names, uses_aliases};
 
 /// The TLS configuration of each host.
 fn servers(

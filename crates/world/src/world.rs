@@ -16,15 +16,15 @@ use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::Authority;
 
 use crate::addresses::{client_address, origin_address, origin_number};
-use crate::clients::Client;
+use crate::clients::user_agent;
 use crate::contract::{BothEnds, Fault, Job, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::forwarder::Forwarder;
+use crate::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::link::Link;
 use crate::link_config::LinkConfig;
 use crate::measure;
-use crate::names::{HostsOverlay, with_aliases};
 use crate::routers::Routers;
 use crate::site::{SyntheticPages, site};
 use crate::topology::{Shape, TcpSettings, Topology, recorded_sysctls};
@@ -45,9 +45,9 @@ pub fn run(
     let started = Instant::now();
     let world = World::build(job, engine)?;
     write(&Record::World(Box::new(world.measure(started)?)))?;
-    let mut client = Client::of(job);
+    let mut client = user_agent(job);
     for (number, plan) in job.loads.iter().enumerate() {
-        write(&Record::Load(Box::new(world.load(number, plan, &mut client)?)))?;
+        write(&Record::Load(Box::new(world.load(number, plan, client.as_mut())?)))?;
     }
     let teardown_started = Instant::now();
     drop(client);

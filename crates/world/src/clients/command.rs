@@ -12,7 +12,7 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::namespace::{protect_files, scratch};
 use fastopen_netns::process::{end_all_others, wait_until_ended};
 
-use crate::clients::{Loaded, Loading, at_origins};
+use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::Fault;
 use crate::failure::Failure;
 
@@ -33,42 +33,6 @@ impl Command {
     /// The command with these words, at least one.
     pub fn new(words: Vec<String>) -> Self {
         Self { words }
-    }
-
-    /// Runs the command. The page load time is the time from its start to its exit.
-    ///
-    /// # Errors
-    /// If it cannot be started.
-    pub fn load(&self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let home = Home::make().map_err(|error| machine("making a folder for the client", &error))?;
-        let command = self.command(&home).map_err(|error| machine("making a file for the client", &error))?;
-        let Started { mut child, at_ns, watch } = Watch::start(command, loading.first_port, protect_files)
-            .map_err(|failure| Failure {
-                fault: Fault::Machine,
-                message: format!("client.command: {failure}"),
-                remedy: failure.remedy().into(),
-            })?;
-        let ended = wait_until_ended(&child, at_ns + loading.timeout_ns)
-            .map_err(|error| machine("waiting for the client", &error))?;
-        let end_ns = monotonic_ns();
-        let unfinished = if ended {
-            let status = child.wait().map_err(|error| machine("waiting for the client", &error))?;
-            (!status.success()).then(|| self.failed(status, &home))
-        } else {
-            Some(format!("{} was not done in the time given{}", self.words[0], home.stderr_tail()))
-        };
-        let opened = watch.connections(None).map_err(|error| Failure {
-            // Kernels of the virtual engine did not always have it.
-            remedy: "where this is the virtual engine: fastopen kernel build".into(),
-            ..machine("reading the kernel's word on the client's connections", &error)
-        })?;
-        let plt_ns = unfinished.is_none().then_some(end_ns - at_ns);
-        let loaded = at_origins::loaded(loading, at_ns, &opened, plt_ns, unfinished);
-        after();
-        let _ = child.kill();
-        let _ = child.wait();
-        end_all_others();
-        Ok(loaded)
     }
 
     fn command(&self, home: &Home) -> std::io::Result<process::Command> {
@@ -93,6 +57,41 @@ impl Command {
             (_, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
         };
         format!("{} {how}{}", self.words[0], home.stderr_tail())
+    }
+}
+
+impl UserAgent for Command {
+    /// Runs the command. The page load time is the time from its start to its exit.
+    fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+        let home = Home::make().map_err(|error| machine("making a folder for the client", &error))?;
+        let command = self.command(&home).map_err(|error| machine("making a file for the client", &error))?;
+        let Started { mut child, at_ns, watch } = Watch::start(command, loading.first_port, protect_files)
+            .map_err(|failure| Failure {
+                fault: Fault::Machine,
+                message: format!("client.command: {failure}"),
+                remedy: failure.remedy().into(),
+            })?;
+        let ended = wait_until_ended(&child, at_ns + loading.timeout_ns)
+            .map_err(|error| machine("waiting for the client", &error))?;
+        let end_ns = monotonic_ns();
+        let unfinished = if ended {
+            let status = child.wait().map_err(|error| machine("waiting for the client", &error))?;
+            (!status.success()).then(|| self.failed(status, &home))
+        } else {
+            Some(format!("{} was not done in the time given{}", self.words[0], home.stderr_tail()))
+        };
+        let opened = watch.connections(None).map_err(|error| Failure {
+            // Kernels of the virtual engine did not always have it.
+            remedy: "where this is the virtual engine: fastopen kernel build".into(),
+            ..machine("reading the kernel's word on the client's connections", &error)
+        })?;
+        let plt_ns = unfinished.is_none().then_some(end_ns - at_ns);
+        let loaded = seen_at_origins::loaded(loading, at_ns, &opened, plt_ns, unfinished);
+        after();
+        let _ = child.kill();
+        let _ = child.wait();
+        end_all_others();
+        Ok(loaded)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients load pages: the interface between a world and its client.
 //!
-//! A world makes one client and calls it for each load: a [`Loading`] goes in, a [`Loaded`] comes out.
+//! A world makes one [`UserAgent`] and calls it for each load: a [`Loading`] goes in, a [`Loaded`] comes out.
 //! `evidence` decides whether the load is valid.
 
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use fastopen_replay::tls::Authority;
 use rustls::ClientConfig;
 
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Fault, Job, OriginSettings, RequestRecord, SeenAt,
+    BrowserRecord, ClientKind, ConnectionRecord, Job, OriginSettings, RequestRecord, SeenAt,
 };
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::link_config::LinkConfig;
 
-pub mod at_origins;
 pub mod chromium;
 pub mod command;
 pub mod loader;
+pub mod seen_at_origins;
 
 /// What a client is to load, and how.
 pub struct Loading<'a> {
@@ -78,52 +78,32 @@ pub struct Loaded {
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world.
-pub enum Client {
-    /// The built-in loader.
-    Loader,
-    /// A command, which runs once for each load.
-    Command(command::Command),
-    /// A browser.
-    Chromium(Box<chromium::Chromium>),
-}
-
-impl Client {
-    /// The client of `job`.
-    pub fn of(job: &Job) -> Self {
-        match (job.client.kind, &job.client.command) {
-            (ClientKind::Command, Some(words)) => Self::Command(command::Command::new(words.clone())),
-            (ClientKind::Chromium, _) => {
-                Self::Chromium(Box::new(chromium::Chromium::new(job.client.screenshot)))
-            }
-            _ => Self::Loader,
-        }
-    }
-
-    /// Loads the page for the first view, so that the next load is a repeat view. The caller is on a thread
-    /// inside the client's namespace.
+/// The client of a world (RFC 9110 section 3.5). The caller is on a thread inside the client's namespace.
+pub trait UserAgent {
+    /// Loads the page for the first view, so that the next load is a repeat view; nothing for a client
+    /// without a cache.
     ///
     /// # Errors
     /// If the client cannot start.
-    pub fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
-        match self {
-            // Without a cache there is no repeat view.
-            Self::Loader | Self::Command(_) => Ok(()),
-            Self::Chromium(chromium) => chromium.first_view(loading),
-        }
+    fn first_view(&mut self, _: &Loading) -> Result<(), Failure> {
+        Ok(())
     }
 
-    /// Loads the page once. The caller is on a thread inside the client's namespace. The client calls `after`
-    /// once, when the load is over, while sockets and counters are as the load left them.
+    /// Loads the page once. Calls `after` once, when the load is over, while sockets and counters are as the
+    /// load left them.
     ///
     /// # Errors
     /// If the client cannot start. A load that fails is in the answer.
-    pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        match self {
-            Self::Loader => loader::load(loading, after)
-                .map_err(|error| Failure::new(Fault::Machine, format!("running the loader: {error}"))),
-            Self::Command(command) => command.load(loading, after),
-            Self::Chromium(chromium) => chromium.load(loading, after),
+    fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
+}
+
+/// The client of `job`.
+pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
+    match job.client.kind {
+        ClientKind::Loader => Box::new(loader::Loader),
+        ClientKind::Command => {
+            Box::new(command::Command::new(job.client.command.clone().unwrap_or_default()))
         }
+        ClientKind::Chromium => Box::new(chromium::Chromium::new(job.client.screenshot)),
     }
 }

@@ -15,7 +15,7 @@ use rustls::ClientConfig;
 
 use super::World;
 use crate::addresses::client_address;
-use crate::clients::{Client, Loaded, Loading};
+use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
 use crate::evidence::{CookiesBefore, Expectation, Observations, given_up, judge};
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ impl<'a> World<'a> {
         &self,
         number: usize,
         plan: &LoadPlan,
-        client: &mut Client,
+        client: &mut dyn UserAgent,
     ) -> Result<LoadRecord, Failure> {
         let prepared = self.prepare(client_address(number as u16 + 1), Expectation::from(plan), client)?;
         Ok(prepared.run(client)?.into_record(plan))
@@ -41,7 +41,7 @@ impl<'a> World<'a> {
         &self,
         address: Ipv4Addr,
         expected: Expectation,
-        client: &mut Client,
+        client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
         // Before the link is configured, which drops packets: the resets of the last load must arrive.
         self.settle()?;
@@ -68,7 +68,7 @@ impl<'a> World<'a> {
 
     /// Loads the page for the first time, to fill the client's cache: over an unshaped link and without Fast
     /// Open, so that it leaves no cookie. Resets its connections.
-    fn first_view(&self, expected: Expectation, client: &mut Client) -> Result<(), Failure> {
+    fn first_view(&self, expected: Expectation, client: &mut dyn UserAgent) -> Result<(), Failure> {
         self.network.topology.set_fastopen(false)?;
         self.servers.origins.begin_load(expected.tls);
         let loading = self.loading(expected)?;
@@ -188,7 +188,7 @@ struct Prepared<'w, 'a> {
 
 impl<'w, 'a> Prepared<'w, 'a> {
     /// Runs the client, and reads link, sockets and counters as soon as the load is over.
-    fn run(self, client: &mut Client) -> Result<Observed<'w, 'a>, Failure> {
+    fn run(self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         world.engine.begin_load();
         let started_unix_ms = realtime_ns() / 1_000_000;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use self::browser::{Browser, Context, Tab};
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
-use super::{Loaded, Loading, at_origins};
+use super::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::{BrowserRecord, Fault};
 use crate::failure::Failure;
 
@@ -47,12 +47,31 @@ impl Chromium {
         Self { browser: None, first_view: None, screenshot }
     }
 
-    /// Loads the page for the first view: the next load is a repeat view, with the cache of this one. The
-    /// caller ends the connections between the two.
-    ///
-    /// # Errors
-    /// If no browser can be started.
-    pub fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
+    /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
+    /// HTTP cache.
+    fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
+        let open = |browser: &mut Browser| {
+            let context = browser.create_context()?;
+            let tab = browser.open_tab(&context, cache)?;
+            Ok::<_, PipeError>((context, tab))
+        };
+        // A browser that the last load has crashed is replaced.
+        if let Some(mut browser) = self.browser.take() {
+            if let Ok((context, tab)) = open(&mut browser) {
+                return Ok((browser, context, tab));
+            }
+        }
+        let mut browser = Browser::start(loading.authority)?;
+        let opened = open(&mut browser);
+        let (context, tab) =
+            opened.map_err(|error| Failure::new(Fault::Machine, format!("opening a tab: {error}")))?;
+        Ok((browser, context, tab))
+    }
+}
+
+impl UserAgent for Chromium {
+    /// The next load gets the cache of this one. The caller ends the connections between the two.
+    fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading, true)?;
         loading.engine.begin_load();
         let outcome = follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading));
@@ -66,11 +85,8 @@ impl Chromium {
         Ok(())
     }
 
-    /// Loads the page once: in the context of the first view if there was one, else in a new one.
-    ///
-    /// # Errors
-    /// If no browser can be started.
-    pub fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+    /// Loads the page in the context of the first view if there was one, else in a new one.
+    fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let (mut browser, context, tab) = match self.first_view.take() {
             None => {
                 let (browser, context, tab) = self.open(loading, false)?;
@@ -100,7 +116,7 @@ impl Chromium {
         let metrics = outcome.ok();
         let start_ns = metrics.as_ref().map_or(started_ns, |metrics| metrics.start_ns);
         let plt_ns = metrics.as_ref().map(|metrics| metrics.plt_ns(loading));
-        let mut loaded = at_origins::loaded(loading, start_ns, &opened, plt_ns, unfinished);
+        let mut loaded = seen_at_origins::loaded(loading, start_ns, &opened, plt_ns, unfinished);
         observer.complete(&mut loaded, start_ns);
         loaded.browser = metrics.map(|metrics| metrics.record(browser.product.clone()));
         after();
@@ -118,27 +134,6 @@ impl Chromium {
             self.browser = Some(browser);
         }
         Ok(loaded)
-    }
-
-    /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
-    /// HTTP cache.
-    fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
-        let open = |browser: &mut Browser| {
-            let context = browser.create_context()?;
-            let tab = browser.open_tab(&context, cache)?;
-            Ok::<_, PipeError>((context, tab))
-        };
-        // A browser that the last load has crashed is replaced.
-        if let Some(mut browser) = self.browser.take() {
-            if let Ok((context, tab)) = open(&mut browser) {
-                return Ok((browser, context, tab));
-            }
-        }
-        let mut browser = Browser::start(loading.authority)?;
-        let opened = open(&mut browser);
-        let (context, tab) =
-            opened.map_err(|error| Failure::new(Fault::Machine, format!("opening a tab: {error}")))?;
-        Ok((browser, context, tab))
     }
 }
 

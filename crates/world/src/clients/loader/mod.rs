@@ -5,8 +5,6 @@
 //! tasks. The tasks take all times.
 
 mod connection;
-mod http1;
-mod http2;
 mod request;
 
 use std::collections::BTreeMap;
@@ -25,17 +23,22 @@ use rustls::ClientConfig;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use self::connection::{Connection, QueuedRequest, Report, Response};
-use crate::clients::{Loaded, Loading};
-use crate::contract::{ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::clients::{Loaded, Loading, UserAgent};
+use crate::contract::{ConnectionRecord, Fault, RequestRecord, SeenAt, TlsRecord};
+use crate::failure::Failure;
 
-/// Loads the page. To be called on a thread inside the client's namespace.
-///
-/// `after` is called when the load is over, while sockets and counters are as the load left them. Then all
-/// connections are closed with a reset.
-///
-/// # Errors
-/// If the runtime cannot be built, or the policy is invalid.
-pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
+/// The built-in client.
+pub struct Loader;
+
+impl UserAgent for Loader {
+    fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+        load(loading, after)
+            .map_err(|error| Failure::new(Fault::Machine, format!("running the loader: {error}")))
+    }
+}
+
+/// Loads the page, calls `after`, and then closes all connections with a reset.
+fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sockets = Arc::new(SocketTable::default());
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -49,7 +52,7 @@ pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let (loaded, senders) = runtime.block_on(async {
         let (sender, reports) = unbounded_channel();
         let alarm = Alarm::new()?;
-        let driver = Driver {
+        let page_load = PageLoad {
             scheduler,
             origins,
             fastopen: loading.fastopen,
@@ -67,7 +70,7 @@ pub fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             connection_error: None,
         };
         // Spawned, since tokio polls epoll before each poll of the future of `block_on`.
-        let loaded = tokio::spawn(driver.run(reports, alarm)).await;
+        let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
     after();
@@ -86,7 +89,7 @@ struct Endpoint {
 /// The channel to the task of each open connection.
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
-struct Driver {
+struct PageLoad {
     scheduler: Scheduler,
     /// By the scheduler's number.
     origins: Vec<Endpoint>,
@@ -107,7 +110,7 @@ struct Driver {
     connection_error: Option<String>,
 }
 
-impl Driver {
+impl PageLoad {
     /// Loads the page. Returns the load and the channels of open connections, which close when their channel
     /// is dropped.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
@@ -119,7 +122,7 @@ impl Driver {
                 self.scheduler.next_wakeup().map_or(deadline, |at| (self.start_ns + at).min(deadline));
             tokio::select! {
                 biased;
-                report = reports.recv() => self.handle(report.expect("the driver holds a sender")),
+                report = reports.recv() => self.handle(report.expect("this end holds a sender")),
                 _ = alarm.wait_until(wakeup) => self.scheduler.advance(self.now()),
             }
             self.perform_actions();

@@ -1,5 +1,8 @@
 //! The task of one of the loader's connections: its socket, its TLS handshake, its requests.
 
+mod http1;
+mod http2;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -17,7 +20,6 @@ use tokio::net::TcpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
-use super::{http1, http2};
 use crate::contract::TlsRecord;
 use crate::tls::secure;
 

@@ -17,7 +17,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use hyper::Request;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::connection::{Connection, Exchange, Opened, QueuedRequest, Report};
+use super::{Connection, Exchange, Opened, QueuedRequest, Report};
 
 /// Sends requests over `stream` until the sender of `requests` is dropped or the connection fails.
 ///

@@ -13,7 +13,7 @@ use hyper::header::CONNECTION;
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::connection::{Connection, Exchange, Opened, QueuedRequest, Report, Reusable};
+use super::{Connection, Exchange, Opened, QueuedRequest, Report, Reusable};
 
 /// The most header fields of a response.
 const MAX_HEADERS: usize = 1000;
