@@ -82,7 +82,7 @@ impl<'a> World<'a> {
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
         while self.network.counters.client.read()?.get("CurrEstab") > 0 {
             if monotonic_ns() > until_ns {
-                return Err(Failure::new(Fault::World, "connections of the first visit did not end"));
+                return Err(Failure::new(Fault::World, "connections of the first view did not end"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

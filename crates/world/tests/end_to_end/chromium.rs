@@ -1,4 +1,5 @@
-//! Chromium as a client: it asks for exactly the page, uses Fast Open, and forgets everything between loads.
+//! Chromium as a client: it requests exactly the page, uses Fast Open, and starts each load with an empty
+//! context.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::support::{
     with_syn_data,
 };
 
-/// Whether there is a browser to test with; says so where there is none.
+/// Whether this machine has a browser to test with; prints a line if not.
 pub(crate) fn browser() -> bool {
     let there =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser"].iter().any(|path| Path::new(path).exists());
@@ -27,7 +28,7 @@ fn resource(url: &str, kind: &str, initiator: usize, more: Value) -> Value {
     with(plain, more)
 }
 
-/// One of everything, on three hosts; one of them browsers ask by https alone.
+/// A resource of each type, on three hosts; one of them is on the HSTS preload list.
 fn site() -> Value {
     let redirect = json!({"status": 301, "redirect_to": "/elsewhere"});
     let same = "http://en.wikipedia.org/same";
@@ -62,7 +63,7 @@ pub(crate) fn in_chromium(job: Value) -> Value {
     with(job, json!({"client": {"kind": "chromium"}, "origins": {"bodies": "synthetic"}}))
 }
 
-/// Those of a load's requests that were answered, by resource.
+/// The resources of a load's requests that have a response.
 fn answered(load: &Value) -> Vec<u64> {
     list(&load["requests"])
         .iter()
@@ -72,7 +73,7 @@ fn answered(load: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn a_browser_asks_for_exactly_the_pages_resources_every_time() {
+fn a_browser_requests_exactly_the_pages_resources_every_time() {
     if !browser() {
         return;
     }
@@ -92,7 +93,7 @@ fn a_browser_asks_for_exactly_the_pages_resources_every_time() {
 }
 
 #[test]
-fn what_a_timer_asks_for_long_after_the_load_event_is_waited_for() {
+fn a_load_waits_for_requests_of_timers_long_after_the_load_event() {
     if !browser() {
         return;
     }
@@ -124,7 +125,7 @@ fn a_browser_loads_the_same_page_over_tls_and_trusts_the_worlds_authority() {
 }
 
 #[test]
-fn a_browser_needs_its_round_trips_and_tells_its_own_times() {
+fn a_browser_needs_its_round_trips_and_reports_its_own_times() {
     if !browser() {
         return;
     }
@@ -147,7 +148,7 @@ fn a_browser_needs_its_round_trips_and_tells_its_own_times() {
 }
 
 #[test]
-fn a_page_that_hangs_is_given_up_and_the_next_load_has_a_new_browser() {
+fn a_page_that_hangs_times_out_and_the_next_load_has_a_new_browser() {
     if !browser() {
         return;
     }

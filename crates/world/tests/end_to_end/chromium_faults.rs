@@ -1,4 +1,5 @@
-//! A browser that is lost in the middle of a load: that load says so, and the next has a new one.
+//! A browser that fails in the middle of a load: the load is invalid with the reason, and the next one has a
+//! new browser.
 
 use std::fs;
 use std::io::Write;
@@ -11,13 +12,13 @@ use crate::chromium::{browser, in_chromium};
 use crate::processes::{family, signal, wait_until};
 use crate::support::{PROGRAM, Run, finish, image, job, network, page, root, start, with};
 
-/// An image that takes its time, on a port that is seen from outside.
+/// An image with a think time, on a port that the test finds in /proc/net/tcp.
 const LATE: &str = "http://b.test:4660/late";
-/// That port in the kernel's list of sockets, and the state of a connection that stands.
+/// That port in /proc/net/tcp, and the state ESTABLISHED.
 const ESTABLISHED: &str = ":1234 01 ";
 
-/// Loads a page twice, and sends `name` to those of the browser's processes that `whom` picks by their command lines as soon as the
-/// first load waits for its image.
+/// Loads a page twice, and sends `name` to those of the browser's processes that `whom` picks by their
+/// command lines as soon as the first load waits for its image.
 fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
     let late = with(image(LATE, 43), json!({"server_think_us": 8_000_000, "mime": "image/gif"}));
     let job = in_chromium(job(&page(&[root(5000), late]), &network(1000), &["tcp", "warm"]));
@@ -47,7 +48,7 @@ fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
     Run { code, records }
 }
 
-/// The first load is invalid for this reason, the second fine.
+/// The first load is invalid for this reason, the second is valid.
 fn expect(run: &Run, reason: &str) {
     let invalid = &run.load("tcp")["invalid"];
     assert_eq!(invalid[0]["kind"], "incomplete", "{run}");
@@ -72,7 +73,7 @@ fn a_browser_that_crashes_makes_its_load_invalid_and_the_next_has_a_new_one() {
 }
 
 #[test]
-fn a_browser_that_stands_still_is_given_up_and_the_next_load_has_a_new_one() {
+fn a_browser_that_is_stopped_times_out_and_the_next_load_has_a_new_one() {
     if browser() {
         let run = lose("STOP", |line| !line.contains("--type="));
         expect(&run, "no load event in the time given");

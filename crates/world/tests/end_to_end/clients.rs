@@ -1,4 +1,4 @@
-//! Commands as clients: what they are given, what is seen of them, what becomes of those that fail. On both engines.
+//! Commands as clients: their environment, their records and their failures. On both engines.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::support::{
 };
 use crate::virtual_time::on_each_engine;
 
-/// Asks for each of its arguments (HOST PATH, alternately) on a connection of its own, one after the other. `cat` writes the whole
-/// request at once; the here-string ends it with the last line feed.
+/// Asks for each of its arguments (HOST PATH, alternately) on a connection of its own, one after the other.
+/// `cat` writes the whole request at once; the here-string ends it with the last line feed.
 const FETCH: &str = r#"while (($#)); do
     exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3; cat <&3 >/dev/null
     exec 3>&-; shift 2; done"#;
@@ -56,7 +56,7 @@ fn any_command_saves_a_round_trip_for_each_of_its_connections() {
 }
 
 #[test]
-fn what_a_command_did_is_told_by_the_origins() {
+fn the_origins_record_the_requests_of_a_command() {
     let job = with(job(&three(), &network(100_000), &["tcp"]), bash(FETCH, &ALL));
     for run in on_each_engine(&job) {
         let load = run.valid("tcp");
@@ -80,7 +80,7 @@ fn what_a_command_did_is_told_by_the_origins() {
         let connections = list(&load["connections"]);
         assert_eq!(connections.len(), 3);
         for connection in connections {
-            // As the client had it: not when the origin had heard of it, half a round trip later.
+            // The time at the client, which is half a round trip before the time at the origin.
             let handshake = number(&connection["handshake_us"]);
             assert!(handshake >= 100_000, "{connection}");
             assert!(run.is_of("host") || handshake < 101_000, "{connection}");
@@ -93,7 +93,7 @@ fn what_a_command_did_is_told_by_the_origins() {
 }
 
 #[test]
-fn a_command_may_ask_for_less_and_for_what_is_not_there() {
+fn a_command_may_request_less_than_the_page_and_what_the_page_does_not_have() {
     let arguments = ["a.test", "/", "a.test", "/robots.txt"];
     let job = with(job(&three(), &network(0), &["warm"]), bash(FETCH, &arguments));
     for run in on_each_engine(&job) {
@@ -104,7 +104,7 @@ fn a_command_may_ask_for_less_and_for_what_is_not_there() {
 }
 
 #[test]
-fn a_command_that_fails_is_said_with_its_last_words() {
+fn a_command_that_fails_is_reported_with_the_last_line_of_its_standard_error() {
     for (load, detail) in faults("echo one >&2; echo 'two: no luck' >&2; echo >&2; exit 3") {
         assert_eq!(detail, "bash ended with exit code 3: two: no luck");
         assert!(load["plt_ns"].is_null());
@@ -137,7 +137,7 @@ fn a_command_finds_a_folder_of_its_own_and_can_write_nowhere_else() {
     let job = with(job, json!({"client": {"kind": "command", "command": words}}));
     for run in on_each_engine(&job) {
         run.valid("tcp");
-        // No connection was made, and none had to be.
+        // The load is valid without any connection.
         run.valid("warm");
         assert_eq!(std::fs::read(&place).expect("it is there"), b"kept");
     }

@@ -60,7 +60,7 @@ fn a_hundred_hosts_have_an_address_and_a_cookie_each() {
 
 #[test]
 fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
-    // The kernel gives ports anew for each destination: with so many connections some share theirs.
+    // The kernel chooses ports for each destination: of so many connections some have the same port.
     let images: Vec<_> =
         (0..1200).map(|number| image(&format!("http://h{}.test/{number}", number / 2), number)).collect();
     let page = page(&[&[root(10)][..], &images].concat());
@@ -74,7 +74,7 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
         let ports: BTreeSet<_> =
             used.iter().map(|connection| connection["client_port"].to_string()).collect();
         shared += used.len() - ports.len();
-        // On a busy machine an end may send again what was on its way, and count it twice.
+        // On a busy machine an end may retransmit, and counts the bytes twice.
         let once: Vec<_> = used
             .into_iter()
             .filter(|connection| {

@@ -1,30 +1,30 @@
-//! What HTTP looks like on the wire: sizes to the byte, versions, methods and statuses.
+//! HTTP on the wire: sizes to the byte, versions, methods and status codes.
 
 use serde_json::{Value, json};
 
 use crate::support::{arms, grown, image, job, list, network, number, page, request, root, run, with};
 
-/// Loads a page of one resource, and gives back the load, which must be valid.
+/// The valid load of a page with one resource.
 fn load_of(resource: Value, changes: Value) -> Value {
     let run = run(&with(job(&page(&[resource]), &network(2000), &["tcp"]), changes));
     run.valid("tcp").clone()
 }
 
-/// Bytes of the request and of the answer on the only connection, as their receivers count them: at the sender, what is sent again
-/// on a busy machine counts twice.
+/// Bytes of the request and of the response on the only connection, as their receivers count them: the sender
+/// counts retransmissions as well.
 fn sent_and_received(load: &Value) -> (u64, u64) {
     let [connection] = list(&load["connections"]) else { panic!("one connection: {load:#}") };
     let [client, origin] = [&connection["client"], &connection["origin"]];
     let request = &load["requests"][0];
     let answer = number(&request["header_bytes"]) + number(&request["body_bytes"]);
-    // Linux counts a FIN among the bytes received.
+    // Linux counts a FIN as a received byte.
     assert!(number(&client["bytes_received"]) - answer <= 1, "{load:#}");
     assert!(number(&client["bytes_sent"]) >= number(&origin["bytes_received"]), "{connection:#}");
     (number(&origin["bytes_received"]), answer)
 }
 
 #[test]
-fn heads_and_bodies_have_the_pages_sizes_to_the_byte() {
+fn headers_and_bodies_have_the_pages_sizes_to_the_byte() {
     let sizes = json!({"request_header_bytes": 431, "response_header_bytes": 677});
     let load = load_of(with(root(12_345), sizes), json!({}));
     assert_eq!(sent_and_received(&load), (431, 677 + 12_345));
@@ -35,7 +35,7 @@ fn heads_and_bodies_have_the_pages_sizes_to_the_byte() {
 }
 
 #[test]
-fn the_heads_of_http_1_0_have_the_pages_sizes_too() {
+fn headers_of_http_1_0_have_the_pages_sizes_too() {
     let sizes = json!({"request_header_bytes": 431, "response_header_bytes": 677});
     for keep_alive in [true, false] {
         let settings = json!({"origins": {"http": "1.0", "keep_alive": keep_alive}, "client": {"keep_alive": keep_alive}});
@@ -45,7 +45,7 @@ fn the_heads_of_http_1_0_have_the_pages_sizes_too() {
 }
 
 #[test]
-fn a_head_that_cannot_be_as_short_as_the_page_says_is_as_short_as_http_allows() {
+fn a_header_that_cannot_be_as_short_as_the_pages_is_as_short_as_http_allows() {
     let load =
         load_of(with(root(10), json!({"request_header_bytes": 0, "response_header_bytes": 0})), json!({}));
     let (sent, received) = sent_and_received(&load);
@@ -53,14 +53,14 @@ fn a_head_that_cannot_be_as_short_as_the_page_says_is_as_short_as_http_allows() 
 }
 
 #[test]
-fn heads_may_be_as_long_as_the_contract_says() {
+fn headers_may_be_as_long_as_the_contract_allows() {
     let longest = 256 * 1024;
     let sizes = json!({"request_header_bytes": longest, "response_header_bytes": longest});
     assert_eq!(sent_and_received(&load_of(with(root(1), sizes), json!({}))), (longest, longest + 1));
 }
 
 #[test]
-fn the_body_of_a_request_is_sent_whole() {
+fn the_complete_body_of_a_request_is_sent() {
     let post = json!({"method": "POST", "request_body_bytes": 70_000, "response_header_bytes": 250});
     assert_eq!(sent_and_received(&load_of(with(root(10), post), json!({}))), (70_400, 260));
     let empty = json!({"method": "POST", "response_header_bytes": 250});
@@ -68,7 +68,7 @@ fn the_body_of_a_request_is_sent_whole() {
 }
 
 #[test]
-fn answers_without_a_body_have_none_and_their_heads_are_exact() {
+fn responses_without_a_body_have_headers_of_exact_sizes() {
     for changes in [
         json!({"method": "HEAD"}),
         json!({"status": 204}),
@@ -85,7 +85,7 @@ fn answers_without_a_body_have_none_and_their_heads_are_exact() {
 }
 
 #[test]
-fn statuses_are_as_the_page_says_also_those_of_errors() {
+fn status_codes_are_the_pages_also_those_of_errors() {
     for status in [200, 203, 404, 410, 500, 503, 599] {
         let load = load_of(with(root(500), json!({"status": status})), json!({}));
         assert_eq!(load["requests"][0]["status"], status);
@@ -107,7 +107,7 @@ fn a_redirect_is_followed_to_the_resource_that_it_leads_to() {
 }
 
 #[test]
-fn a_url_that_stands_twice_is_answered_as_each_of_them_says() {
+fn a_url_that_occurs_twice_has_the_response_of_each_resource_in_turn() {
     let mut twins: Vec<_> = (0..8).map(|number| image("http://a.test/same", 1000 + number)).collect();
     twins[5] = with(twins[5].clone(), json!({"status": 404}));
     let run = run(&job(&page(&[&[root(10)][..], &twins].concat()), &network(2000), &["tcp", "warm"]));
@@ -119,7 +119,7 @@ fn a_url_that_stands_twice_is_answered_as_each_of_them_says() {
 }
 
 #[test]
-fn connections_are_kept_as_both_ends_and_the_version_allow() {
+fn connections_persist_if_both_ends_and_the_version_allow_it() {
     let resources: Vec<_> = (1..4)
         .map(|at| json!({"url": format!("http://a.test/{at}"), "type": "script", "body_bytes": 100, "initiator": at - 1}))
         .collect();
@@ -154,7 +154,7 @@ fn odd_targets_reach_their_resources_as_they_are_written() {
 }
 
 #[test]
-fn what_headers_cannot_hold_in_plain_letters_does_not_change_their_size() {
+fn field_values_beyond_ascii_do_not_change_the_size_of_a_header() {
     let odd = json!({"mime": "text/html; charset=\u{fc}tf-8", "status": 302, "redirect_to": "/\u{e4}"});
     assert_eq!(sent_and_received(&load_of(with(root(0), odd), json!({}))), (400, 300));
 }

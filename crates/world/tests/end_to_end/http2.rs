@@ -1,4 +1,5 @@
-//! HTTP/2: one connection a host for everything, what is urgent first, and the same evidence and bytes as ever.
+//! HTTP/2: one connection a host carries all requests, by urgency, with the same evidence and the same bytes
+//! each time.
 
 use std::process::Command;
 
@@ -12,10 +13,10 @@ use crate::support::{
 use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
 const ARMS: [&str; 6] = ["tcp", "cold", "warm", "tls", "tls-cold", "tls-warm"];
-/// A key share that a SYN has room for.
+/// A key share that fits into a SYN.
 const SMALL: &str = "x25519";
 
-/// So many images of `a.test`, each of as many bytes.
+/// A page of `images` images of `a.test`, each of `body_bytes`.
 fn gallery(images: usize, body_bytes: u64) -> Value {
     let images: Vec<_> =
         (0..images).map(|number| image(&format!("http://a.test/{number}"), body_bytes)).collect();
@@ -27,7 +28,7 @@ fn over_http2(page: &Value, network: &Value, names: &[&str]) -> Value {
     with(job(page, network, names), json!({"origins": {"http": "2"}, "tls": {"key_share": SMALL}}))
 }
 
-/// Has it done in virtual time; none where there is no kernel.
+/// Runs the job in virtual time; none without the virtual engine's kernel.
 fn exactly(job: &Value) -> Option<Run> {
     Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
@@ -37,7 +38,7 @@ fn times(load: &Value, key: &str) -> Vec<u64> {
 }
 
 #[test]
-fn everything_goes_over_one_connection_a_host_and_comes_back_whole() {
+fn one_connection_a_host_carries_all_requests_with_complete_responses() {
     let post = json!({"url": "http://b.test/post", "type": "xhr", "method": "POST", "request_body_bytes": 70_000,
         "body_bytes": 10, "initiator": 0});
     let head = json!({"url": "http://b.test/head", "type": "other", "method": "HEAD", "body_bytes": 0, "initiator": 0});
@@ -61,7 +62,7 @@ fn everything_goes_over_one_connection_a_host_and_comes_back_whole() {
 }
 
 #[test]
-fn what_is_known_at_once_is_asked_for_at_once_and_fast_open_saves_its_round_trip() {
+fn resources_that_are_known_at_once_are_requested_at_once_and_fast_open_saves_a_round_trip() {
     let Some(run) = exactly(&over_http2(&gallery(12, 500), &network(100_000), &ARMS)) else { return };
     let round_trips = ARMS.map(|arm| (plt_ms(run.valid(arm)) / 100.0).round() as u64);
     assert_eq!(round_trips, [3, 3, 2, 4, 4, 3]);
@@ -74,14 +75,14 @@ fn what_is_known_at_once_is_asked_for_at_once_and_fast_open_saves_its_round_trip
 }
 
 #[test]
-fn no_more_are_under_way_than_the_origin_allows() {
+fn no_more_requests_are_in_flight_than_the_origin_allows() {
     let Some(run) = exactly(&over_http2(&gallery(150, 500), &network(100_000), &["tls"])) else { return };
     let sent = &times(run.valid("tls"), "sent_ns")[1..];
     assert_eq!(sent.iter().filter(|at| *at == &sent[0]).count(), 100, "{sent:?}");
 }
 
 #[test]
-fn what_is_urgent_overtakes_what_was_asked_for_before() {
+fn an_urgent_response_overtakes_those_requested_before() {
     let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000, "initiator": 1,
         "initiator_at_bytes": 1000});
     let images = [image("http://a.test/1", 300_000), image("http://a.test/2", 300_000)];
@@ -93,12 +94,12 @@ fn what_is_urgent_overtakes_what_was_asked_for_before() {
     assert!(number(&request(load, 3)["sent_ns"]) >= number(&request(load, 1)["first_byte_ns"]));
     // The script alone takes 40 ms on this link, both images 1200.
     assert!(ended(3) < ended(1) / 2, "script {} ms, images {} and {} ms", ended(3), ended(1), ended(2));
-    // What a browser can use in parts shares the connection: both end at about the same time.
+    // Incremental responses are sent round-robin: both end at about the same time.
     assert!(ended(2) - ended(1) < 100, "images {} and {} ms", ended(1), ended(2));
 }
 
 #[test]
-fn heads_are_compressed_and_their_common_part_is_sent_once() {
+fn headers_are_compressed_and_their_common_part_is_sent_once() {
     let sizes = json!({"request_header_bytes": 600, "response_header_bytes": 500});
     let pictures: Vec<_> =
         (0..20).map(|number| with(image(&format!("http://a.test/{number}"), 10), sizes.clone())).collect();
@@ -132,7 +133,7 @@ fn the_same_job_over_http2_gives_the_same_bytes() {
     let network = with(network(40_000), json!({"down": rate(4_000_000), "up": rate(256_000)}));
     let job = over_http2(&page, &network, &ARMS).to_string();
     let Some(first) = in_virtual_time() else { return };
-    // A world before it takes randomness away, as much as another kernel would give other.
+    // The world before it consumes randomness, so that the second run draws other numbers.
     let other = over_http2(&gallery(2, 10), &network, &["tls"]);
     let both = written(first, &format!("{other}{job}"));
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
@@ -163,7 +164,7 @@ fn curl_speaks_it_over_tls() {
 }
 
 #[test]
-fn origins_of_http2_speak_nothing_else() {
+fn origins_of_http2_offer_no_other_version() {
     let words = ["curl", "--silent", "--show-error", "--http1.1", "http://a.test/"];
     let client = json!({"client": {"kind": "command", "command": words}});
     if Command::new("curl").arg("--version").output().is_err() {
@@ -175,7 +176,7 @@ fn origins_of_http2_speak_nothing_else() {
 }
 
 #[test]
-fn origins_that_do_not_keep_http2_are_refused_with_the_remedy() {
+fn http2_origins_without_persistent_connections_are_refused_with_the_remedy() {
     let mut job = over_http2(&gallery(1, 10), &network(0), &["tcp"]);
     job["origins"]["keep_alive"] = json!(false);
     let refused = run(&job);
@@ -184,7 +185,7 @@ fn origins_that_do_not_keep_http2_are_refused_with_the_remedy() {
 }
 
 #[test]
-fn packets_that_are_lost_are_sent_again_and_every_answer_comes_back_whole() {
+fn lost_packets_are_retransmitted_and_every_response_is_complete() {
     let page = page(
         &[&[root(50_000)][..], &[1, 2, 3].map(|n| image(&format!("http://a.test/{n}"), 200_000))].concat(),
     );
@@ -204,7 +205,8 @@ fn packets_that_are_lost_are_sent_again_and_every_answer_comes_back_whole() {
         return;
     };
     for arm in ARMS {
-        // Valid means that every answer has its status and its bytes, and that evidence and transport agree in spite of losses.
+        // Valid means that every answer has its status and its bytes, and that evidence and transport agree
+        // in spite of losses.
         let load = run.valid(arm);
         let connections = list(&load["connections"]);
         assert_eq!(connections.len(), 1, "{arm}: {load:#}");
@@ -218,7 +220,7 @@ fn packets_that_are_lost_are_sent_again_and_every_answer_comes_back_whole() {
 }
 
 #[test]
-fn a_browser_asks_for_everything_over_one_connection_an_origin() {
+fn a_browser_requests_everything_over_one_connection_an_origin() {
     if !browser() {
         return;
     }
@@ -245,7 +247,7 @@ fn a_browser_asks_for_everything_over_one_connection_an_origin() {
                 .iter()
                 .filter(|connection| number(&connection["requests"]) > 0)
                 .collect();
-            // It may open more to a server that it does not know yet, but uses one.
+            // It may open more connections to a server whose version it does not know, but uses one.
             assert_eq!(used.len(), 3, "{arm}: {load:#}");
             let mut served: Vec<_> =
                 used.iter().map(|one| one["host"].as_str().expect("it is text")).collect();
@@ -266,7 +268,8 @@ fn a_browser_asks_for_everything_over_one_connection_an_origin() {
                     "{connection:#}"
                 );
             }
-            // Eight to each host are under way at once: each is asked for before the one before it is answered.
+            // Eight requests to each host are in flight at once: the last is sent before the first response
+            // ends.
             let of_host =
                 |host: usize| (0..8).map(move |number| request(load, (1 + host + 3 * number) as u64));
             for (host, name) in hosts.iter().enumerate() {
@@ -281,7 +284,7 @@ fn a_browser_asks_for_everything_over_one_connection_an_origin() {
 }
 
 #[test]
-fn hosts_of_either_version_stand_beside_each_other_each_in_its_own() {
+fn each_host_of_a_page_speaks_its_own_version() {
     let images: Vec<_> = (0..12)
         .map(|number| image(&format!("http://{}.test/{number}", ["old", "new"][number % 2]), 700))
         .collect();
@@ -315,7 +318,7 @@ fn hosts_of_either_version_stand_beside_each_other_each_in_its_own() {
 }
 
 #[test]
-fn a_host_that_the_page_does_not_have_speaks_no_version() {
+fn a_version_for_a_host_that_the_page_does_not_have_is_refused() {
     let strange =
         with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"origins": {"http2_hosts": ["b.test"]}}));
     let refused = run(&strange);

@@ -1,10 +1,10 @@
-//! How the two clients ask: a browser by priorities and initiators, `mget` from a list.
+//! The two profiles of the loader: a browser requests by priorities and initiators, `mget` from a list.
 
 use serde_json::{Value, json};
 
 use crate::support::{grown, image, job, list, network, number, page, request, root, run, with};
 
-/// The most connections that were carrying a request at once.
+/// The most connections with a request in flight at once.
 fn most_at_once(load: &Value) -> usize {
     let spans: Vec<_> = list(&load["requests"])
         .iter()
@@ -36,7 +36,7 @@ fn mget_uses_five_connections_at_most_and_each_for_one_request() {
 }
 
 #[test]
-fn a_browser_opens_six_connections_to_a_host_and_keeps_them() {
+fn a_browser_opens_six_persistent_connections_to_a_host() {
     let images: Vec<_> = (0..30).map(|number| image(&format!("http://a.test/{number}"), 3000)).collect();
     let run = run(&job(&page(&[&[root(1000)][..], &images].concat()), &network(5000), &["tcp", "warm"]));
     for id in ["tcp", "warm"] {
@@ -57,7 +57,7 @@ fn the_job_may_set_other_limits() {
 }
 
 #[test]
-fn a_resource_is_asked_for_when_enough_of_its_initiator_has_come_and_been_processed() {
+fn a_resource_is_requested_when_its_initiator_has_revealed_it_and_processing_is_over() {
     let early = with(image("http://a.test/early", 10), json!({"initiator_at_bytes": 1000}));
     let late = with(image("http://a.test/late", 10), json!({"processing_us": 40_000}));
     let page = page(&[root(400_000), early, late]);
@@ -89,7 +89,7 @@ fn the_load_event_waits_for_its_own_processing() {
 }
 
 #[test]
-fn phases_that_are_not_asked_for_are_not_loaded() {
+fn phases_beyond_those_of_the_job_are_not_loaded() {
     let phase = |name: &str| with(image(&format!("http://a.test/{name}"), 10), json!({"phase": name}));
     let page = page(&[root(100), phase("async"), phase("after")]);
     let loaded = |client: Value| {

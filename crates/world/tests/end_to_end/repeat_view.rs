@@ -1,4 +1,5 @@
-//! Chromium on a second visit: what it kept of the first and may use again it does not ask for, and all else is as on any load.
+//! The repeat view in Chromium: it uses fresh responses of the first view, revalidates stale ones, and loads
+//! all others.
 
 use serde_json::{Value, json};
 
@@ -8,8 +9,8 @@ use crate::support::{
 };
 use crate::virtual_time::on_each_engine;
 
-/// Of each kind one, by number: 0 can be confirmed, 1 and 4 are good for a day, 2 must not be kept, 3 says nothing, 5 can be confirmed
-/// and says no more, 6 leads elsewhere for good.
+/// One resource of each kind of caching, by number: 0 has a validator, 1 and 4 are fresh for a day, 2 must
+/// not be stored, 3 has no caching headers, 5 has a validator alone, 6 is a permanent redirect.
 fn site() -> Value {
     let day = json!({"fresh_s": 86_400, "mime": "image/gif"});
     let script = json!({"url": "http://b.test/s.js", "type": "script", "body_bytes": 3000, "initiator": 0});
@@ -27,7 +28,7 @@ fn site() -> Value {
     ])
 }
 
-fn visited_before(job: Value) -> Value {
+fn repeat_view(job: Value) -> Value {
     with(in_chromium(job), json!({"client": {"kind": "chromium", "view": "repeat"}}))
 }
 
@@ -37,12 +38,12 @@ fn by_cache(load: &Value, cache: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_still_good_is_not_asked_for_what_can_be_confirmed_is_and_all_else_is_loaded_anew() {
+fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again() {
     if !browser() {
         return;
     }
     let arms = ["tcp", "cold", "warm", "tls-warm"];
-    for run in on_each_engine(&visited_before(job(&site(), &network(100_000), &arms))) {
+    for run in on_each_engine(&repeat_view(job(&site(), &network(100_000), &arms))) {
         for arm in arms {
             let load = run.valid(arm);
             assert_eq!(by_cache(load, &json!("fresh")), [1, 4, 6, 7], "{arm}: {run}");
@@ -55,7 +56,7 @@ fn what_is_still_good_is_not_asked_for_what_can_be_confirmed_is_and_all_else_is_
             for confirmed in [0, 5].map(|number| request(load, number)) {
                 assert_eq!((&confirmed["status"], &confirmed["body_bytes"]), (&json!(304), &json!(0)));
             }
-            // The connections of the first visit are gone, and nothing else of it is counted.
+            // The connections and counters of the first view are not in the record.
             let carried: u64 = list(&load["connections"]).iter().map(|one| number(&one["requests"])).sum();
             assert_eq!(carried, 4, "{arm}: {load:#}");
         }
@@ -66,7 +67,7 @@ fn what_is_still_good_is_not_asked_for_what_can_be_confirmed_is_and_all_else_is_
 }
 
 #[test]
-fn a_first_view_finds_nothing_kept_whatever_the_page_allows() {
+fn a_first_view_has_an_empty_cache_whatever_the_page_allows() {
     if !browser() {
         return;
     }
@@ -77,7 +78,7 @@ fn a_first_view_finds_nothing_kept_whatever_the_page_allows() {
 }
 
 #[test]
-fn a_page_that_is_kept_whole_needs_no_network() {
+fn a_completely_cached_page_needs_no_network() {
     if !browser() {
         return;
     }
@@ -86,7 +87,7 @@ fn a_page_that_is_kept_whole_needs_no_network() {
         with(root(9000), kept.clone()),
         with(image("http://b.test/1", 500), with(kept, json!({"mime": "image/gif"}))),
     ]);
-    let run = run(&visited_before(job(&page, &network(1_000_000), &["tcp", "warm"])));
+    let run = run(&repeat_view(job(&page, &network(1_000_000), &["tcp", "warm"])));
     for arm in ["tcp", "warm"] {
         let load = run.valid(arm);
         assert_eq!(by_cache(load, &json!("fresh")), [0, 1], "{run}");
@@ -95,23 +96,21 @@ fn a_page_that_is_kept_whole_needs_no_network() {
 }
 
 #[test]
-fn a_first_visit_that_fails_is_the_reason_that_is_given() {
+fn a_failed_first_view_is_the_reason_of_an_invalid_load() {
     if !browser() {
         return;
     }
     let slow = with(root(100), json!({"server_think_us": 3_600_000_000_u64}));
-    let job = with(
-        visited_before(job(&page(&[slow]), &network(0), &["tcp"])),
-        json!({"load_timeout_us": 2_000_000}),
-    );
+    let job =
+        with(repeat_view(job(&page(&[slow]), &network(0), &["tcp"])), json!({"load_timeout_us": 2_000_000}));
     let run = run(&job);
     let reason = &run.load("tcp")["invalid"][0];
     let detail = reason["detail"].as_str().unwrap_or_default();
-    assert!(reason["kind"] == "incomplete" && detail.starts_with("the first visit: no load event"), "{run}");
+    assert!(reason["kind"] == "incomplete" && detail.starts_with("the first view: no load event"), "{run}");
 }
 
 #[test]
-fn who_keeps_nothing_cannot_come_twice() {
+fn a_client_without_a_cache_has_no_repeat_view() {
     let job = with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"client": {"view": "repeat"}}));
     let message = run(&job).only("error")["message"].as_str().expect("it is text").to_owned();
     assert!(message.contains("client.view") && message.contains("chromium"), "{message}");

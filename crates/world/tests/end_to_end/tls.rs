@@ -1,4 +1,4 @@
-//! Loads over TLS: what a handshake costs in round trips, with Fast Open and without, and that all else is as in the clear.
+//! Loads over TLS: the round trips of a handshake with and without Fast Open; all else is as in the clear.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::{
 use crate::virtual_time::{in_virtual_time, written};
 
 const ARMS: [&str; 5] = ["tcp", "warm", "tls", "tls-cold", "tls-warm"];
-/// A key share that a SYN has room for.
+/// A key share that fits into a SYN.
 const SMALL: &str = "x25519";
 
 /// One resource over a round trip of 100 ms and no limits.
@@ -19,7 +19,7 @@ fn small_job(tls: &Value) -> Value {
     with(job(&page(&[root(500)]), &network(100_000), &ARMS), json!({"tls": tls}))
 }
 
-/// Loads it in virtual time; none where there is no kernel.
+/// Runs the job in virtual time; none without the virtual engine's kernel.
 fn exactly(job: &Value) -> Option<Run> {
     Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
@@ -46,7 +46,7 @@ fn a_key_share_too_large_for_the_syn_leaves_fast_open_nothing_to_save() {
     let Some(run) = exactly(&small_job(&json!({}))) else { return };
     let [without, with] = ["tls", "tls-warm"].map(|arm| plt_ms(run.valid(arm)));
     assert!((with - without).abs() < 1.0, "{without} ms, and {with} ms with Fast Open");
-    // The kernel's evidence is the same: there was data in the SYN, only not all that the origin needs to answer.
+    // The kernel's evidence is the same: the SYN carried data, but not the whole ClientHello.
     assert_eq!(with_syn_data(run.load("tls-warm"), "origin"), 1);
     let session = sessions(run.load("tls"))[0];
     assert_eq!((&session["version"], &session["group"]), (&json!("1.3"), &json!("X25519MLKEM768")));
@@ -54,7 +54,7 @@ fn a_key_share_too_large_for_the_syn_leaves_fast_open_nothing_to_save() {
 }
 
 #[test]
-fn a_later_connection_goes_on_with_a_ticket_of_an_earlier_one_unless_the_job_says_no() {
+fn a_later_connection_resumes_with_a_session_ticket_unless_the_job_disables_it() {
     let images: Vec<_> = (0..4).map(|number| image(&format!("http://a.test/{number}"), 500)).collect();
     let page = page(&[&[root(500)][..], &images].concat());
     let resumed = |tls: Value| {
@@ -68,7 +68,7 @@ fn a_later_connection_goes_on_with_a_ticket_of_an_earlier_one_unless_the_job_say
 }
 
 #[test]
-fn heads_and_bodies_have_the_pages_sizes_inside_tls_too() {
+fn headers_and_bodies_have_the_pages_sizes_inside_tls_too() {
     let resource = with(root(12_345), json!({"request_header_bytes": 431, "response_header_bytes": 677}));
     for changes in [json!({}), json!({"tls": {"version": "1.2"}}), json!({"origins": {"http": "1.0"}})] {
         let run = run(&with(job(&page(std::slice::from_ref(&resource)), &network(2000), &["tls"]), changes));
@@ -78,7 +78,7 @@ fn heads_and_bodies_have_the_pages_sizes_inside_tls_too() {
 }
 
 #[test]
-fn the_certificates_have_the_size_that_the_job_says() {
+fn the_certificate_chain_has_the_size_of_the_job() {
     let received = |chain: u64| {
         let changes = json!({"tls": {"chain_bytes": chain}});
         let run = run(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes));
@@ -88,7 +88,7 @@ fn the_certificates_have_the_size_that_the_job_says() {
 }
 
 #[test]
-fn hosts_of_every_kind_prove_who_they_are() {
+fn hosts_of_every_kind_have_a_valid_certificate() {
     let urls = [
         "https://b.test/1",
         "http://b.test:8443/2",
@@ -105,7 +105,7 @@ fn hosts_of_every_kind_prove_who_they_are() {
 }
 
 #[test]
-fn a_connection_in_the_clear_has_no_session_and_one_over_tls_says_what_it_is() {
+fn a_connection_in_the_clear_has_no_session_and_one_over_tls_has_its_parameters() {
     let run = run(&job(&page(&[root(10)]), &network(2000), &["tcp", "tls"]));
     assert_eq!(sessions(run.valid("tcp")), [&Value::Null]);
     let connection = &run.valid("tls")["connections"][0];
@@ -121,7 +121,7 @@ fn the_same_job_over_tls_gives_the_same_bytes() {
     let page = page(&[&[root(5000)][..], &images].concat());
     let job = job(&page, &network(40_000), &["tls", "tls-cold", "tls-warm"]).to_string();
     let Some(first) = in_virtual_time() else { return };
-    // A world before it takes randomness away, as much as another kernel would give other.
+    // The world before it consumes randomness, so that the second run draws other numbers.
     let both = written(first, &format!("{}{job}", small_job(&json!({}))));
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
     assert!(both.ends_with(&alone), "what TLS draws at random shows in the records");
@@ -147,7 +147,7 @@ fn a_downloader_that_follows_references_does_so_over_tls() {
         let asked: BTreeSet<u64> =
             list(&load["requests"]).iter().map(|one| number(&one["resource"])).collect();
         assert_eq!((asked, &load["unknown_requests"]), ((0..3).collect(), &json!(0)), "{run}");
-        // What wget2 says first is short: a SYN has room for it.
+        // The ClientHello of wget2 fits into a SYN.
         assert!(sessions(load).iter().all(|session| number(&session["hello_bytes"]) < 1420), "{run}");
     }
     assert!(plt_ms(without) - plt_ms(fast) > 190.0, "a round trip for each handshake after another: {run}");

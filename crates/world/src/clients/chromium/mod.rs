@@ -109,7 +109,7 @@ impl UserAgent for Chromium {
         let mut observer = LoadObserver::new(loading);
         let outcome = match &tab {
             Ok(tab) => follow(&mut browser, tab, loading, &mut observer),
-            Err(error) => Err(PipeError::Refused(format!("the first visit: {error}"))),
+            Err(error) => Err(PipeError::Refused(format!("the first view: {error}"))),
         };
         let opened = browser.watch.connections(None).map_err(kernel)?;
         let unfinished = outcome.as_ref().err().map(ToString::to_string);
