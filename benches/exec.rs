@@ -1,4 +1,5 @@
-//! What interception costs a connection: the same exchanges on loopback with and without it, in turn, medians of many repeats.
+//! What interception costs a connection: the same exchanges on loopback with and without it, in turn;
+//! medians.
 //!
 //! It starts itself again: in a network namespace of its own, and there as the client.
 
@@ -105,7 +106,7 @@ fn answer(mut stream: impl Read + Write) {
     let _ = stream.write_all(b"answer");
 }
 
-/// Has a client do its operations; returns the microseconds of one.
+/// Runs a client; returns the microseconds of one operation.
 fn measured(kind: &str, intercepted: bool) -> f64 {
     let own = std::env::current_exe().expect("this is a program");
     let mut command = if intercepted {
@@ -116,8 +117,8 @@ fn measured(kind: &str, intercepted: bool) -> f64 {
         Command::new(own)
     };
     let done = command.args(["client", kind]).env("FASTOPEN_BENCH", folder()).output().expect("it runs");
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    said.trim().parse().unwrap_or_else(|_| panic!("{kind}: {}", String::from_utf8_lossy(&done.stderr)))
+    let output = String::from_utf8_lossy(&done.stdout).into_owned();
+    output.trim().parse().unwrap_or_else(|_| panic!("{kind}: {}", String::from_utf8_lossy(&done.stderr)))
 }
 
 fn client(kind: &str) -> f64 {
@@ -128,9 +129,9 @@ fn client(kind: &str) -> f64 {
         _ => exchange(connect(kind)),
     };
     (0..OPERATIONS / 10).for_each(operation);
-    let begun = Instant::now();
+    let started = Instant::now();
     (0..OPERATIONS).for_each(operation);
-    begun.elapsed().as_secs_f64() * 1e6 / f64::from(OPERATIONS)
+    started.elapsed().as_secs_f64() * 1e6 / f64::from(OPERATIONS)
 }
 
 /// A connection; `fast-open` sets the option itself, as a program that knows of it would.

@@ -1,5 +1,5 @@
-//! How true the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds what it
-//! printed.
+//! How exact the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds its
+//! output.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -304,7 +304,7 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
         .run(|| Ok(Command::new("iperf3").args(["-s", "-1", "--forceflush"]).stdout(Stdio::piped()).spawn()))
         .map_err(io::Error::other)??;
     let mut ready = [0; 1];
-    // It says that it listens.
+    // Its first output: it listens.
     io::Read::read(server.stdout.as_mut().expect("it is piped"), &mut ready)?;
     let host = origin_address(0).to_string();
     let client = ["-c", &host, "-t", "5", "-O", "1", "-R", "-J"];
@@ -315,8 +315,8 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
     // It ends after one client; if none came, it would wait for ever.
     let _ = server.kill();
     server.wait()?;
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let bits = said["end"]["sum_received"]["bits_per_second"].as_f64();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let bits = report["end"]["sum_received"]["bits_per_second"].as_f64();
     bits.map(|bits| bits / 1e9).ok_or_else(|| io::Error::other("iperf3 failed"))
 }
 
@@ -391,9 +391,9 @@ fn set_up() {
     let mut built = Vec::new();
     let mut taken_down = Vec::new();
     for _ in 0..21 {
-        let begun = Instant::now();
+        let started = Instant::now();
         let bare = Bare::build(link(20 * MS, &Rate::Unlimited));
-        built.push(begun.elapsed().as_secs_f64() * 1e3);
+        built.push(started.elapsed().as_secs_f64() * 1e3);
         let ending = Instant::now();
         drop(bare);
         taken_down.push(ending.elapsed().as_secs_f64() * 1e3);
