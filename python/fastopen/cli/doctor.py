@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from fastopen import kernels
 from fastopen.cli.output import EXIT_MACHINE, console, print_json
+from fastopen.cli.shared_options import JsonOption
 from fastopen.engines import check_program, find_program, program_version
 from fastopen.engines.host import default_parallel
 from fastopen.errors import MachineError
@@ -43,7 +44,7 @@ class Check:
     remedy: str = ""
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
+def doctor(json: JsonOption = False) -> None:
     """Check what this machine can do, and say what to do where it cannot."""
     checks = list(_checks())
     able = all(check.ok for check in checks)

@@ -34,15 +34,15 @@ def execute(
     """
     program = find_program()
     if report is not None:
-        _be_writable(report)
+        _check_writable(report)
     settings = {"json": json, "report": None if report is None else str(report.absolute()), "quiet": quiet}
-    # In this process's place, so that whoever started it meets the command's front alone.
+    # execv: the front takes this process's place, so that the parent sees its exit code, signals and stops.
     module = [sys.executable, "-P", "-m", "fastopen.exec_front"]
     os.execv(sys.executable, [*module, json_text.dumps(settings), str(program), *command])  # noqa: S606  # a list of arguments
 
 
-def _be_writable(report: Path) -> None:
-    """Found out before the command runs, not after."""
+def _check_writable(report: Path) -> None:
+    """Raises InputError before the command runs, not after."""
     try:
         report.touch()
     except OSError as error:

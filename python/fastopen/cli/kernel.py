@@ -10,12 +10,11 @@ from rich.table import Table
 from fastopen import kernels
 from fastopen.cli.kernel_progress import BuildWatcher
 from fastopen.cli.output import console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError
 from fastopen.kernels import Kernel
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and remove the virtual engine's kernels.")
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command("build")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.cli.output import console, print_json
+from fastopen.cli.shared_options import JsonOption
 from fastopen.runs import RunSummary, list_runs, runs_folder
 
 
@@ -19,7 +20,7 @@ def ls(
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A folder with runs in it. (default: your runs)")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """List kept runs, oldest first."""
     place = folder or runs_folder()

@@ -10,10 +10,10 @@ from fastopen import units
 from fastopen.cli.options import LenientOption
 from fastopen.cli.output import console, print_json
 from fastopen.cli.reading import read_pages
+from fastopen.cli.shared_options import JsonOption
 from fastopen.pages import describe, load_pages, packaged_pages
 
 app = typer.Typer(no_args_is_help=True, help="Look at pages.")
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command("show")

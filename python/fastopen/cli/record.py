@@ -39,7 +39,7 @@ def record(
     fastopen validate need. Needs Chromium and fastopen's extra `record`.
     """
     pages = _pages(urls)
-    _be_writable(output)
+    _check_writable(output)
     loaded: list[Loaded] = []
     interrupted = False
     with Recorder(browser_argument or (), insecure=insecure) as recorder:
@@ -66,8 +66,8 @@ def record(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _be_writable(output: Path) -> None:
-    """Found out before the pages are loaded, not after. Raises InputError."""
+def _check_writable(output: Path) -> None:
+    """Raises InputError before the pages are loaded, not after."""
     if output.is_dir():
         raise InputError("is a folder", str(output), "name a file, such as page.har")
     if not output.parent.is_dir():

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fastopen.atomic import write_atomic
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json
+from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import unwritable
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore, find_run
@@ -21,7 +22,7 @@ FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 def show(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
     svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
 ) -> None:
     """Print a kept run again."""
