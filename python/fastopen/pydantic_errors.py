@@ -4,8 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from fastopen.errors import InputError
+
+
+def conflict(said: str, remedy: str, *keys: str) -> PydanticCustomError:
+    """For a validator: settings that cannot be together. `keys` are theirs in an experiment's file."""
+    return PydanticCustomError("conflict", "{said}: {remedy}", {"said": said, "remedy": remedy, "keys": keys})
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
@@ -14,6 +20,9 @@ def input_error(error: ValidationError, place: str) -> InputError:
     first = problems[0]
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     where = "".join(parts).lstrip(".")
+    if first["type"] == "conflict":
+        found = first["ctx"]
+        return InputError(found["said"], place or ", ".join(found["keys"]), found["remedy"])
     more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
     joined = ": ".join(part for part in (place, where) if part)
     return InputError(_plain(first), joined, more)

@@ -39,7 +39,7 @@ def test_an_experiment_is_written_in_the_units_and_words_of_the_command_line() -
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"rtt": "20"}, "Experiment: network.rtt"),
+        ({"rtt": "20"}, "Experiment: rtt: '20' has no unit"),
         ({"transports": ["off", "hot"]}, r"Experiment: transports\[1\]"),
         ({"client": {"keepalive": True}}, "Experiment: client.*keepalive"),
         ({"repeats": 0}, "Experiment: repeats"),

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from command_line import fastopen
 from fastopen.errors import InputError
 from fastopen.experiments import (
-    AskedNetworks,
+    COMMAND_LINE,
     Experiment,
     estimated_s,
     make_plan,
-    networks_of,
+    networks_asked,
+    read_asked,
     read_experiment,
     varying_factors,
 )
 from fastopen.pages import Page
 
 FakeWorld = Callable[..., Path]
-ONE = AskedNetworks(down=[4_000_000], up=[256_000], queue=["default"], loss=[0.0], rtt=[20_000])
 TOML = """
 format = "fastopen-experiment/1"
 name = "sweep"
@@ -160,22 +160,22 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
         (["--profile", "mget,curl"], "--profile: 'curl' is none of browser, mget"),
         (["--keep-alive", "yes"], "--keep-alive: 'yes' is none of on, off"),
         (["--connections-per-host", "2,x"], "--connections-per-host: 'x' is not a number"),
-        (["--connections-per-host", "2,300"], "--connections-per-host: 300: "),
+        (["--connections-per-host", "2,300"], "--connections-per-host: '300' is out of bounds (1 to 256)"),
         (
             ["--profile", "browser,mget", "--connections-per-host", "2,6"],
             "--connections-per-host: 6 a host, but mget opens 5 in all",
         ),
-        (["--processing-scale", "-1"], "--processing-scale: -1.0: "),
-        (["--initial-window", "0"], "--initial-window: 0: "),
+        (["--processing-scale", "-1"], "--processing-scale: '-1' is out of bounds (0 to 1000)"),
+        (["--initial-window", "0"], "--initial-window: '0' is out of bounds (1 to 1000)"),
         (["--congestion-control", "Cubic"], "--congestion-control: 'Cubic': "),
         (["--engine", "fast"], "--engine: 'fast' is none of auto, host, virtual"),
-        (["--loss", "0%,60%"], "--loss: 0.6: "),
+        (["--loss", "0%,60%"], "--loss: '60%' is out of bounds (0% to 50%)"),
         (["--rtt", "20ms,2m"], "--rtt: '2m': unknown unit"),
         (
             ["--rtt", "20ms,100ms", "--down", "2mbit,4mbit,8mbit", "--combine", "zip"],
             "equally long: down has 3, rtt has 2 values",
         ),
-        (["--down", "2mbit,4mbit", "--down-trace", "x"], "--down: a trace stands for the rate"),
+        (["--down", "2mbit,4mbit", "--down-trace", "x"], "--down, --down-trace: a trace stands for the rate"),
         (
             ["--rtt", ",".join(f"{n}ms" for n in range(1, 1001)), "--repeats", "1000"],
             "1 page x 1000 networks x 1 setup x 3 transports x 1 engine x 1000 repeats are 3,000,000 loads",
@@ -194,14 +194,17 @@ def test_what_makes_no_sense_is_refused_by_option(options: list[str], said: str)
     [
         ('[network]\nrtt = "20ms"\ndown = ["4mbit", "4"]\n', r"network\.down\[1\]: '4' has no unit"),
         ('[network]\nrtt = "20ms"\ndown = "4"\n', r"network\.down: '4' has no unit"),
-        ('[network]\nrtt = "20ms"\nloss = []\n', r"network\.loss: a list: "),
-        ('[network]\nrtt = "20ms"\n[client]\nprofile = ["browser", "x"]\n', r"client\.profile: 'x'"),
+        ('[network]\nrtt = "20ms"\nloss = []\n', r"network\.loss: an empty list"),
+        (
+            '[network]\nrtt = "20ms"\n[client]\nprofile = ["browser", "x"]\n',
+            r"client\.profile\[1\]: 'x' is none of browser, mget",
+        ),
         ('[network]\nrtt = "20ms"\n[client]\nkeepalive = true\n', r"client\.keepalive: unknown key"),
         ('client = 1\n[network]\nrtt = "20ms"\n', r"client: is a table"),
         ('engines = ["x"]\n[network]\nrtt = "20ms"\n', r"engines\[0\]: 'x'"),
         (
             '[network]\nrtt = ["1ms", "2ms"]\ndown = ["2mbit", "3mbit", "4mbit"]\ncombine = "zip"\n',
-            r"network: .*down has 3, rtt has 2",
+            r"network\.down, network\.rtt: .*down has 3, rtt has 2",
         ),
     ],
 )
@@ -212,16 +215,16 @@ def test_what_makes_no_sense_in_a_file_is_refused_by_key(tmp_path: Path, text: s
 
 @given(st.lists(st.sampled_from(["down", "up", "queue", "loss", "rtt"]), unique=True), st.integers(1, 4))
 def test_zipped_lists_of_any_length_give_that_many_networks(names: list[str], length: int) -> None:
-    values: dict[str, list[float]] = {name: [10**6 + n for n in range(length)] for name in names}
-    if "loss" in names:
-        values["loss"] = [n / 100 for n in range(length)]
-    asked = AskedNetworks(**{**vars(ONE), **values})
-    assert len(networks_of(asked, "zip")) == (length if names else 1)
-    assert len(networks_of(asked, "cross")) == length ** len(names)
+    units = {"down": "mbit", "up": "mbit", "queue": "kB", "loss": "%", "rtt": "ms"}
+    values = {name: [f"{n + 1}{units[name]}" for n in range(length)] for name in names}
+    asked = {"rtt": "20ms", **values}
+    zipped, crossed = (read_asked(asked, COMMAND_LINE, combine=one).networks() for one in ("zip", "cross"))
+    assert len(zipped) == (length if names else 1)
+    assert len(crossed) == length ** len(names)
 
 
 def test_the_estimate_is_of_the_right_order_and_falls_with_worlds_at_once(page: Page) -> None:
-    networks = networks_of(AskedNetworks(**{**vars(ONE), "rtt": [200_000]}))
+    networks = networks_asked(rtt="200ms")
     plan = make_plan(Experiment(name="x", pages=["p"], networks=networks, seed=1), [page])
     alone, four = (estimated_s(plan, {"host": parallel}) for parallel in (1, 4))
     # Ten worlds with three loads of one resource: a handshake, a request, and 0.1 s for the world.

@@ -1,20 +1,21 @@
 """An experiment as a notebook writes it down: the keys and units of the TOML files, as arguments."""
 
-import secrets
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import ValidationError
 
-from fastopen.errors import InputError
-from fastopen.experiments import Combine, load_experiment
+from fastopen.experiments import ASKED, Combine, Source, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
-from fastopen.experiments.spec import ExperimentSpec
+from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.pydantic_errors import input_error
+from fastopen.workflows.engines import auto_engine
 
-OneOrMore = str | Sequence[str]
+NAME: Final = "Experiment"
+_ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 
 class Experiment:
@@ -27,60 +28,52 @@ class Experiment:
     def __init__(
         self,
         *pages: str | Path | Page,
-        rtt: OneOrMore = ("20ms", "100ms", "200ms"),
-        down: OneOrMore = "4mbit",
-        up: OneOrMore = "256kbit",
-        queue: OneOrMore = "default",
-        loss: OneOrMore = "0%",
-        extra_rtt: Mapping[str, str] | None = None,
         combine: Combine = "cross",
-        transports: Sequence[str] = ("off", "cold", "warm"),
-        client: Mapping[str, Any] | None = None,
-        tcp: Mapping[str, Any] | None = None,
-        origins: Mapping[str, Any] | None = None,
-        tls: Mapping[str, Any] | None = None,
-        engines: OneOrMore = "auto",
         repeats: int = 10,
         seed: int | None = None,
+        tolerance: Mapping[str, Any] | None = None,
         name: str = "notebook",
         library: Sequence[str | Path] = (),
         lenient: bool = False,
+        **factors: Any,
     ) -> None:
         """`pages` are what `fastopen run` takes (files, folders, packaged names), or pages themselves.
 
-        All others are the keys of an experiment's file (docs/cli.md), `client`, `tcp`, `origins` and
-        `tls` its tables; of any, several values are a sweep. Without a seed one is drawn and recorded; with
-        `off2` among `transports` it is an A/A test. Raises InputError that names what is wrong.
+        `factors` are all that `fastopen factors` lists (docs/factors.md), written as on the command line or
+        as numbers and flags; several values, as a list, are a sweep. `client`, `tcp`, `origins` and `tls` may
+        also be tables as in an experiment's file. Without a seed one is drawn and recorded where anything is
+        left to chance; with `off2` among `transports` it is an A/A test. Raises InputError that names what is
+        wrong.
         """
-        network: dict[str, Any] = {"rtt": rtt, "down": down, "up": up, "queue": queue, "loss": loss}
+        tables = {
+            key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
+        }
+        given = {key: value for key, value in factors.items() if key not in tables}
+        for key in given:
+            if key not in _ARGUMENTS:
+                raise unknown(key, _ARGUMENTS, f"{NAME}: {key}")
         document = {
-            "format": "fastopen-experiment/1",
+            **tables,
+            "format": FORMAT,
             "name": name,
             "pages": [page.name if isinstance(page, Page) else str(page) for page in pages],
-            "transports": _listed(transports),
             "repeats": repeats,
-            "seed": secrets.randbits(31) if seed is None else seed,
-            "network": {
-                **{key: _plain(value) for key, value in network.items()},
-                "extra_rtt": dict(extra_rtt or {}),
-                "combine": combine,
-            },
-            "client": dict(client or {}),
-            "tcp": dict(tcp or {}),
-            "origins": dict(origins or {}),
-            "tls": {"version": "none"} if tls is None else dict(tls),
-            "engines": _listed(engines),
+            "seed": 0 if seed is None else seed,
+            "tolerance": dict(tolerance or {}),
         }
-        try:
-            self.asked = ExperimentSpec.model_validate(document).experiment(Path())
-        except ValidationError as error:
-            raise input_error(error, "Experiment") from None
-        except ValueError as error:
-            raise InputError(str(error), "Experiment") from None
+        source = Source(NAME, lambda factor: factor.argument)
+        self.asked = experiment_of(
+            document,
+            source,
+            combine=combine,
+            factors={_ARGUMENTS[key].name: one for key, one in given.items()},
+        )
+        self.seed_drawn = seed is None
+        if self.seed_drawn:
+            self.asked = with_drawn_seed(self.asked, auto_engine(None))
         self.paths = tuple(str(page) for page in pages if not isinstance(page, Page))
         self.library = tuple(map(str, library))
         self.lenient = lenient
-        self.seed_drawn = seed is None
         self._given = pages
 
     @classmethod
@@ -135,9 +128,14 @@ class Experiment:
         return f"<Experiment {asked.name}: {' x '.join(shown)} = {loads:,} loads>"
 
 
-def _plain(value: OneOrMore) -> str | list[str]:
-    return value if isinstance(value, str) else list(value)
+def _signature() -> inspect.Signature:
+    """Of Experiment, with an argument for each factor in place of `factors`."""
+    own = [*inspect.signature(Experiment.__init__).parameters.values()][1:-1]
+    factors = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=factor.usual, annotation=object)
+        for name, factor in _ARGUMENTS.items()
+    ]
+    return inspect.Signature([own[0], *factors, *own[1:]])
 
 
-def _listed(value: OneOrMore) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
+Experiment.__signature__ = _signature()  # type: ignore[attr-defined]

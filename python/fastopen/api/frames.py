@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastopen.errors import MachineError
+from fastopen.experiments.quantities import Kind
 from fastopen.report import results_document
 from fastopen.runs import RunReader
-from fastopen.runs.tables import TABLES, Flattener, Kind, Row
+from fastopen.runs.tables import TABLES, Flattener, Row
 from fastopen.statistics import Results
 
 if TYPE_CHECKING:

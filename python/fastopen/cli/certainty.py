@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.errors import InputError
-from fastopen.experiments import ArmName, Experiment
+from fastopen.experiments import BASELINE, CONTROL, ArmName, Experiment
 from fastopen.experiments.model import REPEATS_MAX
 
 MAX_REPEATS: Final = 100
@@ -25,10 +25,10 @@ AaOption = Annotated[
 ]
 
 
-def with_second_off(experiment: Experiment) -> Experiment:
-    """The experiment with the arm `off` twice."""
-    if "off" not in experiment.arms:
-        raise InputError("needs the transport off, which it loads twice", "--aa")
-    arms: list[ArmName] = [name for name in experiment.arms if name != "off2"]
-    arms.insert(arms.index("off") + 1, "off2")
+def with_control(experiment: Experiment) -> Experiment:
+    """The experiment with the baseline twice."""
+    if BASELINE.name not in experiment.arms:
+        raise InputError(f"needs the transport {BASELINE.name}, which it loads twice", "--aa")
+    arms: list[ArmName] = [name for name in experiment.arms if name != CONTROL.name]
+    arms.insert(arms.index(BASELINE.name) + 1, CONTROL.name)
     return experiment.model_copy(update={"arms": arms})

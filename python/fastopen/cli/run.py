@@ -11,16 +11,15 @@ from fastopen.cli.certainty import (
     AaOption,
     MaxRepeatsOption,
     UntilOption,
-    with_second_off,
+    with_control,
 )
 from fastopen.cli.options import (
     LenientOption,
-    NetworkOptions,
-    SetupOptions,
+    Written,
     changed,
     engines_asked,
-    experiment_of,
     other_clients,
+    with_factors,
 )
 from fastopen.cli.reading import read_pages
 from fastopen.cli.report import ReportOption
@@ -34,14 +33,13 @@ from fastopen.cli.shared_options import (
     QuietOption,
 )
 from fastopen.errors import InputError
-from fastopen.experiments import Combine, Link, load_experiment
+from fastopen.experiments import ASKED, COMMAND_LINE, Combine, load_experiment, read_asked, with_drawn_seed
 from fastopen.pages import load_pages
+from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.run import RunOptions, until_interval
 
-NETWORK = "Network"
-CLIENT = "Client"
 
-
+@with_factors(ASKED)
 def run(
     inputs: Annotated[
         list[str],
@@ -49,135 +47,21 @@ def run(
             metavar="INPUT...", help="HAR files, page files, lists of URLs, or packaged pages by name."
         ),
     ],
-    rtt: Annotated[
-        str,
-        typer.Option(help="One or more, with commas, as most options: 20ms,100ms.", rich_help_panel=NETWORK),
-    ] = "20ms,100ms,200ms",
-    down: Annotated[
-        str, typer.Option(help="Rates to the client, or none: 2mbit,4mbit.", rich_help_panel=NETWORK)
-    ] = "4mbit",
-    up: Annotated[
-        str, typer.Option(help="Rates from the client, or none.", rich_help_panel=NETWORK)
-    ] = "256kbit",
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            help="Of each direction: 96kB,256kB, or none. (default: 256 kB or 100 ms, the larger)",
-            rich_help_panel=NETWORK,
-        ),
-    ] = None,
-    loss: Annotated[
-        str, typer.Option(help="Random loss, each direction: 0%,1%.", rich_help_panel=NETWORK)
-    ] = "0%",
-    extra_rtt: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="HOST=RTT", help="A host that is further away; repeatable.", rich_help_panel=NETWORK
-        ),
-    ] = None,
-    down_trace: Annotated[
-        Path | None, typer.Option(help="Mahimahi trace instead of --down.", rich_help_panel=NETWORK)
-    ] = None,
-    up_trace: Annotated[
-        Path | None, typer.Option(help="Mahimahi trace instead of --up.", rich_help_panel=NETWORK)
-    ] = None,
     combine: Annotated[
         Combine,
         typer.Option(
-            help="Lists of RTTs, rates, queues, losses: each with each (cross), or first with first (zip).",
-            rich_help_panel=NETWORK,
+            help="Lists of values of the network: each with each (cross), or first with first (zip).",
+            rich_help_panel="Network",
         ),
     ] = "cross",
-    link: Annotated[
-        Link,
-        typer.Option(
-            help="Who makes the link: fastopen's program, or the kernel (auto: that of the virtual engine).",
-            rich_help_panel=NETWORK,
-        ),
-    ] = "auto",
-    transports: Annotated[
-        str,
-        typer.Option(
-            "--transports",
-            "--transport",
-            help="Arms: off,cold,warm (of TFO); or transports: tcp,tfo,tls,tls+tfo (with either cookies).",
-        ),
-    ] = "off,cold,warm",
     aa: AaOption = False,
     repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
     until_ci: UntilOption = None,
     max_repeats: MaxRepeatsOption = MAX_REPEATS,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of every random choice. (default: drawn and recorded)")
+        int | None,
+        typer.Option(min=0, help="Of every random choice. (default: drawn and recorded, where there is any)"),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Whose clock runs: auto, or of host and virtual, with commas.")
-    ] = "auto",
-    client: Annotated[
-        str,
-        typer.Option(
-            help="What loads the pages: loader,chromium,curl,wget2,command.", rich_help_panel=CLIENT
-        ),
-    ] = "loader",
-    command: Annotated[
-        str | None,
-        typer.Option(
-            metavar="'CMD {url}'",
-            help="The client command; {urls}: all of the page's.",
-            rich_help_panel=CLIENT,
-        ),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option(help="How the loader loads: browser,mget.", rich_help_panel=CLIENT)
-    ] = "browser",
-    keep_alive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="on,off",
-            help="Use connections again (default: as the profile).",
-            rich_help_panel=CLIENT,
-        ),
-    ] = None,
-    connections_per_host: Annotated[
-        str | None, typer.Option(help="At once: 2,6 (default: the profile's).", rich_help_panel=CLIENT)
-    ] = None,
-    processing_scale: Annotated[
-        str, typer.Option(help="Times the recorded processing; 0: none.", rich_help_panel=CLIENT)
-    ] = "1",
-    initial_window: Annotated[
-        str, typer.Option(metavar="SEGMENTS", help="Of both ends: 4,10.", rich_help_panel=CLIENT)
-    ] = "10",
-    congestion_control: Annotated[
-        str, typer.Option(help="Of both ends: cubic,reno.", rich_help_panel=CLIENT)
-    ] = "cubic",
-    tls: Annotated[
-        str | None,
-        typer.Option(help="Every origin over TLS, whatever its URL: none,1.3,1.2.", rich_help_panel=CLIENT),
-    ] = None,
-    key_share: Annotated[
-        str,
-        typer.Option(
-            help="In the ClientHello: x25519mlkem768 (browsers'; no SYN holds it), x25519.",
-            rich_help_panel=CLIENT,
-        ),
-    ] = "x25519mlkem768",
-    screenshots: Annotated[
-        bool,
-        typer.Option(
-            "--screenshots",
-            help="Keep what Chromium shows at each load's end (fastopen export --format png).",
-            rich_help_panel=CLIENT,
-        ),
-    ] = False,
-    view: Annotated[
-        str,
-        typer.Option(
-            metavar="first,repeat",
-            help="Chromium's first visit, or one with the cache that a first visit left.",
-            rich_help_panel=CLIENT,
-        ),
-    ] = "first",
-    http: Annotated[str, typer.Option(help="Of the origins: 1.0,1.1,2.", rich_help_panel=CLIENT)] = "1.1",
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
@@ -189,17 +73,14 @@ def run(
     no_keep: NoKeepOption = False,
     report: ReportOption = False,
     quiet: QuietOption = False,
+    *,
+    written: Written,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
-    network = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace, combine, link)
-    setup = SetupOptions(
-        *(client, command, profile, keep_alive, connections_per_host, processing_scale),
-        *(initial_window, congestion_control, http, tls, key_share),
-        screenshots=screenshots,
-        view=view,
-    )
-    asked = {"repeats": repeats, "arms": transports, "engines": engine, "seed": seed}
-    experiment = experiment_of("run", inputs, network.networks(), setup, asked)
+    asked = read_asked(written, COMMAND_LINE, combine=combine)
+    experiment = asked.experiment(name="run", pages=inputs, repeats=repeats, seed=seed or 0)
+    if seed is None:
+        experiment = with_drawn_seed(experiment, auto_engine(kernel))
     options = RunOptions(
         output=output,
         keep=not no_keep,
@@ -212,7 +93,7 @@ def run(
         lenient=lenient,
     )
     pages = read_pages(inputs, library or [], lenient=lenient, quiet=quiet)
-    experiment = with_second_off(experiment) if aa else experiment
+    experiment = with_control(experiment) if aa else experiment
     run_and_print(experiment, pages, options, Printing(json, quiet, report))
 
 
@@ -259,5 +140,5 @@ def reproduce(
         inputs=experiment.pages,
     )
     pages = load_pages(experiment.pages)
-    experiment = with_second_off(experiment) if aa else experiment
+    experiment = with_control(experiment) if aa else experiment
     run_and_print(experiment, pages, options, Printing(json, quiet, report))

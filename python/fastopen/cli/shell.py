@@ -13,37 +13,25 @@ import typer
 from rich.text import Text
 
 from fastopen import units
-from fastopen.cli.options import LenientOption, NetworkOptions
+from fastopen.cli.options import LenientOption, Written, with_factors
 from fastopen.cli.output import errors_console
 from fastopen.cli.reading import read_pages
-from fastopen.contract import CONTRACT, Job, LoadSpec, Network, Origins
+from fastopen.contract import CONTRACT, Job, LoadSpec, Network, Origins, Tcp
 from fastopen.engines import find_program
 from fastopen.engines.bodies import BodiesFile
 from fastopen.errors import InputError
+from fastopen.experiments import COMMAND_LINE, of_part, read_asked
 from fastopen.pages import ImportedPage
 
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
 
 
+@with_factors(of_part("network", "tcp"), {"rtt": "100ms"})
 def shell(
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="[COMMAND...]", help="The program and its arguments; none: $SHELL."),
-    ] = None,
-    rtt: Annotated[str, typer.Option(help="Of the access link.")] = "100ms",
-    down: Annotated[str, typer.Option(help="Rate to the command, or none.")] = "4mbit",
-    up: Annotated[str, typer.Option(help="Rate from the command, or none.")] = "256kbit",
-    down_trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Mahimahi trace instead of --down.")
-    ] = None,
-    up_trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Mahimahi trace instead of --up.")
-    ] = None,
-    queue: Annotated[str | None, typer.Option(help="Of each direction, as of fastopen run.")] = None,
-    loss: Annotated[str, typer.Option(help="Random loss, each direction.")] = "0%",
-    extra_rtt: Annotated[
-        list[str] | None, typer.Option(metavar="HOST=RTT", help="A host that is further away; repeatable.")
     ] = None,
     page: Annotated[
         str, typer.Option(metavar="PAGE", help="Whose hosts are there: as of fastopen run.")
@@ -57,6 +45,8 @@ def shell(
         Path | None, typer.Option("--report", "-o", metavar="FILE", help="Write it to FILE as well.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+    *,
+    written: Written,
 ) -> None:
     """Run a command, or a shell, behind an emulated access link, with the hosts of a page and nothing else.
 
@@ -65,24 +55,26 @@ def shell(
     the kernel did.
     """
     program = find_program()
-    options = NetworkOptions(rtt, down, up, queue, loss, extra_rtt or [], down_trace, up_trace)
-    networks = options.networks()
-    if len(networks) != 1:
-        raise InputError("a shell has one network", "--rtt, --down, --up, --queue, --loss", "no lists here")
+    asked = read_asked(written, COMMAND_LINE)
+    several = [name for name, values in asked.values.items() if len(values) > 1]
+    if several:
+        raise asked.fault("a shell has one network", several, "no lists here")
+    (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
     imported = read_pages([page], [], lenient=lenient, quiet=True)
     if len(imported) != 1:
         raise InputError(f"holds {len(imported)} pages", page, "name one")
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
     if not command and not quiet:
-        _greet(imported[0], networks[0], tfo=tfo)
+        _greet(imported[0], network, tfo=tfo)
     settings = {"json": json, "report": None if report is None else str(report.absolute()), "quiet": quiet}
-    _enter(program, imported[0], networks[0], words, settings, tfo=tfo)
+    _enter(program, imported[0], network, setup.tcp, words, settings, tfo=tfo)
 
 
 def _enter(
     program: Path,
     imported: ImportedPage,
     network: Network,
+    tcp: Tcp,
     words: Sequence[str],
     settings: Mapping[str, object],
     *,
@@ -95,6 +87,7 @@ def _enter(
         seed=secrets.randbits(31),
         page=imported.page,
         network=network,
+        tcp=tcp,
         origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
         loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
     )

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
@@ -19,6 +18,7 @@ from fastopen.cli.output import (
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.errors import InputError
+from fastopen.experiments import networks_asked
 from fastopen.pages import load_pages
 from fastopen.workflows.validate_clients import ClientComparison, compare_clients
 
@@ -42,7 +42,7 @@ def clients(
     """
     if engine not in ("virtual", "host"):
         raise InputError(f"{engine} is no engine", "--engine", "virtual or host")
-    networks = NetworkOptions(rtt, down, up, None, "0%", [], None, None).networks()
+    networks = networks_asked(rtt=rtt, down=down, up=up)
     if len(networks) != 1:
         raise InputError("one network at a time", "--rtt")
     imported = [one.page for one in load_pages(pages, lenient=lenient)]

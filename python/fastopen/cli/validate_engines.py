@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.cli.options import NetworkOptions
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
@@ -23,6 +22,7 @@ from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.contract import Network
 from fastopen.errors import InputError
+from fastopen.experiments import networks_asked
 from fastopen.kernels import find
 from fastopen.pages import load_pages
 from fastopen.workflows.validate_engines import (
@@ -92,7 +92,7 @@ def engines(
 
 def _networks(rtt: str, down: str, up: str, *, unlimited: bool) -> list[Network]:
     def asked(down: str, up: str) -> list[Network]:
-        return NetworkOptions(rtt, down, up, None, "0%", [], None, None).networks()
+        return networks_asked(rtt=rtt, down=down, up=up)
 
     limited, free = asked(down, up), asked("none", "none")
     longest = max(free, key=lambda network: network.rtt_us)

@@ -14,9 +14,18 @@ from fastopen.experiments.arms import (
     compared,
     headline_of,
 )
+from fastopen.experiments.asked import (
+    COMMAND_LINE,
+    Asked,
+    Combine,
+    Source,
+    networks_asked,
+    read_asked,
+    unknown,
+)
 from fastopen.experiments.clients import KINDS, asked_for
 from fastopen.experiments.estimate import estimated_s
-from fastopen.experiments.factors import RTT, Factor, Point, VaryingFactors, varying_factors
+from fastopen.experiments.factors import ASKED, BY_NAME, FACTORS, RTT, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
 from fastopen.experiments.model import (
     AskedEngine,
@@ -34,28 +43,24 @@ from fastopen.experiments.plan import (
     derive_seed,
     make_plan,
     repeats_of,
+    with_drawn_seed,
     without_chance,
 )
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.sweep import (
-    AskedNetworks,
-    Combine,
-    Link,
-    clients_of,
-    multiplied,
-    networks_of,
-    setups_of,
-    tls_settings,
-    with_clients,
-)
+from fastopen.experiments.sweep import clients_of, multiplied, setups_of, tls_settings, with_clients
 from fastopen.experiments.trace import read_trace
 from fastopen.experiments.transports import TRANSPORT_WORDS, arms_and_tls
+from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors
 
 __all__ = [
     "ARMS",
+    "ASKED",
     "BASELINE",
+    "BY_NAME",
+    "COMMAND_LINE",
     "CONTROL",
     "DEFAULT_ARMS",
+    "FACTORS",
     "HEADLINE",
     "KINDS",
     "RTT",
@@ -63,15 +68,14 @@ __all__ = [
     "TREATMENTS",
     "Arm",
     "ArmName",
+    "Asked",
     "AskedEngine",
-    "AskedNetworks",
     "Cell",
     "Combine",
     "Comparison",
     "EngineName",
     "Experiment",
     "Factor",
-    "Link",
     "Plan",
     "PlannedJob",
     "Point",
@@ -79,6 +83,7 @@ __all__ = [
     "PublishedTable",
     "Role",
     "Setup",
+    "Source",
     "VaryingFactors",
     "arms_and_tls",
     "asked_for",
@@ -92,15 +97,20 @@ __all__ = [
     "load_experiment",
     "make_plan",
     "multiplied",
-    "networks_of",
+    "networks_asked",
+    "of_part",
     "packaged_experiments",
+    "point_of",
     "published_cells",
+    "read_asked",
     "read_experiment",
     "read_trace",
     "repeats_of",
     "setups_of",
     "tls_settings",
+    "unknown",
     "varying_factors",
     "with_clients",
+    "with_drawn_seed",
     "without_chance",
 ]

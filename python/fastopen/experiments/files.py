@@ -5,12 +5,10 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
 from fastopen.errors import InputError
+from fastopen.experiments.asked import toml_file
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.spec import ExperimentSpec
-from fastopen.pydantic_errors import input_error
+from fastopen.experiments.spec import experiment_of
 from fastopen.resources import packaged_folder
 
 SUFFIX: Final = ".toml"
@@ -45,10 +43,7 @@ def read_experiment(path: Path) -> Experiment:
         raise InputError(f"not UTF-8 at byte {error.start}", str(path), "TOML is UTF-8 text") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"malformed TOML: {error}", str(path)) from None
-    try:
-        experiment = ExperimentSpec.model_validate(data).experiment(path.parent)
-    except ValidationError as error:
-        raise input_error(error, str(path)) from None
+    experiment = experiment_of(data, toml_file(path), path.parent)
     if path.stem != experiment.name:
         raise InputError(
             f"{experiment.name!r} is not the name of the file", f"{path}: name", f"call it {path.stem}"

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
+from fastopen.pydantic_errors import conflict
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
 QUEUE_MIN_BYTES: Final = 256_000
@@ -46,12 +47,22 @@ class Setup(BaseModel):
 
     @model_validator(mode="after")
     def _the_client_speaks_http2(self) -> Self:
-        name = self.client.label
+        name, http = self.client.label, "origins.http" if self.origins.http == "2" else "origins.http2_hosts"
         if self.origins.speak_http2 and name == "wget2":
-            raise ValueError(f"{name} is run with HTTP/1.1: ask for another client, or for http 1.1")
+            remedy = "ask for another client, or for http 1.1"
+            raise conflict(f"{name} is run with HTTP/1.1", remedy, "client.kind", http)
         # Browsers never do in the clear, and curl before 8.0 breaks off at the second request.
         if self.origins.speak_http2 and name in ("chromium", "curl") and self.tls is None:
-            raise ValueError(f"{name} speaks HTTP/2 over TLS alone: ask for transports tls and tls+tfo")
+            remedy = "ask for transports tls and tls+tfo, or for http 1.1"
+            raise conflict(f"{name} speaks HTTP/2 over TLS alone", remedy, "client.kind", http, "tls.version")
+        return self
+
+    @model_validator(mode="after")
+    def _hosts_agree_on_what_clients_offer(self) -> Self:
+        if self.origins.http == "1.0" and self.origins.http2_hosts:
+            remedy = "ask for http 1.1, or leave http2_hosts out"
+            keys = ("origins.http", "origins.http2_hosts")
+            raise conflict("beside hosts with HTTP/2 the others speak HTTP/1.1, never 1.0", remedy, *keys)
         return self
 
 

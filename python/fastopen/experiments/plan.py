@@ -11,6 +11,7 @@ its arms stay in the order of the experiment, so that the seed makes no differen
 
 import hashlib
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -24,9 +25,10 @@ from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
-from fastopen.experiments.factors import network_labels, setup_labels
+from fastopen.experiments.factors import FACTORS, Point
 from fastopen.experiments.model import EngineName, Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
+from fastopen.experiments.varying import network_labels, setup_labels
 from fastopen.pages import Page
 from fastopen.pydantic_errors import input_error
 
@@ -98,9 +100,24 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
     A browser draws random numbers of its own, and has threads that wait for each other's clocks.
     """
-    network = experiment.networks[comparison.network]
-    browser = experiment.setups[comparison.setup].client.kind == "chromium"
-    return comparison.engine == "virtual" and network.down.loss == network.up.loss == 0 and not browser
+    if comparison.engine != "virtual":
+        return False
+    setup = experiment.setups[comparison.setup]
+    point = Point(experiment.networks[comparison.network], setup, comparison.engine)
+    random = any(value for factor in FACTORS if factor.chance for value in factor.values(point))
+    return not random and setup.client.kind != "chromium"
+
+
+def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
+    """The experiment with a seed that is drawn; with its own where that makes no difference.
+
+    `auto` says which engine that is.
+    """
+    engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
+    indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
+    if all(without_chance(experiment, Comparison("", *index)) for index in indices):
+        return experiment
+    return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:

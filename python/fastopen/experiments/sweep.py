@@ -1,82 +1,18 @@
-"""Lists of settings multiplied out, each value with each other or first with first: networks and setups."""
+"""Lists of settings multiplied out, each value with each other: clients, TLS, and both together as setups."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
+from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.experiments.clients import client_of, with_bodies_for
-from fastopen.experiments.model import Setup, default_queue_bytes
-from fastopen.experiments.trace import mean_rate_bit_per_s
+from fastopen.experiments.model import Setup
 
 T = TypeVar("T", bound=BaseModel)
 # Settings whose own value is a list: they stand for one thing, not for several to be compared.
 LISTS: Final = ("phases", "command", "http2_hosts")
-Combine = Literal["cross", "zip"]
-Link = Literal["auto", "program", "kernel"]
-Queue = int | None | Literal["default"]
-
-
-@dataclass(frozen=True)
-class AskedNetworks:
-    """A list of values for each thing that makes a network; in microseconds, bit/s, bytes and fractions."""
-
-    down: Sequence[int | None]
-    up: Sequence[int | None]
-    queue: Sequence[Queue]
-    loss: Sequence[float]
-    rtt: Sequence[int]
-
-    def combined(self, combine: Combine) -> Iterator[Self]:
-        """Each single network that is asked for. Raises ValueError where lists to be zipped differ in length.
-
-        Crossed, the RTT changes fastest. Zipped, a list of one value goes with all values of the others.
-        """
-        lists = {field.name: getattr(self, field.name) for field in fields(self)}
-        if combine == "cross":
-            yield from (type(self)(*([value] for value in values)) for values in product(*lists.values()))
-            return
-        lengths = {name: len(values) for name, values in lists.items() if len(values) > 1}
-        if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-            raise ValueError(f"lists that are combined first with first are equally long: {told} values")
-        longest = max(lengths.values(), default=1)
-        stretched = [values if len(values) > 1 else [values[0]] * longest for values in lists.values()]
-        yield from (type(self)(*([value] for value in values)) for values in zip(*stretched, strict=True))
-
-
-def networks_of(
-    asked: AskedNetworks,
-    combine: Combine = "cross",
-    extra_rtt_us: Mapping[str, int] | None = None,
-    traces_ms: tuple[list[int] | None, list[int] | None] = (None, None),
-    link: Link = "auto",
-) -> list[Network]:
-    """The networks in base units, each once; a trace (down, up) stands for the rate of its direction.
-    `link` says who makes the access link, see docs/contract.md.
-
-    Raises ValueError or ValidationError where they cannot be made.
-    """
-    settings = dict.fromkeys(tuple(value[0] for value in astuple(one)) for one in asked.combined(combine))
-    return [
-        Network(
-            rtt_us=rtt_us,
-            down=_direction(down, traces_ms[0], queue, loss),
-            up=_direction(up, traces_ms[1], queue, loss),
-            host_extra_rtt_us=dict(extra_rtt_us or {}),
-            link=link,
-        )
-        for down, up, queue, loss, rtt_us in settings
-    ]
-
-
-def _direction(rate: int | None, trace_ms: list[int] | None, queue: Queue, loss: float) -> RateLimit:
-    if queue == "default":
-        queue = default_queue_bytes(rate if trace_ms is None else mean_rate_bit_per_s(trace_ms))
-    return RateLimit(rate_bit_per_s=rate, trace_ms=trace_ms, queue_bytes=queue, loss=loss)
 
 
 def multiplied(model: type[T], settings: Mapping[str, Any]) -> list[T]:
@@ -136,7 +72,7 @@ def tls_settings(settings: Mapping[str, Any]) -> list[Tls | None]:
     """Each TLS that is asked for; its `version` may also be `none`: in the clear. Raises ValidationError."""
     given = settings.get("version", "1.3")
     versions = given if isinstance(given, list) else [given]
-    spoken = [version for version in versions if version != "none"]
+    spoken = [version for version in versions if version not in ("none", None)]
     over: list[Tls | None] = [None] if len(spoken) < len(versions) else []
     if spoken:
         over.extend(multiplied(Tls, {**settings, "version": spoken}))

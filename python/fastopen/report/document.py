@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from fastopen.contract import Network
-from fastopen.experiments import Experiment, PublishedCell
+from fastopen.experiments import Experiment, PublishedCell, point_of
+from fastopen.experiments.factors import cell_columns
 from fastopen.pages import Page
 from fastopen.statistics import Browsed, CellResult, Results, half_width_percent, pairs_needed
 
@@ -53,23 +53,12 @@ def _page(name: str, page: Page) -> dict[str, Any]:
 
 def _cell(results: Results, result: CellResult) -> dict[str, Any]:
     cell = result.cell
-    network = results.experiment.networks[cell.network]
-    setup = results.experiment.setups[cell.setup]
     key = (cell.page, cell.network)
     return {
         "page": cell.page,
-        **_network(network),
-        "rtt_ms_measured": results.measured_rtt_ms.get(key),
-        "transport": cell.arm.transport,
-        "cookies": cell.arm.cookies,
-        "arm": cell.arm.name,
-        "client": setup.client.label,
-        "view": setup.client.view,
-        "profile": setup.client.profile,
-        "keep_alive": setup.client.keep_alive,
-        "connections_per_host": setup.client.connections_per_host,
+        **cell_columns(point_of(results.experiment, cell)),
         "setup": cell.setup,
-        "engine": cell.engine,
+        "rtt_ms_measured": results.measured_rtt_ms.get(key),
         "plt_ms_median": result.plt_ms_median,
         "improvement_percent": result.improvement_percent,
         "improvement_ci95": None if result.improvement_ci95 is None else list(result.improvement_ci95),
@@ -102,20 +91,6 @@ def _browsed(told: Browsed | None) -> dict[str, Any]:
     }
 
 
-def _network(network: Network) -> dict[str, Any]:
-    return {
-        "rtt_ms": _whole(network.rtt_us / 1000),
-        "down_bit_per_s": network.down.rate_bit_per_s,
-        "up_bit_per_s": network.up.rate_bit_per_s,
-        "down_queue_bytes": network.down.queue_bytes,
-        "up_queue_bytes": network.up.queue_bytes,
-        "down_trace": network.down.trace_ms is not None,
-        "up_trace": network.up.trace_ms is not None,
-        "loss": network.down.loss,
-        "extra_rtt_ms": {host: _whole(rtt / 1000) for host, rtt in network.host_extra_rtt_us.items()},
-    }
-
-
 def _published(cell: PublishedCell | None) -> dict[str, Any] | None:
     if cell is None:
         return None
@@ -127,8 +102,3 @@ def _published(cell: PublishedCell | None) -> dict[str, Any] | None:
         "unit_as_printed": cell.unit_as_printed,
         "improvement_percent_as_printed": cell.improvement_percent_as_printed,
     }
-
-
-def _whole(value: float) -> float | int:
-    """20 instead of 20.0."""
-    return int(value) if value == int(value) else value

@@ -7,24 +7,21 @@ since the start of their load. `load` numbers the loads of a run and joins the t
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from fastopen.experiments import Cell, Experiment
+from fastopen.experiments import Cell, Experiment, point_of
+from fastopen.experiments.factors import COLUMNS, flat_columns
+from fastopen.experiments.quantities import Kind
 from fastopen.pages import Page
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow
 
-Kind = Literal["int", "float", "text", "flag"]
 Row = tuple[Any, ...]
 
 LOADS: Final[dict[str, Kind]] = {
     "load": "int", "job": "text", "id": "text", "attempt": "int", "superseded": "flag", "page": "text",
-    "rtt_ms": "float", "down_bit_per_s": "int", "up_bit_per_s": "int", "down_queue_bytes": "int",
-    "up_queue_bytes": "int", "loss": "float", "client": "text", "view": "text", "profile": "text",
-    "keep_alive": "flag", "connections_per_host": "int", "processing_scale": "float",
-    "initial_window_segments": "int", "congestion_control": "text", "engine": "text",
-    "arm": "text", "transport": "text", "cookies": "text", "repeat": "int", "valid": "flag",
-    "invalid": "text", "plt_ms": "float", "requests": "int", "connections": "int",
+    **COLUMNS, "repeat": "int", "valid": "flag", "invalid": "text", "plt_ms": "float", "requests": "int",
+    "connections": "int",
     "syn_data_connections": "int", "handshakes_in_a_row_ms": "float", "retransmitted_segments": "int",
     "started_unix_ms": "int",
 }  # fmt: skip
@@ -72,6 +69,8 @@ class Flattener:
     experiment: Experiment
     cells: list[Cell]
     pages: dict[str, Page]
+    _factors: dict[int, Row] = field(default_factory=dict)
+    """Of each cell."""
     _known: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
 
     @classmethod
@@ -86,15 +85,11 @@ class Flattener:
     def load(self, row: LoadRow) -> Row:
         """Of LOADS."""
         cell = self.cells[row.cell]
-        network, setup = self.experiment.networks[cell.network], self.experiment.setups[cell.setup]
+        if row.cell not in self._factors:
+            self._factors[row.cell] = flat_columns(point_of(self.experiment, cell))
         return (
             *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
-            *(network.rtt_us / 1000, network.down.rate_bit_per_s, network.up.rate_bit_per_s),
-            *(network.down.queue_bytes, network.up.queue_bytes, network.down.loss),
-            *(setup.client.label, setup.client.view, setup.client.profile, setup.client.keep_alive),
-            *(setup.client.connections_per_host, setup.client.processing_scale),
-            *(setup.tcp.initial_window_segments, setup.tcp.congestion_control, cell.engine),
-            *(cell.arm.name, cell.arm.transport, cell.arm.cookies, row.repeat, row.valid),
+            *(*self._factors[row.cell], row.repeat, row.valid),
             "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None,
             *(_ms(row.plt_ns), row.requests, row.connections, row.syn_data_connections),
             *(row.handshakes_ns / 1e6, row.retransmitted, row.started_unix_ms),

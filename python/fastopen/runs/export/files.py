@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, Protocol
 
 from fastopen.errors import InputError
+from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import whole_folder
 from fastopen.runs.export.har import har_document
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow
-from fastopen.runs.tables import TABLES, Flattener, Kind, Row
+from fastopen.runs.tables import TABLES, Flattener, Row
 
 Format = Literal["parquet", "csv", "har", "png"]
 # Rows of a table in memory: a row group of a Parquet file, which readers take whole.

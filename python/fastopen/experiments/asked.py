@@ -1,0 +1,250 @@
+"""What is asked of the factors, wherever it is written down, becomes networks, setups, arms and engines.
+
+The command line, TOML files and Python differ in how values are written next to each other and in how they
+name the place of a fault. All else is shared, so that a fault is told in the same words.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from pydantic import ValidationError
+
+from fastopen.contract import Client, Network, Origins, Tcp
+from fastopen.errors import InputError
+from fastopen.experiments.arms import ArmName
+from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, TRANSPORT, Factor, Part, of_part
+from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
+from fastopen.experiments.quantities import DEFAULT_QUEUE
+from fastopen.experiments.sweep import clients_of, multiplied, setups_of, tls_settings
+from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
+from fastopen.experiments.transports import arms_and_tls
+from fastopen.pydantic_errors import input_error
+from fastopen.units import UnitError
+
+Combine = Literal["cross", "zip"]
+DIRECTIONS: Final = ("down", "up")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where it is written down, and how its places are named."""
+
+    name: str
+    """In front of the place: a file, or nothing."""
+    key_of: Callable[[Factor], str]
+    setting_of: Callable[[str], str] = lambda name: name
+    """How it calls what is no factor: repeats, seed."""
+
+    def place(self, *keys: str) -> str:
+        """`my.toml: network.rtt`."""
+        return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
+
+
+COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{name.replace('_', '-')}")
+
+
+def toml_file(path: Path) -> Source:
+    """An experiment's file."""
+    return Source(str(path), lambda factor: factor.toml)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The values of the factors that are asked for, in base units, each in its order and once."""
+
+    values: dict[str, list[Any]]
+    """By the factor's name."""
+    source: Source
+    combine: Combine = "cross"
+    """Of lists of the network's factors: each value with each other, or first with first."""
+    folder: Path = field(default_factory=Path)
+    """In which traces are looked for."""
+
+    def networks(self) -> list[Network]:
+        """Each network once. Raises InputError."""
+        for way in DIRECTIONS:
+            trace = f"{way}_trace"
+            if {way, trace} <= self.values.keys():
+                raise self.fault(
+                    "a trace stands for the rate", (way, trace), f"leave one of {way} and {trace} out"
+                )
+        with self._named("network"):
+            return list({one.model_dump_json(): one for one in map(_network, self._networks())}.values())
+
+    def _networks(self) -> Iterator[dict[Factor, Any]]:
+        """The factors of each network. Crossed, the RTT changes fastest."""
+        factors = of_part("network")
+        lists = {one: values for one in (*factors[1:], factors[0]) if (values := self._values(one))}
+        if self.combine == "zip":
+            lengths = {factor.name: len(values) for factor, values in lists.items() if len(values) > 1}
+            if len(set(lengths.values())) > 1:
+                told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+                said = f"lists that are combined first with first are equally long: {told} values"
+                raise self.fault(said, tuple(lengths))
+            longest = max(lengths.values(), default=1)
+            stretched = (values if len(values) > 1 else values * longest for values in lists.values())
+            combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
+        else:
+            combined = product(*lists.values())
+        return (dict(zip(lists, values, strict=True)) for values in combined)
+
+    def _values(self, factor: Factor) -> list[Any]:
+        """What is asked of a factor of the network, or its default; empty where that is the contract's."""
+        if factor.name.endswith("_trace"):
+            return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
+        if f"{factor.name}_trace" in self.values:
+            return [None]
+        usual = [] if factor.default is None else [factor.read(text) for text in factor.default.split(",")]
+        return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
+
+    def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
+        """What is compared, over each client, way of answering, TCP and TLS, each once. Raises InputError."""
+        words = self.values.get(TRANSPORT.name) or [
+            TRANSPORT.read(one) for one in str(TRANSPORT.default).split(",")
+        ]
+        with self._named("client"):
+            clients = clients_of(self._settings("client"))
+        for client in clients:
+            self._check_connections(client)
+        with self._named("tls"):
+            asked = self._settings("tls")
+            implied = asked or any("tls" in word for word in words)
+            arms, tls = arms_and_tls(words, tls_settings({"version": "1.3" if implied else "none", **asked}))
+        with self._named("origins"):
+            origins = multiplied(Origins, self._settings("origins"))
+        with self._named("tcp"):
+            tcps = multiplied(Tcp, self._settings("tcp"))
+        with self._named("client", "origins", "tls"):
+            return arms, setups_of(clients, origins, tcps, tls)
+
+    def engines(self) -> list[AskedEngine]:
+        """Where it runs."""
+        return self.values.get(ENGINE.name, ["auto"])
+
+    def experiment(self, **others: Any) -> Experiment:
+        """With what is no factor beside it: `name`, `pages`, `seed`... Raises InputError."""
+        arms, setups = self.arms_and_setups()
+        asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
+        try:
+            return Experiment(**asked, **others)  # type: ignore[arg-type]
+        except ValidationError as error:
+            key = self.source.setting_of(str(error.errors()[0]["loc"][0]))
+            raise InputError(input_error(error, "").message, self.source.place(key)) from None
+
+    def fault(self, said: str, names: Sequence[str], remedy: str = "") -> InputError:
+        """What is wrong with these factors together; those that were not asked for have their defaults."""
+        given = [name for name in names if name in self.values] or names
+        keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
+        return InputError(said, self.source.place(*keys), remedy)
+
+    @contextmanager
+    def _named(self, *parts: Part) -> Iterator[None]:
+        """Names the factors of a part that a model refuses together."""
+        try:
+            yield
+        except ValidationError as error:
+            found = input_error(error, "")
+            keys = error.errors()[0].get("ctx", {}).get("keys", ())
+            names = [one.name for one in ASKED if one.toml in keys]
+            names = names or [one.name for one in of_part(*parts) if one.name in self.values]
+            raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None
+        except ValueError as error:
+            remedy = "like the client command with curl {url}"
+            raise self.fault(str(error), ("client", "command"), remedy) from None
+
+    def _settings(self, part: Part) -> dict[str, Any]:
+        """As the contract's model of that part names them, lists where several are compared."""
+        return {
+            factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
+            for factor in of_part(part)
+            if factor.name in self.values
+        }
+
+    def _check_connections(self, client: Client) -> None:
+        """More for a host than in all would be a column of the table that changes nothing."""
+        asked, total = client.connections_per_host, client.connections_total
+        if asked > total:
+            said = f"{asked} a host, but {client.profile} opens {total} in all"
+            raise self.fault(
+                said,
+                ("connections_per_host", "connections_total"),
+                f"ask for {total} at most, or for the profile browser alone",
+            )
+
+
+def read_asked(
+    written: Mapping[str, object],
+    source: Source,
+    *,
+    combine: object = "cross",
+    folder: Path | None = None,
+) -> Asked:
+    """The values of each factor by its name; None: not asked for.
+
+    On the command line several values are a text with commas, elsewhere a list. Raises InputError.
+    """
+    if combine not in get_args(Combine):
+        said = f"{combine!r} is none of {', '.join(get_args(Combine))}"
+        raise InputError(said, source.place(source.setting_of("combine")))
+    values = {
+        name: _read(BY_NAME[name], value, source) for name, value in written.items() if value is not None
+    }
+    return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path())
+
+
+def _read(factor: Factor, written: object, source: Source) -> list[Any]:
+    key = source.key_of(factor)
+    parts: list[tuple[object, str]] = [(written, key)]
+    if factor.several and isinstance(written, list | tuple):
+        parts = [(one, f"{key}[{number}]") for number, one in enumerate(written)]
+        if not parts:
+            raise InputError("an empty list", source.place(key), "leave it out, or name a value")
+    elif factor.several and isinstance(written, str):
+        parts = [(one, key) for one in written.split(",")]
+    values: list[Any] = []
+    for one, place in parts:
+        try:
+            value = factor.read(one)
+        except UnitError as error:
+            raise InputError(str(error), source.place(place)) from None
+        if value not in values:
+            values.append(value)
+    return values
+
+
+def networks_asked(**written: object) -> list[Network]:
+    """The networks that options of the command line ask for, by the names of factors. Raises InputError."""
+    return read_asked(written, COMMAND_LINE).networks()
+
+
+def unknown(key: str, known: Iterable[str], place: str) -> InputError:
+    """The error for a key that nothing has, with the nearest that there is."""
+    listed = list(known)
+    near = difflib.get_close_matches(key, listed, n=1) or [
+        one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]
+    ]
+    return InputError(
+        "unknown key", place, f"did you mean {near[0]}?" if near else "fastopen factors lists them"
+    )
+
+
+def _network(values: Mapping[Factor, Any]) -> Network:
+    """Raises ValidationError."""
+    document: dict[str, Any] = {
+        way: {"rate_bit_per_s": None, "queue_bytes": None, "trace_ms": None} for way in DIRECTIONS
+    }
+    for factor, value in values.items():
+        for path in factor.fields:
+            *inner, last = path.split(".")
+            reduce(dict[str, Any].__getitem__, inner, document)[last] = value
+    for limit in (document[way] for way in DIRECTIONS):
+        rate, trace = limit["rate_bit_per_s"], limit["trace_ms"]
+        if limit["queue_bytes"] == DEFAULT_QUEUE:
+            limit["queue_bytes"] = default_queue_bytes(rate if trace is None else mean_rate_bit_per_s(trace))
+    return Network.model_validate(document)

@@ -1,0 +1,193 @@
+"""What a factor is: one thing that may vary from cell to cell, with all that anybody needs to know of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from fastopen.contract import Client, Network, Origins, Tcp, Tls
+from fastopen.experiments.arms import Arm
+from fastopen.experiments.model import EngineName, Setup
+from fastopen.experiments.quantities import Kind, Quantity
+from fastopen.pydantic_errors import input_error
+from fastopen.units import UnitError
+
+Part = Literal["network", "client", "origins", "tls", "tcp", "arm", "engine"]
+MODELS: Final[dict[Part, type[BaseModel]]] = {
+    "network": Network,
+    "client": Client,
+    "origins": Origins,
+    "tls": Tls,
+    "tcp": Tcp,
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where the arms of one comparison stand: over this network, set up like this, on this engine."""
+
+    network: Network
+    setup: Setup
+    engine: EngineName
+    arm: Arm | None = None
+    """Of a single cell."""
+
+    def part(self, name: Part) -> Any:
+        """What holds the factors of that part."""
+        if name in ("network", "arm"):
+            return getattr(self, name)
+        return self if name == "engine" else getattr(self.setup, name)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One thing that may vary. Options, keys of files, arguments, columns and sentences are made from it."""
+
+    name: str
+    """Of the argument in Python, and of the option."""
+    part: Part
+    """Of a job, or of a cell."""
+    fields: tuple[str, ...]
+    """Of the part, with dots; several where a value is for both directions of the link."""
+    quantity: Quantity
+    meaning: str
+    """In a line, for people who ask for it."""
+    columns: tuple[str, ...] = ()
+    """Keys of cells in `--json` and exported columns, one for each field; if not given, as the field."""
+    default: str | None = None
+    """As it is written; if not given the contract's."""
+    otherwise: str = ""
+    """What it is where it has no default: it follows from other factors."""
+    example: str = ""
+    """Values as one writes them."""
+    header: str = ""
+    """Over a column of a table, with the unit; empty: an experiment has one value, and no table shows it."""
+    phrase: str = "{}"
+    """In sentences, and in ids of jobs where `label` is not given; the text of the value stands for `{}`."""
+    label: str = ""
+    """In ids of jobs."""
+    natural: Callable[[Point], tuple[Any, ...]] | None = None
+    """What it is where nobody asks, of each field: then no table shows it."""
+    chance: bool = False
+    """Whether a load with any value but 0 is not the same each time, even in virtual time."""
+    switch: bool = False
+    """Whether the option alone means on."""
+    repeatable: bool = False
+    """Whether the option is given once for each part of the value."""
+    named: str = ""
+    """The option, where that is not the name."""
+    key: str = ""
+    """In a TOML file, where that is not the part and its field (or the name, of a network)."""
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line."""
+        return f"--{(self.named or self.name).replace('_', '-')}"
+
+    @property
+    def toml(self) -> str:
+        """The key in a TOML file."""
+        return self.key or f"{self.part}.{self.name if self.part == 'network' else self.fields[0]}"
+
+    @property
+    def argument(self) -> str:
+        """Of an Experiment in Python."""
+        return self.key if self.part in ("arm", "engine") else self.name
+
+    @property
+    def setting(self) -> str:
+        """The last part of that key."""
+        return self.toml.rpartition(".")[2]
+
+    @property
+    def several(self) -> bool:
+        """Whether an experiment may have several values of it, that are compared."""
+        return bool(self.header) or self.part in ("arm", "engine")
+
+    @property
+    def export(self) -> tuple[str, ...]:
+        """Keys of cells in `--json` and exported columns."""
+        return self.columns or (self.fields[0].rpartition(".")[2],)
+
+    @property
+    def kind(self) -> Kind:
+        """Of the exported columns."""
+        return self.quantity.kind
+
+    @cached_property
+    def usual(self) -> str | None:
+        """The default as it is written; None where it follows from other factors."""
+        if self.default is not None or self.otherwise:
+            return self.default
+        field = _field(MODELS[self.part], self.fields[0])
+        value = None if field.is_required() else field.get_default(call_default_factory=True)
+        return None if value in (None, [], {}) else self.quantity.write(value)
+
+    @cached_property
+    def bounds(self) -> str:
+        """Between which values it lies by the contract, as people write them; empty where there are none."""
+        if self.quantity.accepted or self.fields[0] == "label" or self.part not in MODELS:
+            return ""
+        schema = self._adapter.json_schema()
+        bounds = {
+            key: self.quantity.write(one[key])
+            for one in (schema, *schema.get("anyOf", ()))
+            for key in ("minimum", "maximum")
+            if key in one
+        }
+        low, high = bounds.get("minimum"), bounds.get("maximum")
+        return f"{low} to {high}" if low and high else f"{low} at least" if low else ""
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        field = _field(MODELS[self.part], self.fields[0])
+        kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        return TypeAdapter(kind, config=ConfigDict(strict=True))
+
+    def read(self, written: object) -> Any:
+        """A value in base units, as the contract allows it. Raises UnitError."""
+        value = self.quantity.read(written)
+        if self.part in MODELS and self.quantity.in_contract(value):
+            try:
+                self._adapter.validate_python(value)
+            except ValidationError as error:
+                if not self.bounds:
+                    raise UnitError(input_error(error, "").message) from None
+                raise UnitError(f"{written!r} is out of bounds ({self.bounds})") from None
+        return value
+
+    def values(self, point: Point) -> tuple[Any, ...]:
+        """The value of each field at a point."""
+        part = point.part(self.part)
+        return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
+
+    def text_at(self, point: Point) -> str:
+        """The value as a column shows it; of both directions where they differ."""
+        return "/".join(dict.fromkeys(self.quantity.shown(value) for value in self.values(point)))
+
+    def phrase_at(self, point: Point) -> str:
+        """The value as a sentence says it."""
+        return self.phrase.format(self.text_at(point))
+
+    def label_at(self, point: Point) -> str:
+        """The value in the id of a job."""
+        return (self.label or self.phrase.replace(" ", "-")).format(self.text_at(point).replace(" ", "-"))
+
+    def varies(self, points: Sequence[Point]) -> bool:
+        """Whether it is something of its own that is different from point to point."""
+        if not self.header or len({repr(self.values(point)) for point in points}) < 2:
+            return False
+        return self.natural is None or any(self.values(p) != self.natural(p) for p in points)
+
+
+def _field(model: type[BaseModel], dotted: str) -> Any:
+    """The field of a model, or of the model that is its field."""
+    first, _, rest = dotted.partition(".")
+    field = model.model_fields[first]
+    if not rest:
+        return field
+    assert isinstance(field.annotation, type)
+    return _field(field.annotation, rest)

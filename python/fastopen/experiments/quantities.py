@@ -1,0 +1,252 @@
+"""How the values of factors are read, whoever writes them, and how they are shown and exported."""
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from fastopen import units
+from fastopen.units import UnitError
+
+Kind = Literal["int", "float", "text", "flag"]
+DEFAULT_QUEUE: Final = "default"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A kind of value. A reader takes what the command line, a TOML file or Python gives, in base units.
+
+    It raises UnitError with what was wrong and what is accepted.
+    """
+
+    read: Callable[[object], Any]
+    write: Callable[[Any], str] = str
+    """The text that is read as the same value."""
+    text: Callable[[Any], str] | None = None
+    """In a column whose header names the unit; as `write` where it is not given."""
+    kind: Kind = "text"
+    """Of an exported column."""
+    unit: str = ""
+    """Of an exported column."""
+    export: Callable[[Any], Any] = lambda value: value
+    """As `--json` has it, and exported columns that can hold it."""
+    accepted: tuple[str, ...] = ()
+    """All that is accepted, where that is a short list."""
+    in_contract: Callable[[Any], bool] = lambda _: True
+    """Whether the contract's bounds are for that value."""
+
+    def shown(self, value: Any) -> str:
+        """In a column whose header names the unit."""
+        return "none" if value is None else (self.text or self.write)(value)
+
+    def flat(self, value: Any) -> Any:
+        """As a column of text, numbers and flags holds it."""
+        exported = self.export(value)
+        if exported is not None and self.kind == "float":
+            return float(exported)
+        if isinstance(exported, Mapping):
+            return ",".join(f"{key}={one}" for key, one in exported.items()) or None
+        return ",".join(map(str, exported)) or None if isinstance(exported, list | tuple) else exported
+
+
+def choice(*accepted: str) -> Quantity:
+    """One of a few words."""
+
+    def read(value: object) -> str:
+        for one in accepted:
+            if isinstance(value, str) and one == value.strip():
+                return one
+        raise UnitError(f"{_shown(value)} is none of {', '.join(accepted)}")
+
+    return Quantity(read, accepted=accepted, in_contract=lambda _: False)
+
+
+def words_of(model: type[BaseModel], field: str) -> Quantity:
+    """The words that the contract's model takes there, also those that it took once."""
+    info = model.model_fields[field]
+    words = choice(*get_args(info.annotation))
+    kind: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+    adapter = TypeAdapter(kind)
+
+    def read(value: object) -> str:
+        try:
+            return str(adapter.validate_python(value.strip() if isinstance(value, str) else value))
+        except ValidationError:
+            return str(words.read(value))
+
+    return replace(words, read=read)
+
+
+def or_none(words: Quantity) -> Quantity:
+    """The same, or `none`, which is None."""
+    allowed = choice("none", *words.accepted)
+
+    def read(value: object) -> str | None:
+        word = allowed.read(value)
+        return None if word == "none" else str(word)
+
+    return replace(allowed, read=read, write=lambda value: value or "none")
+
+
+def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], Any]:
+    def read(value: object) -> Any:
+        if not isinstance(value, str):
+            raise UnitError(f"{_shown(value)} has no unit; write it as text, like {example}")
+        return parse(value)
+
+    return read
+
+
+def _size(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return units.parse_size_bytes(_text(value))
+
+
+def _queue(value: object) -> int | str | None:
+    return DEFAULT_QUEUE if isinstance(value, str) and value.strip() == DEFAULT_QUEUE else _size(value)
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip() in ("on", "off"):
+        return value.strip() == "on"
+    raise UnitError(f"{_shown(value)} is none of on, off")
+
+
+def _count(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value, re.ASCII):
+        return int(value)
+    raise UnitError(f"{_shown(value)} is not a {'whole ' if isinstance(value, float) else ''}number")
+
+
+def _number(value: object) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UnitError(f"{_shown(value)} is not a number")
+    return number
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise UnitError(f"{_shown(value)} is not a text")
+    return value.strip()
+
+
+def _words(value: object) -> list[str]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise UnitError(f"{_shown(value)} is not a list of words")
+    return [word.strip() for word in words]
+
+
+def _command(value: object) -> str | list[str]:
+    """A command line, or its words."""
+    return _words(value) if isinstance(value, list) else _text(value)
+
+
+def _extra_rtts(value: object) -> dict[str, int]:
+    """A mapping of hosts to RTTs, or a list of `HOST=RTT`."""
+    if isinstance(value, Mapping):
+        pairs = [*value.items()]
+    else:
+        pairs = []
+        for text in _words(value):
+            host, equals, rtt = text.partition("=")
+            if not equals or not host:
+                raise UnitError(f"{text!r} is not HOST=RTT; write it like cdn.example=20ms")
+            pairs.append((host, rtt))
+    return {str(host).lower(): DURATION.read(rtt) for host, rtt in pairs}
+
+
+def _shown(value: object) -> str:
+    text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _whole(value: float) -> float | int:
+    """20 in place of 20.0."""
+    return int(value) if value == int(value) else value
+
+
+def _ms(value_us: int) -> float | int:
+    return _whole(value_us / 1000)
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def _plain_rate(value: int | None) -> str:
+    return "none" if value is None else units.format_rate(value).removesuffix("/s").replace(" ", "").lower()
+
+
+def _plain_size(value: int | str | None) -> str:
+    if isinstance(value, str):
+        return value
+    return "none" if value is None else units.format_bytes(value).replace(" ", "")
+
+
+DURATION: Final = Quantity(
+    _with_unit(units.parse_duration_us, '"20ms"'),
+    units.format_duration_us,
+    lambda us: f"{us / 1000:g}",
+    kind="float",
+    unit="ms",
+    export=_ms,
+)
+RATE: Final = Quantity(
+    _with_unit(units.parse_rate_bit_per_s, '"4mbit"'),
+    _plain_rate,
+    lambda rate: f"{rate / 1e6:g}",
+    kind="int",
+    unit="bit/s",
+)
+FRACTION: Final = Quantity(
+    _with_unit(units.parse_fraction, '"1%"'),
+    lambda share: f"{100 * share:g}%",
+    lambda share: f"{100 * share:g}",
+    kind="float",
+    unit="fraction",
+)
+# `default`: what the rate of its direction asks for.
+QUEUE: Final = Quantity(
+    _queue,
+    _plain_size,
+    lambda size: f"{size / 1000:g}",
+    kind="int",
+    unit="bytes",
+    in_contract=lambda size: size != DEFAULT_QUEUE,
+)
+BYTES: Final = Quantity(_size, kind="int", unit="bytes")
+COUNT: Final = Quantity(_count, kind="int")
+SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
+FLAG: Final = Quantity(_flag, _on, kind="flag")
+TEXT: Final = Quantity(_text)
+WORDS: Final = Quantity(_words, ",".join, export=list)
+EXTRA_RTTS: Final = Quantity(
+    _extra_rtts,
+    lambda extra: ",".join(f"{host}={units.format_duration_us(us)}" for host, us in extra.items()),
+    unit="ms",
+    export=lambda extra: {host: _ms(us) for host, us in extra.items()},
+)
+# A file of times when it is asked for; of a network its milliseconds.
+TRACE: Final = Quantity(
+    _text, kind="flag", export=lambda trace: trace is not None, in_contract=lambda _: False
+)
+COMMAND: Final = Quantity(
+    _command,
+    kind="text",
+    export=lambda words: None if words is None else shlex.join(words),
+    in_contract=lambda _: False,
+)

@@ -1,0 +1,87 @@
+"""Which factors vary in an experiment, and what they make its networks and setups be called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol
+
+from fastopen import units
+from fastopen.experiments.factors import FACTORS, RTT, Factor, Part, Point
+from fastopen.experiments.model import EngineName, Experiment
+
+
+class Located(Protocol):
+    """What says where it stands by indices into the experiment's lists."""
+
+    @property
+    def network(self) -> int: ...
+    @property
+    def setup(self) -> int: ...
+    @property
+    def engine(self) -> EngineName: ...
+
+
+def point_of(experiment: Experiment, at: Located) -> Point:
+    """Where a cell or a comparison stands; only a cell has an arm."""
+    arm = getattr(at, "arm", None)
+    return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
+
+
+@dataclass(frozen=True)
+class VaryingFactors:
+    """The factors that vary in an experiment, in the order of a table's columns; the RTT is always one."""
+
+    experiment: Experiment
+    varying: tuple[Factor, ...]
+
+    def point(self, at: Located) -> Point:
+        """Where a cell or a comparison stands."""
+        return point_of(self.experiment, at)
+
+    def name(self, at: Located) -> str:
+        """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells a cell from the others of its page."""
+        return self.phrase(self.point(at))
+
+    def phrase(self, point: Point) -> str:
+        """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells the point from all others."""
+        return ", ".join(
+            [RTT.phrase_at(point), *(factor.phrase_at(point) for factor in self.varying if factor is not RTT)]
+        )
+
+
+def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
+    """What varies in the experiment where it runs on `engines`."""
+    points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
+    others = (factor for factor in FACTORS if factor is not RTT and factor.varies(points))
+    return VaryingFactors(experiment, (*others, RTT))
+
+
+def network_labels(experiment: Experiment) -> list[str]:
+    """A short name for each network, for ids of jobs: `20ms`, `20ms,down2mbit`; numbered where need be."""
+    points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
+    varying = [factor for factor in varying_factors(experiment).varying if factor.part == "network"]
+    return _numbered(
+        [
+            ",".join(
+                [
+                    units.format_duration_us(point.network.rtt_us),
+                    *(factor.label_at(point) for factor in varying if factor is not RTT),
+                ]
+            )
+            for point in points
+        ]
+    )
+
+
+def setup_labels(experiment: Experiment) -> list[str]:
+    """A short name for each setup, for ids of jobs: empty where there is only one."""
+    points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
+    parts: tuple[Part, ...] = ("client", "origins", "tls", "tcp")
+    varying = [factor for factor in varying_factors(experiment).varying if factor.part in parts]
+    return _numbered([",".join(factor.label_at(point) for factor in varying) for point in points])
+
+
+def _numbered(labels: list[str]) -> list[str]:
+    if len(set(labels)) == len(labels):
+        return labels
+    return [f"{label}~{number}" for number, label in enumerate(labels)]
