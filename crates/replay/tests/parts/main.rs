@@ -1,0 +1,9 @@
+//! The origin servers' parts, each by itself.
+
+mod caching;
+mod cors;
+mod frame_counters;
+mod header;
+mod priority;
+mod stream_scheduler;
+mod tls;
