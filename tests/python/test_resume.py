@@ -56,7 +56,7 @@ def assert_each_once(folder: Path, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("loads", [1, 2, 3, 5])
-def test_a_run_goes_on_where_it_stopped(
+def test_a_run_is_resumed_where_it_stopped(
     small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path, loads: int
 ) -> None:
     plan, program, kept = small_plan((20,), repeats=2), fake_world(), tmp_path / "kept"
@@ -193,7 +193,9 @@ def planned(kept: Path) -> Plan:
         return make_plan(store.experiment(), list(store.pages().values()))
 
 
-def test_the_same_command_again_goes_on_with_the_run(fake_world: FakeWorld, tmp_path: Path) -> None:
+def test_the_same_command_again_resumes_the_run_and_prints_a_finished_one(
+    fake_world: FakeWorld, tmp_path: Path
+) -> None:
     kept = tmp_path / "kept"
     fake_world({"example@20ms#2": "machine"})
     assert fastopen(*arguments(kept)).returncode == 3
@@ -212,7 +214,7 @@ def test_the_same_command_again_goes_on_with_the_run(fake_world: FakeWorld, tmp_
     assert_each_once(kept, planned(kept))
 
 
-def test_a_run_without_a_seed_goes_on_with_the_one_that_it_drew(
+def test_a_run_without_a_seed_is_resumed_with_the_one_that_it_drew(
     fake_world: FakeWorld, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"
@@ -316,7 +318,7 @@ def worlds_of(state: Path) -> list[int]:
     return found
 
 
-def test_a_run_that_is_killed_at_any_moment_goes_on(fake_world: FakeWorld, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_at_any_moment_can_be_resumed(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     kept, kills = tmp_path / "kept", 0
     draw = random.Random(KILLS)
@@ -364,7 +366,7 @@ main()
 """
 
 
-def test_a_disk_without_room_is_told_and_the_run_goes_on_when_there_is_some(
+def test_a_full_disk_is_reported_and_the_run_is_resumed_when_there_is_some(
     fake_world: FakeWorld, tmp_path: Path
 ) -> None:
     fake_world()
