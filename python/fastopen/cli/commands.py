@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 PLACES: Final = {
     "run": ("run", "run"),
     "reproduce": ("run", "reproduce"),
+    "factors": ("factors", "factors"),
     "resume": ("resume", "resume"),
     "ls": ("ls", "ls"),
     "show": ("show", "show"),

@@ -155,8 +155,7 @@ class Asked:
             names = names or [one.name for one in of_part(*parts) if one.name in self.values]
             raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None
         except ValueError as error:
-            remedy = "like the client command with curl {url}"
-            raise self.fault(str(error), ("client", "command"), remedy) from None
+            raise self.fault(str(error), ("client", "command"), "such as: curl {url}") from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
         """As the contract's model of that part names them, lists where several are compared."""
@@ -226,9 +225,8 @@ def networks_asked(**written: object) -> list[Network]:
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
     """The error for a key that nothing has, with the nearest that there is."""
     listed = list(known)
-    near = difflib.get_close_matches(key, listed, n=1) or [
-        one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]
-    ]
+    elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = elsewhere or difflib.get_close_matches(key, listed, n=1)
     return InputError(
         "unknown key", place, f"did you mean {near[0]}?" if near else "fastopen factors lists them"
     )

@@ -113,6 +113,11 @@ class Factor:
         return self.columns or (self.fields[0].rpartition(".")[2],)
 
     @property
+    def heading(self) -> str:
+        """The header of a table's column in one line."""
+        return self.header.replace("-\n", "").replace("\n", " ")
+
+    @property
     def kind(self) -> Kind:
         """Of the exported columns."""
         return self.quantity.kind

@@ -1,0 +1,251 @@
+"""Each factor is the same on the command line, in files, in Python, in tables, exports and documents."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import fastopen
+from fastopen import Experiment as Call
+from fastopen.cli.commands import Commands
+from fastopen.contract import Network
+from fastopen.errors import InputError
+from fastopen.experiments import (
+    ASKED,
+    COMMAND_LINE,
+    FACTORS,
+    Experiment,
+    Factor,
+    make_plan,
+    point_of,
+    read_asked,
+    read_experiment,
+    varying_factors,
+)
+from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
+from fastopen.runs.tables import LOADS
+from made_up_run import made_up_page
+
+# As one writes a value of those that an experiment has one of: on the command line, and elsewhere.
+SINGLE: dict[str, tuple[Any, Any]] = {
+    "down_trace": ("{folder}/a.trace", "{folder}/a.trace"),
+    "up_trace": ("{folder}/a.trace", "{folder}/a.trace"),
+    "extra_rtt": (["a.test=30ms", "b.test=0.5ms"], {"a.test": "30ms", "b.test": "0.5ms"}),
+    "command": ("get --fast {url}", ["get", "--fast", "{url}"]),
+    "phases": ("load", ["load"]),
+    "screenshots": (True, True),
+    "http2_hosts": ("a.test,b.test", ["a.test", "b.test"]),
+}
+# What else must be asked for, so that a factor means something.
+BESIDE: dict[str, dict[str, str]] = {
+    "command": {"client": "command"},
+    "view": {"client": "chromium"},
+    "screenshots": {"client": "chromium"},
+    **{name: {"tls": "1.3"} for name in ("key_share", "resumption", "chain_bytes")},
+}
+NAMES = [factor.name for factor in ASKED]
+
+
+def factor_of(name: str) -> Factor:
+    return next(factor for factor in FACTORS if factor.name == name)
+
+
+def by_options(written: Mapping[str, Any]) -> Experiment:
+    return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
+
+
+def by_file(folder: Path, written: Mapping[str, Any]) -> Experiment:
+    """From a TOML file; values of JSON are values of TOML."""
+    tables: dict[str, dict[str, Any]] = {"": {}}
+    for name, value in written.items():
+        table, _, key = factor_of(name).toml.rpartition(".")
+        tables.setdefault(table, {})[key] = value
+    lines = ['format = "fastopen-experiment/1"', 'name = "my"', 'pages = ["p"]', "seed = 1"]
+    for table, keys in tables.items():
+        lines += [f"[{table}]"] if table else []
+        for key, value in keys.items():
+            inner = (
+                ", ".join(f'"{host}" = "{rtt}"' for host, rtt in value.items())
+                if isinstance(value, dict)
+                else ""
+            )
+            lines.append(f"{key} = " + (f"{{{inner}}}" if inner else json.dumps(value)))
+    (folder / "my.toml").write_text("\n".join(lines) + "\n")
+    return read_experiment(folder / "my.toml")
+
+
+def by_call(written: Mapping[str, Any]) -> Experiment:
+    arguments = {factor_of(name).argument: value for name, value in written.items()}
+    return Call("p", name="my", seed=1, **arguments).asked
+
+
+def written_of(factor: Factor, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values of a factor for the command line, and as lists for files and Python."""
+    beside = BESIDE.get(factor.name, {})
+    if factor.several:
+        return {factor.name: factor.example, **beside}, {factor.name: factor.example.split(","), **beside}
+    (folder / "a.trace").write_text("1\n2\n10\n")
+    option, value = SINGLE[factor.name]
+    if factor.name.endswith("_trace"):
+        option = value = option.format(folder=folder)
+    return {factor.name: option, **beside}, {factor.name: value, **beside}
+
+
+def test_names_options_keys_arguments_and_columns_are_each_of_one_factor() -> None:
+    for told in (
+        [factor.name for factor in FACTORS],
+        [factor.flag for factor in ASKED],
+        [factor.toml for factor in ASKED],
+        [factor.argument for factor in ASKED],
+        [name for factor in FACTORS for name in factor.export],
+    ):
+        assert len(told) == len(set(told))
+    assert [factor.meaning.endswith(".") for factor in FACTORS] == [True] * len(FACTORS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_factor_is_asked_for_in_the_same_words_everywhere(tmp_path: Path, name: str) -> None:
+    option, value = written_of(factor_of(name), tmp_path)
+    asked = by_options(option)
+    assert asked == by_file(tmp_path, value) == by_call(value)
+    assert asked != by_options({} if name == "command" else BESIDE.get(name, {}))
+
+
+def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
+    assert by_options({}) == by_file(tmp_path, {}) == by_call({})
+    usual = {factor.name: factor.usual for factor in ASKED if factor.usual is not None and factor.several}
+    del usual["key_share"], usual["resumption"], usual["chain_bytes"]  # they ask for TLS
+    assert by_options(usual) == by_options({})
+    (limits,) = {(network.down, network.up) for network in by_options({}).networks}
+    assert [limit.rate_bit_per_s for limit in limits] == [4_000_000, 256_000]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_differ_in_a_factor_differ_in_its_columns(tmp_path: Path, name: str) -> None:
+    factor = factor_of(name)
+    asked = by_options(written_of(factor, tmp_path)[0])
+    plan = make_plan(asked, [made_up_page("p", hosts=("a.test", "b.test"))])
+    rows = [flat_columns(point_of(asked, cell)) for cell in plan.cells]
+    assert {len(row) for row in rows} == {len(COLUMNS)}
+    assert len(set(rows)) == len(rows)
+    values = {row[list(COLUMNS).index(factor.export[0])] for row in rows}
+    assert len(values) == (
+        len(factor.example.split(",")) if factor.several and factor.part != "arm" else len(values)
+    )
+    names = [one.name for one in varying_factors(asked, plan.engines).varying]
+    assert (name in names) == (bool(factor.header))
+    assert len({planned.job.id for planned in plan.jobs}) == len(plan.jobs)
+
+
+def test_exported_loads_and_cells_of_json_have_every_factor() -> None:
+    asked = by_options({"tls": "1.3"})
+    (cell, *_) = make_plan(asked, [made_up_page("p")]).cells
+    document = cell_columns(point_of(asked, cell))
+    for factor in FACTORS:
+        assert set(factor.export) <= document.keys()
+        assert all(LOADS[name] == factor.kind for name in factor.export)
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_every_factor_is_an_option_of_run_and_those_of_network_and_tcp_of_shell() -> None:
+    commands = Commands().commands
+    options = {
+        name: {flag for one in commands[name].params for flag in one.opts} for name in ("run", "shell")
+    }
+    assert {factor.flag for factor in ASKED} <= options["run"]
+    assert {factor.flag for factor in ASKED if factor.part in ("network", "tcp")} <= options["shell"]
+
+
+def test_every_factor_is_an_argument_of_an_experiment_in_python() -> None:
+    import inspect
+
+    assert {factor.argument for factor in ASKED} <= inspect.signature(Call).parameters.keys()
+
+
+def test_the_command_lists_them_all() -> None:
+    told = json.loads(fastopen("factors", "--json").stdout)["factors"]
+    assert [one["name"] for one in told] == [factor.name for factor in FACTORS]
+    keys = ("name", "unit", "default", "flag", "toml", "column", "export_column", "meaning")
+    assert all({*keys} <= one.keys() for one in told)
+    text = fastopen("factors").stdout
+    assert all(factor.flag in text and factor.export[0] in text for factor in FACTORS)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"rtt": "20"}, "'20' has no unit; accepted: 20ms"),
+        ({"rtt": "61s"}, "'61s' is out of bounds (0ms to 60s)"),
+        ({"loss": "60%"}, "'60%' is out of bounds (0% to 50%)"),
+        ({"mtu": "9000"}, "'9000' is out of bounds (576 to 1500)"),
+        ({"initial_window": "ten"}, "'ten' is not a number"),
+        ({"http": "3"}, "'3' is none of 1.0, 1.1, 2"),
+        ({"congestion_control": "Cubic"}, "'Cubic': string should match pattern"),
+        (
+            {"down": "4mbit", "down_trace": "x"},
+            "a trace stands for the rate (leave one of down and down_trace out)",
+        ),
+        (
+            {"client": "wget2", "http": "2"},
+            "wget2 is run with HTTP/1.1 (ask for another client, or for http 1.1)",
+        ),
+        (
+            {"client": "curl", "http": "2"},
+            "curl speaks HTTP/2 over TLS alone (ask for transports tls and tls+tfo",
+        ),
+        ({"http": "1.0", "http2_hosts": "a.test"}, "never 1.0 (ask for http 1.1, or leave http2_hosts out)"),
+        (
+            {"profile": "mget", "connections_per_host": "6"},
+            "6 a host, but mget opens 5 in all (ask for 5 at most",
+        ),
+        ({"client": "curl", "view": "repeat"}, "keeps nothing from visit to visit"),
+        ({"client": "command"}, "the client command needs its command line"),
+    ],
+)
+def test_a_fault_is_told_in_the_same_words_with_its_place_everywhere(
+    tmp_path: Path, written: dict[str, Any], said: str
+) -> None:
+    def told(experiment: Any) -> InputError:
+        with pytest.raises(InputError) as raised:
+            experiment()
+        return raised.value
+
+    faults = {
+        "option": told(lambda: by_options(written)),
+        "file": told(lambda: by_file(tmp_path, written)),
+        "call": told(lambda: by_call(written)),
+    }
+    assert {str(fault).removeprefix(f"{fault.place}: ") for fault in faults.values()} == {
+        str(faults["file"]).removeprefix(f"{faults['file'].place}: ")
+    }
+    assert said in str(faults["file"])
+    assert any(factor_of(name).flag in faults["option"].place for name in written)
+    assert faults["file"].place.startswith(f"{tmp_path / 'my.toml'}: ")
+    assert faults["call"].place.startswith("Experiment: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [("network.rt", "network.rtt"), ("client.http", "origins.http"), ("transport", "transports")],
+)
+def test_an_unknown_key_is_told_with_the_nearest_that_there_is(tmp_path: Path, key: str, near: str) -> None:
+    table, _, name = key.rpartition(".")
+    text = f'{name} = "20ms"\n' if not table else f'[{table}]\n{name} = "20ms"\n'
+    (tmp_path / "my.toml").write_text(
+        f'format = "fastopen-experiment/1"\nname = "my"\npages = ["p"]\nseed = 1\n{text}'
+    )
+    with pytest.raises(InputError, match=rf"my\.toml: {key}: unknown key \(did you mean {near}\?\)"):
+        read_experiment(tmp_path / "my.toml")
+
+
+def test_an_unknown_argument_is_told_with_the_nearest_that_there_is() -> None:
+    with pytest.raises(InputError, match=r"Experiment: rt: unknown key \(did you mean rtt\?\)"):
+        Call("p", rt="20ms")
+
+
+def test_fields_of_the_contract_that_no_factor_covers_are_known() -> None:
+    covered = {field for factor in FACTORS for field in factor.fields}
+    left = [name for name in Network.model_fields if not any(one.split(".")[0] == name for one in covered)]
+    assert left == []
