@@ -175,7 +175,7 @@ impl Supervisor {
         if descriptor::namespace(&socket) == self.namespace {
             self.open.insert(cookie, Connection { peer, local, opened_ns, seen: None });
         } else {
-            self.tally(peer).count_elsewhere();
+            self.tally(peer).add(&Tally { connections: 1, elsewhere: 1, ..Tally::default() });
         }
         if with_fast_open {
             self.deferred.push(opened_ns, task, call.descriptor(), cookie);
@@ -275,12 +275,12 @@ impl Supervisor {
             let Connection { opened_ns: at_ns, local, .. } = connection;
             observer.connections.push(Opened { at_ns, local, peer, info });
         }
-        match (outcome, connection.seen) {
-            (Outcome::Known(info), _) => self.tally(connection.peer).count(info),
-            (Outcome::Failed, _) => self.tally(connection.peer).count_failed(),
-            (Outcome::Unknown, Some(info)) => self.tally(connection.peer).count(&info),
-            (Outcome::Unknown, None) => self.tally(connection.peer).count_unknown(),
-        }
+        let counted = match (outcome, &connection.seen) {
+            (Outcome::Known(info), _) | (Outcome::Unknown, Some(info)) => Tally::of(info),
+            (Outcome::Failed, _) => Tally { connections: 1, failed: 1, ..Tally::default() },
+            (Outcome::Unknown, None) => Tally { connections: 1, unknown: 1, ..Tally::default() },
+        };
+        self.tally(connection.peer).add(&counted);
     }
 
     /// The connections since the last call, open ones included, in order of opening. Later ones get client

@@ -39,43 +39,26 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a connection by its `TCP_INFO`.
-    pub(crate) fn count(&mut self, info: &TcpInfo) {
-        self.connections += 1;
+    /// One connection, by its `TCP_INFO`.
+    pub(crate) fn of(info: &TcpInfo) -> Self {
         if info.segments_out == 0 {
-            self.unused += 1;
-            return;
+            return Self { connections: 1, unused: 1, ..Self::default() };
         }
+        let fail = info.fastopen_client_fail;
         let established = info.bytes_acked > 0;
-        self.established += u64::from(established);
-        self.failed += u64::from(!established);
-        self.cookie_requested += u64::from(info.fastopen_client_fail == COOKIE_UNAVAILABLE);
-        self.syn_data_acked += u64::from(info.syn_data_acked());
-        self.data_not_acked += u64::from(info.fastopen_client_fail == DATA_NOT_ACKED);
-        self.syn_retransmitted += u64::from(info.fastopen_client_fail == SYN_RETRANSMITTED);
         let unanswered = !established && info.bytes_sent > 0;
-        let sent = info.syn_data_acked()
-            || unanswered
-            || matches!(info.fastopen_client_fail, DATA_NOT_ACKED | SYN_RETRANSMITTED);
-        self.syn_data_sent += u64::from(sent);
-    }
-
-    /// Counts a connection that was never established and whose counts are cleared.
-    pub(crate) fn count_failed(&mut self) {
-        self.connections += 1;
-        self.failed += 1;
-    }
-
-    /// Counts a connection of another network namespace.
-    pub(crate) fn count_elsewhere(&mut self) {
-        self.connections += 1;
-        self.elsewhere += 1;
-    }
-
-    /// Counts a connection without `TCP_INFO`.
-    pub(crate) fn count_unknown(&mut self) {
-        self.connections += 1;
-        self.unknown += 1;
+        let refused = matches!(fail, DATA_NOT_ACKED | SYN_RETRANSMITTED);
+        Self {
+            connections: 1,
+            established: established.into(),
+            failed: (!established).into(),
+            cookie_requested: (fail == COOKIE_UNAVAILABLE).into(),
+            syn_data_sent: (info.syn_data_acked() || unanswered || refused).into(),
+            syn_data_acked: info.syn_data_acked().into(),
+            data_not_acked: (fail == DATA_NOT_ACKED).into(),
+            syn_retransmitted: (fail == SYN_RETRANSMITTED).into(),
+            ..Self::default()
+        }
     }
 
     /// Adds another tally to this one.
@@ -104,35 +87,29 @@ mod tests {
         TcpInfo { segments_out: 3, bytes_acked: 1, ..TcpInfo::from_bytes(&[]) }
     }
 
-    fn counted(info: TcpInfo) -> Tally {
-        let mut tally = Tally::default();
-        tally.count(&info);
-        tally
-    }
-
     #[test]
     fn a_plain_connection_is_established_and_no_more() {
-        assert_eq!(counted(plain()), Tally { connections: 1, established: 1, ..Tally::default() });
+        assert_eq!(Tally::of(&plain()), Tally { connections: 1, established: 1, ..Tally::default() });
     }
 
     #[test]
     fn each_value_of_fastopen_client_fail_has_a_count_of_its_own() {
-        let failing = |fail| counted(TcpInfo { fastopen_client_fail: fail, ..plain() });
+        let failing = |fail| Tally::of(&TcpInfo { fastopen_client_fail: fail, ..plain() });
         let established = Tally { connections: 1, established: 1, ..Tally::default() };
         assert_eq!(failing(1), Tally { cookie_requested: 1, ..established });
         assert_eq!(failing(2), Tally { syn_data_sent: 1, data_not_acked: 1, ..established });
         assert_eq!(failing(3), Tally { syn_data_sent: 1, syn_retransmitted: 1, ..established });
         let acknowledged = TcpInfo { options: OPT_SYN_DATA, ..plain() };
-        assert_eq!(counted(acknowledged), Tally { syn_data_sent: 1, syn_data_acked: 1, ..established });
+        assert_eq!(Tally::of(&acknowledged), Tally { syn_data_sent: 1, syn_data_acked: 1, ..established });
     }
 
     #[test]
     fn a_connection_that_sent_nothing_is_unused_and_one_that_was_refused_has_failed() {
         let unused = TcpInfo { segments_out: 0, ..plain() };
-        assert_eq!(counted(unused), Tally { connections: 1, unused: 1, ..Tally::default() });
+        assert_eq!(Tally::of(&unused), Tally { connections: 1, unused: 1, ..Tally::default() });
         let refused = TcpInfo { segments_out: 1, bytes_acked: 0, bytes_sent: 7, ..plain() };
         assert_eq!(
-            counted(refused),
+            Tally::of(&refused),
             Tally { connections: 1, failed: 1, syn_data_sent: 1, ..Tally::default() }
         );
     }

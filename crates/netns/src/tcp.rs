@@ -56,113 +56,55 @@ impl TcpInfo {
         self.options & OPT_SYN_DATA != 0
     }
 
-    /// Parses a `struct tcp_info`; fields that an older kernel lacks are 0.
+    /// Parses a `struct tcp_info` (include/uapi/linux/tcp.h); fields that an older kernel lacks are 0.
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut raw = RawTcpInfo::default();
-        let length = bytes.len().min(mem::size_of::<RawTcpInfo>());
-        // SAFETY: both are at least `length` bytes long, and RawTcpInfo consists of integers, which any bytes
-        // make.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut raw).cast::<u8>(), length) };
-        raw.into()
-    }
-}
-
-impl From<RawTcpInfo> for TcpInfo {
-    fn from(raw: RawTcpInfo) -> Self {
+        let mut raw = [0; INFO_BYTES];
+        let length = bytes.len().min(INFO_BYTES);
+        raw[..length].copy_from_slice(&bytes[..length]);
+        // The offsets of the fields below.
+        let u32_at = |offset| u32::from_ne_bytes(*raw[offset..].first_chunk().expect("it is inside"));
+        let u64_at = |offset| u64::from_ne_bytes(*raw[offset..].first_chunk().expect("it is inside"));
         Self {
-            state: raw.state,
-            options: raw.options,
-            fastopen_client_fail: (raw.limited_and_fail >> 1) & 3,
-            rtt_us: raw.rtt,
-            min_rtt_us: raw.min_rtt,
-            retransmits: raw.total_retrans,
-            bytes_sent: raw.bytes_sent,
-            bytes_acked: raw.bytes_acked,
-            bytes_received: raw.bytes_received,
-            segments_out: raw.segs_out,
-            segments_in: raw.segs_in,
-            congestion_window: raw.snd_cwnd,
-            send_mss: raw.snd_mss,
-            receive_space: raw.rcv_space,
+            state: raw[0],
+            options: raw[5],
+            // Above `delivery_rate_app_limited`, in two bits.
+            fastopen_client_fail: (raw[7] >> 1) & 3,
+            rtt_us: u32_at(68),
+            min_rtt_us: u32_at(148),
+            retransmits: u32_at(100),
+            bytes_sent: u64_at(200),
+            bytes_acked: u64_at(120),
+            bytes_received: u64_at(128),
+            segments_out: u32_at(136),
+            segments_in: u32_at(140),
+            congestion_window: u32_at(80),
+            send_mss: u32_at(16),
+            receive_space: u32_at(96),
         }
     }
 }
 
-/// The fields of `struct tcp_info` (include/uapi/linux/tcp.h of Linux 4.19) up to the last that is used.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct RawTcpInfo {
-    state: u8,
-    ca_state: u8,
-    retransmits: u8,
-    probes: u8,
-    backoff: u8,
-    options: u8,
-    wscale: u8,
-    /// Bit 0: `delivery_rate_app_limited`; bits 1 and 2: `fastopen_client_fail`.
-    limited_and_fail: u8,
-    rto: u32,
-    ato: u32,
-    snd_mss: u32,
-    rcv_mss: u32,
-    unacked: u32,
-    sacked: u32,
-    lost: u32,
-    retrans: u32,
-    fackets: u32,
-    last_data_sent: u32,
-    last_ack_sent: u32,
-    last_data_recv: u32,
-    last_ack_recv: u32,
-    pmtu: u32,
-    rcv_ssthresh: u32,
-    rtt: u32,
-    rttvar: u32,
-    snd_ssthresh: u32,
-    snd_cwnd: u32,
-    advmss: u32,
-    reordering: u32,
-    rcv_rtt: u32,
-    rcv_space: u32,
-    total_retrans: u32,
-    pacing_rate: u64,
-    max_pacing_rate: u64,
-    bytes_acked: u64,
-    bytes_received: u64,
-    segs_out: u32,
-    segs_in: u32,
-    notsent_bytes: u32,
-    min_rtt: u32,
-    data_segs_in: u32,
-    data_segs_out: u32,
-    delivery_rate: u64,
-    busy_time: u64,
-    rwnd_limited: u64,
-    sndbuf_limited: u64,
-    delivered: u32,
-    delivered_ce: u32,
-    bytes_sent: u64,
-    bytes_retrans: u64,
-}
+/// Up to and with `tcpi_bytes_sent` (Linux 4.19).
+const INFO_BYTES: usize = 208;
 
 /// `TCP_INFO` of a socket.
 ///
 /// # Errors
 /// Where the socket is not a TCP socket.
 pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
-    let mut raw = RawTcpInfo::default();
-    let mut length = mem::size_of::<RawTcpInfo>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `raw`, which is plain data.
+    let mut raw = [0; INFO_BYTES];
+    let mut length = INFO_BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `raw`.
     check(unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
-            (&raw mut raw).cast(),
+            raw.as_mut_ptr().cast(),
             &raw mut length,
         )
     })?;
-    Ok(raw.into())
+    Ok(TcpInfo::from_bytes(&raw))
 }
 
 /// Sets how many connections with data in the SYN and without the final ACK a listener may hold

@@ -19,17 +19,6 @@ const ATTRIBUTE_SERVER: u16 = 1;
 const ATTRIBUTE_COOKIE: u16 = 10;
 const ATTRIBUTE_CLIENT: u16 = 11;
 
-/// A Fast Open cookie for connections from `client` to `server`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cookie {
-    /// The client's own address.
-    pub client: Ipv4Addr,
-    /// The server's address.
-    pub server: Ipv4Addr,
-    /// Its bytes (RFC 7413 section 4.1.1: 4 to 16).
-    pub cookie: Vec<u8>,
-}
-
 /// The table of the network namespace in which it was opened.
 pub struct Table {
     netlink: Netlink,
@@ -47,19 +36,18 @@ impl Table {
         let family = family_id(&mut netlink)?;
         Ok(Self { netlink, family })
     }
-
-    /// The cookie for connections from `client` to `server`, if any: one hash lookup in the kernel, not a
-    /// dump.
+    /// The Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to `server`, if any.
+    /// One hash lookup in the kernel, not a dump.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn cookie(&mut self, client: Ipv4Addr, server: Ipv4Addr) -> Result<Option<Cookie>> {
+    pub fn cookie(&mut self, client: Ipv4Addr, server: Ipv4Addr) -> Result<Option<Vec<u8>>> {
         let attribute = |kind, address: Ipv4Addr| DefaultNla::new(kind, address.octets().to_vec());
         let asked = vec![attribute(ATTRIBUTE_SERVER, server), attribute(ATTRIBUTE_CLIENT, client)];
         let mut request = GenlMessage::from_payload(Metrics(asked));
         request.set_resolved_family_id(self.family);
         match self.netlink.exchange(request, 0) {
-            Ok(answers) => Ok(answers.into_iter().find_map(|answer| answer.payload.into_cookie())),
+            Ok(answers) => Ok(answers.into_iter().find_map(|answer| answer.payload.cookie())),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
             Err(error) => Err(error).doing(|| format!("reading the tcp_metrics of {server} for {client}")),
         }
@@ -90,20 +78,11 @@ fn family_id(netlink: &mut Netlink) -> Result<u16> {
 struct Metrics(Vec<DefaultNla>);
 
 impl Metrics {
-    fn into_cookie(self) -> Option<Cookie> {
-        let value = |kind| {
-            self.0.iter().find(|attribute| attribute.kind() == kind).map(|attribute| {
-                let mut bytes = vec![0; attribute.value_len()];
-                attribute.emit_value(&mut bytes);
-                bytes
-            })
-        };
-        let address = |kind| Some(Ipv4Addr::from(<[u8; 4]>::try_from(value(kind)?).ok()?));
-        Some(Cookie {
-            client: address(ATTRIBUTE_CLIENT)?,
-            server: address(ATTRIBUTE_SERVER)?,
-            cookie: value(ATTRIBUTE_COOKIE)?,
-        })
+    fn cookie(&self) -> Option<Vec<u8>> {
+        let attribute = self.0.iter().find(|attribute| attribute.kind() == ATTRIBUTE_COOKIE)?;
+        let mut bytes = vec![0; attribute.value_len()];
+        attribute.emit_value(&mut bytes);
+        Some(bytes)
     }
 }
 

@@ -204,7 +204,7 @@ fn a_cookie_is_found_by_its_addresses_and_belongs_to_the_namespace() {
         };
         assert!(!with_data(), "the first connection asks for the cookie");
         let held = cookie(&near, NEAR, FAR).expect("it came with the first answer");
-        assert_eq!((held.client, held.server, held.cookie.len()), (NEAR, FAR, 8));
+        assert_eq!(held.len(), 8);
         assert_eq!(cookie(&near, FAR, NEAR), None);
         assert!(with_data(), "the second one uses it");
         assert_eq!(cookie(&far, NEAR, FAR), None);

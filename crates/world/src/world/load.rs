@@ -36,7 +36,7 @@ impl<'a> World<'a> {
         Ok(prepared.run(client)?.into_record(plan))
     }
 
-    /// Makes the client a new address with the cookies, the cache and the link that the load begins with.
+    /// Gives the client a new address, and the cookies, cache and link that the load begins with.
     fn prepare(
         &self,
         address: Ipv4Addr,
