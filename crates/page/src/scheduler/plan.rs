@@ -1,7 +1,7 @@
 //! Which resources a load requests, and what reveals each: fixed when the load begins.
 
 use super::{Policy, Profile};
-use crate::{Nanos, Page, Phase};
+use crate::{Nanos, Page, Phase, Resource};
 
 /// How one page is loaded under one policy.
 #[derive(Debug)]
@@ -44,49 +44,30 @@ const AT_END: u64 = u64::MAX;
 impl Plan {
     pub(crate) fn new(page: &Page, policy: &Policy) -> Self {
         let selected = selected(page, policy);
-        match policy.profile {
-            Profile::Browser => Self::browser(page, policy, &selected),
-            Profile::Mget => Self::mget(page, &selected),
-        }
-    }
-
-    fn browser(page: &Page, policy: &Policy, selected: &[bool]) -> Self {
-        let mut plan = Self {
-            requests: requests(page, selected, |index| PlannedRequest {
+        let is_browser = policy.profile == Profile::Browser;
+        let processing = |us| if is_browser { policy.processing(us) } else { 0 };
+        let request = |(resource, selected): (&Resource, &bool)| {
+            selected.then(|| PlannedRequest {
                 children: Vec::new(),
-                processing: policy.processing(page.resources[index].processing_us),
-                before_load_event: page.resources[index].phase == Phase::Load,
-                after_load_event: page.resources[index].phase == Phase::After,
-            }),
-            load_event_processing: policy.processing(page.load_event_processing_us),
+                processing: processing(resource.processing_us),
+                before_load_event: resource.phase == Phase::Load,
+                after_load_event: is_browser && resource.phase == Phase::After,
+            })
         };
+        let mut plan = Self {
+            requests: page.resources.iter().zip(&selected).map(request).collect(),
+            load_event_processing: processing(page.load_event_processing_us),
+        };
+        let documents = root_and_redirects(page, &selected);
         for (index, resource) in page.resources.iter().enumerate() {
-            if let Some(initiator) = resource.initiator {
-                let redirects = page.resources[initiator].redirect_to.is_some();
-                let at_bytes = resource.initiator_at_bytes.filter(|_| !redirects).unwrap_or(AT_END);
-                plan.link(initiator, Child { at_bytes, resource: index });
-            }
-        }
-        plan
-    }
-
-    fn mget(page: &Page, selected: &[bool]) -> Self {
-        let mut plan = Self {
-            requests: requests(page, selected, |index| PlannedRequest {
-                children: Vec::new(),
-                processing: 0,
-                before_load_event: page.resources[index].phase == Phase::Load,
-                after_load_event: false,
-            }),
-            load_event_processing: 0,
-        };
-        let documents = root_and_redirects(page, selected);
-        for pair in documents.windows(2) {
-            plan.link(pair[0], Child { at_bytes: AT_END, resource: pair[1] });
-        }
-        let last = documents[documents.len() - 1];
-        for resource in (0..page.resources.len()).filter(|resource| !documents.contains(resource)) {
-            plan.link(last, Child { at_bytes: AT_END, resource });
+            let initiator = match policy.profile {
+                Profile::Mget if !documents.contains(&index) => documents.last().copied(),
+                _ => resource.initiator,
+            };
+            let Some(initiator) = initiator else { continue };
+            let redirects = page.resources[initiator].redirect_to.is_some();
+            let at_bytes = resource.initiator_at_bytes.filter(|_| is_browser && !redirects).unwrap_or(AT_END);
+            plan.link(initiator, Child { at_bytes, resource: index });
         }
         plan
     }
@@ -111,14 +92,6 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
         selected.push(initiator_wanted && policy.phases.contains(&resource.phase));
     }
     selected
-}
-
-fn requests(
-    page: &Page,
-    selected: &[bool],
-    request: impl Fn(usize) -> PlannedRequest,
-) -> Vec<Option<PlannedRequest>> {
-    (0..page.resources.len()).map(|index| selected[index].then(|| request(index))).collect()
 }
 
 /// The root document and the targets of its redirects.
