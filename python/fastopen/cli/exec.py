@@ -3,8 +3,9 @@
 import json as json_text
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -32,18 +33,21 @@ def execute(
     its listeners hand cookies out where net.ipv4.tcp_fastopen lets servers (2). Needs no root. The exit code
     is the program's own; 126 and 127 mean the same as with env.
     """
-    program = find_program()
+    replace_by_front(find_program(), command, json=json, report=report, quiet=quiet)
+
+
+def replace_by_front(
+    program: Path, command: Sequence[str], *, report: Path | None, **settings: object
+) -> NoReturn:
+    """Runs fastopen.exec_front in this process's place (execve(2)): the parent sees its signals and stops.
+
+    Raises InputError, before the command runs, where the report cannot be written.
+    """
     if report is not None:
-        _check_writable(report)
-    settings = {"json": json, "report": None if report is None else str(report.absolute()), "quiet": quiet}
-    # execv: the front takes this process's place, so that the parent sees its exit code, signals and stops.
+        try:
+            report.touch()
+        except OSError as error:
+            raise unwritable(report, error) from None
+    asked = json_text.dumps({**settings, "report": None if report is None else str(report.absolute())})
     module = [sys.executable, "-P", "-m", "fastopen.exec_front"]
-    os.execv(sys.executable, [*module, json_text.dumps(settings), str(program), *command])  # noqa: S606  # a list of arguments
-
-
-def _check_writable(report: Path) -> None:
-    """Raises InputError before the command runs, not after."""
-    try:
-        report.touch()
-    except OSError as error:
-        raise unwritable(report, error) from None
+    os.execv(sys.executable, [*module, asked, str(program), *command])  # noqa: S606  # a list of arguments

@@ -1,11 +1,8 @@
 """`fastopen shell -- COMMAND`: any command, or an interactive shell, inside a world."""
 
-import json as json_text
 import os
 import secrets
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,6 +10,7 @@ import typer
 from rich.text import Text
 
 from fastopen import units
+from fastopen.cli.exec import replace_by_front
 from fastopen.cli.options import LenientOption, Written, with_factors
 from fastopen.cli.output import errors_console
 from fastopen.cli.reading import read_pages
@@ -63,25 +61,20 @@ def shell(
     imported = read_pages([page], [], lenient=lenient, quiet=True)
     if len(imported) != 1:
         raise InputError(f"holds {len(imported)} pages", page, "name one")
-    words = command or [os.environ.get("SHELL") or "/bin/sh"]
     if not command and not quiet:
         _greet(imported[0], network, tfo=tfo)
-    settings = {"json": json, "report": None if report is None else str(report.absolute()), "quiet": quiet}
-    _enter(program, imported[0], network, setup.tcp, words, settings, tfo=tfo)
+    job = _job(imported[0], network, setup.tcp, tfo=tfo)
+    words = command or [os.environ.get("SHELL") or "/bin/sh"]
+    with BodiesFile({job.page.name: imported[0].bodies}) as bodies, tempfile.TemporaryFile() as file:
+        file.write(bodies.attach(job).model_dump_json().encode())
+        file.seek(0)
+        for descriptor in (file.fileno(), *bodies.descriptors):
+            os.set_inheritable(descriptor, True)
+        replace_by_front(program, words, report=report, job=file.fileno(), json=json, quiet=quiet)
 
 
-def _enter(
-    program: Path,
-    imported: ImportedPage,
-    network: Network,
-    tcp: Tcp,
-    words: Sequence[str],
-    settings: Mapping[str, object],
-    *,
-    tfo: bool,
-) -> None:
-    """Becomes the command's front, which stands in this process's place."""
-    job = Job(
+def _job(imported: ImportedPage, network: Network, tcp: Tcp, *, tfo: bool) -> Job:
+    return Job(
         contract=CONTRACT,
         id="shell",
         seed=secrets.randbits(31),
@@ -91,14 +84,6 @@ def _enter(
         origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
         loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
     )
-    with BodiesFile({imported.page.name: imported.bodies}) as bodies, tempfile.TemporaryFile() as file:
-        file.write(bodies.attach(job).model_dump_json().encode())
-        file.seek(0)
-        for descriptor in (file.fileno(), *bodies.descriptors):
-            os.set_inheritable(descriptor, True)
-        module = [sys.executable, "-P", "-m", "fastopen.exec_front"]
-        asked = json_text.dumps({**settings, "job": file.fileno()})
-        os.execv(sys.executable, [*module, asked, str(program), *words])  # noqa: S606  # a list of arguments
 
 
 def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
@@ -110,5 +95,7 @@ def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
         f"{units.format_rate(limit.rate_bit_per_s) if limit.trace_ms is None else 'a trace'} {way}"
         for way, limit in (("down", network.down), ("up", network.up))
     )
-    said = f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {'on' if tfo else 'off'}"
-    errors_console().print(Text(f"{said}; hosts: {named}. Leave with exit."), soft_wrap=True)
+    message = (
+        f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {'on' if tfo else 'off'}"
+    )
+    errors_console().print(Text(f"{message}; hosts: {named}. Leave with exit."), soft_wrap=True)
