@@ -81,6 +81,20 @@ def test_a_request_whose_connection_was_given_away_waited_for_that_handshake_too
     assert handshakes_in_a_row_ns(_page([None, 0, 0]), record) == (3 + 3 + 5) * MS
 
 
+def test_a_request_that_found_a_free_connection_waited_for_the_handshake_that_was_under_way_as_well() -> None:
+    # Resource 2 opens a connection of its own at 13, but that of resource 1 is free at 15 and carries it.
+    record = _record(
+        [(0, 0, 0, 0, 5), (1, 1, 5, 5, 15), (2, 1, 13, None, 30), (3, 2, 20, 13, 40)], [0, 0, 9000]
+    )
+    connections = [one.model_dump() | {"host": "h1.test"} for one in record.connections]
+    requests = [one.model_dump() for one in record.requests]
+    requests[2]["sent_ns"] = 15 * MS
+    record = LoadRecord.model_validate(
+        record.model_dump() | {"connections": connections, "requests": requests[:3]}
+    )
+    assert handshakes_in_a_row_ns(_page([None, 0, 0, 0]), record) == 2 * MS
+
+
 def test_of_a_handshake_begun_before_the_request_only_the_rest_counts() -> None:
     record = _record([(0, 0, 0, 0, 10), (1, 1, 12, 10, 20)], [3000, 4000])
     assert handshakes_in_a_row_ns(_page([None, 0]), record) == (3 + 2) * MS

@@ -318,7 +318,7 @@ def test_reproduce_prints_the_published_figures_beside_ours(fake_world: FakeWorl
     (tmp_path / "one.toml").write_text(text)
     done = fastopen("reproduce", tmp_path / "one.toml")
     assert done.returncode == 0
-    assert "Beside the published figures: Radhakrishnan et al., CoNEXT 2011, Table 1" in done.stdout
+    assert "Compared with the published figures: Radhakrishnan et al., CoNEXT 2011, Table 1" in done.stdout
     published = json.loads(fastopen("reproduce", tmp_path / "one.toml", "--json").stdout)["cells"][0][
         "published"
     ]

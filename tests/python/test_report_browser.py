@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from fastopen import browsers
-from fastopen.figures import read_source
+from fastopen.attribution import read_source
 from fastopen.report.page import html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from fastopen.attribution import Source, read_source
 from fastopen.cli.app import app
 from fastopen.experiments import Plan
-from fastopen.figures import Source, read_source
 from fastopen.pages import Page
 from fastopen.report import latex, markdown
 from fastopen.report.embedding import script_json
-from fastopen.report.grids import all_grids
+from fastopen.report.grids import all_grids, cells_grid
 from fastopen.report.page import html
-from fastopen.report.sheet import sheet
+from fastopen.report.sheet import csv_text
 from fastopen.report.summary import summarise_run
 from fastopen.report.vega import library
 from fastopen.runs import RunStore
@@ -135,7 +135,7 @@ def test_a_run_without_a_valid_load_still_has_a_report() -> None:
     assert "Too few valid repeats" in summarise_run(source.results).headline
     assert '<section id="loads">' not in html(source)
     assert "Too few valid repeats" in markdown.markdown(source)
-    assert list(csv.DictReader(io.StringIO(sheet(source))))
+    assert list(csv.DictReader(io.StringIO(csv_text(cells_grid(source)))))
 
 
 def test_the_library_is_whole_and_cannot_end_its_element() -> None:
@@ -219,7 +219,7 @@ def test_a_page_called_like_a_command_is_printed_in_latex() -> None:
 
 
 def test_csv_has_a_row_for_each_cell_with_path_and_interval(source: Source) -> None:
-    rows = list(csv.DictReader(io.StringIO(sheet(source))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(cells_grid(source)))))
     assert len(rows) == 2 * 2 * 3
     warm = rows[2]
     assert (warm["page"], warm["rtt_ms"], warm["cookies"]) == ("small", "20", "warm")
@@ -230,7 +230,9 @@ def test_csv_has_a_row_for_each_cell_with_path_and_interval(source: Source) -> N
 
 
 def test_csv_holds_no_formula() -> None:
-    rows = list(csv.DictReader(io.StringIO(sheet(source_of(made_up_plan([made_up_page("=1+1", 6)]))))))
+    rows = list(
+        csv.DictReader(io.StringIO(csv_text(cells_grid(source_of(made_up_plan([made_up_page("=1+1", 6)]))))))
+    )
     assert rows[0]["page"] == "'=1+1"
 
 

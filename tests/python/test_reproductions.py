@@ -1,4 +1,4 @@
-"""Reproductions: every published cell has one of ours beside it, and the words say where the two part."""
+"""Reproductions: every published cell is compared with one of ours, and words say where the two differ."""
 
 import csv
 import io
@@ -22,9 +22,9 @@ from fastopen.experiments.published import PublishedCell, all_published_cells
 from fastopen.pages import Page, load_pages
 from fastopen.pages.library import packaged_pages
 from fastopen.report import results_renderables
-from fastopen.report.beside import parting_words
+from fastopen.report.published import comparison_sentences
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import Mark, Parting, Results, collect, partings
+from fastopen.statistics import Bound, Discrepancy, Label, Results, collect, discrepancies
 from packaged_pages.handwritten import handwritten_pages
 
 FakeWorld = Callable[..., Path]
@@ -50,14 +50,14 @@ def _palguyev(page: Page, fake_world_of_module: FakeWorld) -> Results:
 
 
 def test_every_published_row_belongs_to_one_cell_of_one_experiment() -> None:
-    beside = Counter(
+    compared = Counter(
         (row.experiment, row.page, row.rtt_ms, row.down_mbit)
         for name in packaged_experiments()
         for row in published_cells(load_experiment(name)).values()
     )
     rows = [(row.experiment, row.page, row.rtt_ms, row.down_mbit) for row in all_published_cells()]
     assert len(rows) == len(set(rows)) == 87
-    assert beside == Counter(rows)
+    assert compared == Counter(rows)
 
 
 def test_every_row_of_the_shared_table_is_packaged() -> None:
@@ -131,46 +131,44 @@ def test_published_times_are_read_as_they_were_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "marks"),
+    ("theirs", "labels"),
     [
-        (cell(6109.844, 7885.424, 29.06, "ms"), (Mark.SLOWER, Mark.UNSIGNED)),
-        (cell(17.655, 24.885, 10), (Mark.SLOWER, Mark.MISPRINTED)),
+        (cell(6109.844, 7885.424, 29.06, "ms"), (Label.SLOWER, Label.UNSIGNED)),
+        (cell(17.655, 24.885, 10), (Label.SLOWER, Label.MISPRINTED)),
         (cell(2.0, 1.6, 20), ()),
-        (cell(2.0, 1.6, 40), (Mark.MISPRINTED,)),
-        (cell(11.77, 0.92, 92.2), (Mark.IMPOSSIBLE,)),
+        (cell(2.0, 1.6, 40), (Label.MISPRINTED,)),
+        (cell(11.77, 0.92, 92.2), (Label.IMPOSSIBLE,)),
         (cell(0.5, 0.55, 9, swapped=True), ()),
     ],
 )
 def test_the_print_itself_is_judged(
-    palguyev: Results, theirs: PublishedCell, marks: tuple[Mark, ...]
+    palguyev: Results, theirs: PublishedCell, labels: tuple[Label, ...]
 ) -> None:
-    one = partings(palguyev)[0]
-    assert Parting(one.comparison, theirs, None, None).marks == marks
+    one = discrepancies(palguyev)[0]
+    assert Discrepancy(one.comparison, theirs, None, None).labels == labels
 
 
 @pytest.mark.parametrize(
-    ("tfo", "mark"),
-    [(0.80, Mark.AGREES), (0.78, Mark.AGREES), (0.70, Mark.BEYOND), (0.90, Mark.OURS_MORE)],
+    ("tfo", "label"),
+    [(0.80, Label.AGREES), (0.78, Label.AGREES), (0.70, Label.BEYOND), (0.90, Label.OURS_MORE)],
 )
-def test_ours_is_held_beside_theirs_and_beside_the_bound(palguyev: Results, tfo: float, mark: Mark) -> None:
-    one = partings(palguyev)[2]
+def test_ours_is_compared_with_theirs_and_with_the_bound(palguyev: Results, tfo: float, label: Label) -> None:
+    one = discrepancies(palguyev)[2]
     assert one.at_most_percent == pytest.approx(20, abs=0.2)
     theirs = cell(1.0, tfo, 100 * (1 - tfo))
-    assert replace(one, theirs=theirs).marks == (mark,)
+    assert replace(one, theirs=theirs).labels == (label,)
 
 
 def test_more_than_ours_within_the_bound_is_told_from_more_than_the_bound(palguyev: Results) -> None:
-    one = partings(palguyev)[2]
-    assert one.off is not None
-    roomy = replace(one.off, handshakes_ms=800.0)
-    assert one.warm is not None
-    warm = replace(one.warm, handshakes_ms=800.0)
-    marks = replace(one, theirs=cell(1.0, 0.7, 30), off=roomy, warm=warm).marks
-    assert marks == (Mark.THEIRS_MORE,)
+    one = discrepancies(palguyev)[2]
+    assert one.headline is not None
+    roomy = replace(one.headline, bound=Bound(800.0, 1000.0))
+    labels = replace(one, theirs=cell(1.0, 0.7, 30), headline=roomy).labels
+    assert labels == (Label.THEIRS_MORE,)
 
 
-def test_the_words_say_where_and_why_they_part(palguyev: Results) -> None:
-    said = "\n".join(parting_words(palguyev, partings(palguyev)))
+def test_the_words_say_where_and_why_they_differ(palguyev: Results) -> None:
+    said = "\n".join(comparison_sentences(palguyev, discrepancies(palguyev)))
     assert "Of 6 cells, 1 agrees; theirs saves more in 1 of the others, ours in 4." in said
     assert "Printed without sign: their table prints the size of the difference without its sign." in said
     assert (
@@ -183,10 +181,15 @@ def test_the_words_say_where_and_why_they_part(palguyev: Results) -> None:
     assert "Known of the source:\n- Times are milliseconds under a heading of seconds." in said
 
 
-def test_a_run_without_valid_loads_still_stands_beside_the_print(page: Page, fake_world: FakeWorld) -> None:
+def test_a_run_without_valid_loads_is_still_compared_with_the_print(
+    page: Page, fake_world: FakeWorld
+) -> None:
     asked = load_experiment("cs244-2015")
     results = results_of(Experiment(**{**dict(asked), "repeats": 1}), page, fake_world({"*": "dies"}))
-    assert parting_words(results, partings(results))[0] == "Nothing valid of ours stands beside them."
+    assert (
+        comparison_sentences(results, discrepancies(results))[0]
+        == "Nothing valid of ours can be compared with them."
+    )
 
 
 def test_the_table_fits_a_terminal(palguyev: Results) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastopen.errors import MachineError
 from fastopen.experiments.quantities import Kind
-from fastopen.report import results_document
+from fastopen.report import flat_cells
 from fastopen.runs import RunReader
 from fastopen.runs.tables import TABLES, Flattener, Row
 from fastopen.statistics import Results
@@ -19,12 +19,7 @@ DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "f
 
 def cells_frame(results: Results) -> "pd.DataFrame":
     """A row for each cell: the keys of `cells` in docs/cli.md, with the interval in two columns."""
-    rows = []
-    for cell in results_document(results)["cells"]:
-        interval = cell.pop("improvement_ci95") or (None, None)
-        flat = {key: value for key, value in cell.items() if not isinstance(value, dict | list)}
-        rows.append({**flat, "improvement_ci95_low": interval[0], "improvement_ci95_high": interval[1]})
-    return _pandas().DataFrame(rows)
+    return _pandas().DataFrame(flat_cells(results))
 
 
 def table_frame(run: RunReader, name: str) -> "pd.DataFrame":

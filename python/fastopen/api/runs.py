@@ -90,7 +90,8 @@ class Run:
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
         """Charts by name, as the report has them; with `loads` also the waterfalls of the median loads."""
         from fastopen.api.charts import chart_of
-        from fastopen.figures import load_figures, overview_figures, read_source
+        from fastopen.attribution import read_source
+        from fastopen.figures import load_figures, overview_figures
 
         source = read_source(self._store)
         made = [*overview_figures(source), *(load_figures(source) if loads else ())]
@@ -98,7 +99,7 @@ class Run:
 
     def report(self, path: str | Path) -> Path:
         """Writes the report, one HTML file."""
-        from fastopen.figures import read_source
+        from fastopen.attribution import read_source
         from fastopen.report.page import html
 
         write_atomic(path, html(read_source(self._store)))

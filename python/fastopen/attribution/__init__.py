@@ -5,7 +5,9 @@ from fastopen.attribution.breakdown import Attribution, Breakdown, Shown, attrib
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.curves import Along, Curve, Place, curves_of, places_of, position
 from fastopen.attribution.domains import registrable_domain, third_parties
+from fastopen.attribution.excess import excess_sentence
 from fastopen.attribution.segments import CriticalPath, Kind, Segment
+from fastopen.attribution.source import Source, read_source
 
 __all__ = [
     "Along",
@@ -18,12 +20,15 @@ __all__ = [
     "Place",
     "Segment",
     "Shown",
+    "Source",
     "attribute",
     "critical_path",
     "curves_of",
+    "excess_sentence",
     "page_answers",
     "places_of",
     "position",
+    "read_source",
     "registrable_domain",
     "run_answers",
     "third_parties",

@@ -11,18 +11,21 @@ from typing import Final
 from fastopen.attribution.breakdown import Attribution
 from fastopen.attribution.content import content_sentences
 from fastopen.attribution.curves import Curve, Place, curves_of, places_of, slope
+from fastopen.attribution.excess import excess_sentence
 from fastopen.attribution.phrases import (
     NBSP,
     change,
     gain,
     interval,
     listed,
+    percent,
     plural,
     share,
     signed,
     time,
 )
 from fastopen.attribution.segments import Kind
+from fastopen.experiments import treatments_of
 from fastopen.statistics import CellResult, Results
 
 # More comparisons of one page than this are summed up by the two ends.
@@ -44,9 +47,7 @@ class Answer:
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
     """What can be said of one page."""
     places = [
-        place
-        for place in places_of(results, attribution, page)
-        if place.on is not None and place.on.improvement_percent is not None
+        place for place in places_of(results, attribution, page) if place.improvement_percent is not None
     ]
     if not places:
         return []
@@ -57,29 +58,30 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         "Does the content lend itself to TFO?": content_sentences(results.pages[page], curves[0]),
         "Is that surprising?": _surprise(results, places),
     }
-    answers = [Answer(question, tuple(said)) for question, said in asked.items()]
+    answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
     return [answer for answer in answers if answer.sentences]
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """What can be said of the pages beside each other."""
-    said = tuple(_most_and_least(results, attribution))
-    return [Answer("Which pages gain most and least?", said)] if said else []
+    """What can be said of the pages compared with each other."""
+    sentences = tuple(_most_and_least(results, attribution))
+    return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
 
 def _timing(places: list[Place]) -> Iterator[str]:
     for place in _ends(places):
-        on, off = place.on, place.off
-        if on is None or off is None or on.plt_ms_median is None or off.plt_ms_median is None:
+        headline, baseline = place.headline, place.baseline
+        if headline is None or headline.plt_ms_median is None:
             continue
-        assert on.improvement_percent is not None
+        if baseline is None or baseline.plt_ms_median is None:
+            continue
         yield (
-            f"At {place.name} the median load takes {time(on.plt_ms_median)} with {_arm(on)} instead of"
-            f" {time(off.plt_ms_median)}; pair by pair it is {gain(on.improvement_percent)}"
-            f" ({_certainty(on)})."
+            f"{headline.cell.arm.condition} the median load at {place.name} takes"
+            f" {time(headline.plt_ms_median)} instead of {time(baseline.plt_ms_median)}; pair by pair it is"
+            f" {gain(_improvement(place))} ({_certainty(headline)})."
         )
     yield from _where_it_went(max(places, key=lambda place: place.rtt_ms))
-    yield from _cold(places)
+    yield from _other_treatments(places)
 
 
 def _ends(places: list[Place]) -> list[Place]:
@@ -91,37 +93,42 @@ def _ends(places: list[Place]) -> list[Place]:
 
 
 def _improvement(place: Place) -> float:
-    on = place.on
-    return on.improvement_percent if on is not None and on.improvement_percent is not None else 0.0
+    return place.improvement_percent or 0.0
+
+
+def _changes_ms(place: Place) -> dict[Kind, float]:
+    """By how much the pieces of the critical path became longer, those that are worth a word."""
+    before, after = place.baseline_path, place.headline_path
+    if before is None or after is None:
+        return {}
+    changes = {kind: after.kinds_ms[kind] - before.kinds_ms[kind] for kind in Kind}
+    return {kind: by for kind, by in changes.items() if abs(by) >= CHANGE_MIN_MS}
 
 
 def _where_it_went(place: Place) -> Iterator[str]:
     """Which pieces of the critical path became shorter and longer."""
-    on = place.on
-    off_path = place.breakdowns.get("off")
-    on_path = place.breakdowns.get(on.cell.arm.name) if on is not None else None
-    if off_path is None or on_path is None:
-        return
-    changes = {kind: on_path.kinds_ms[kind] - off_path.kinds_ms[kind] for kind in Kind}
-    said = [f"{kind} {change(by)}" for kind, by in changes.items() if abs(by) >= CHANGE_MIN_MS]
-    total = on_path.plt_ms - off_path.plt_ms
-    if said:
+    before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
+    if before is not None and after is not None and changes:
         yield (
-            f"On the critical path at {place.name} that is {listed(said)}, {change(total)} in all"
-            f" (means of {off_path.loads} and {on_path.loads} loads)."
+            f"On the critical path at {place.name} that is"
+            f" {listed([f'{kind} {change(by)}' for kind, by in changes.items()])},"
+            f" {change(after.plt_ms - before.plt_ms)} in all"
+            f" (means of {before.loads} and {after.loads} loads)."
         )
 
 
-def _cold(places: list[Place]) -> Iterator[str]:
-    """A first visit, where the run has both."""
-    parts = []
-    for place in _ends(places):
-        cold = place.arms.get("cold")
-        if "warm" not in place.arms or cold is None or cold.improvement_percent is None:
-            continue
-        parts.append(f"{gain(cold.improvement_percent)} at {place.name}")
-    if parts:
-        yield f"On a first visit, with no cookies yet, the page is loaded {listed(parts)}."
+def _other_treatments(places: list[Place]) -> Iterator[str]:
+    """The arms that the first sentences were not about, such as a first visit."""
+    for arm in treatments_of(dict.fromkeys(name for place in places for name in place.arms)):
+        known = [
+            f"{gain(other.improvement_percent)} at {place.name}"
+            for place in _ends(places)
+            if (other := place.arms.get(arm.name)) is not None
+            and other is not place.headline
+            and other.improvement_percent is not None
+        ]
+        if known:
+            yield f"On {arm.visit} the page is loaded {listed(known)}."
 
 
 def _rtt(curves: list[Curve]) -> Iterator[str]:
@@ -130,7 +137,7 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
         first, last = curve.places[0], curve.places[-1]
-        saved = [(place.rtt_ms, place.on.saved_ms) for place in curve.places if place.on is not None]
+        saved = [(place.rtt_ms, place.headline.saved_ms) for place in curve.places if place.headline]
         known = [(rtt, ms) for rtt, ms in saved if ms is not None]
         per_ms = slope(known)
         if per_ms is None:
@@ -155,63 +162,50 @@ def _of_plt(place: Place) -> str:
 
 def _other_time(first: Place, last: Place) -> str:
     """What of the page load time no handshake touches, at both ends."""
-    paths = [place.breakdowns.get("off") for place in (first, last)]
-    if None in paths:
+    if first.baseline_path is None or last.baseline_path is None:
         return ""
-    shares = [
-        share(path.share(Kind.TRANSFER) + path.share(Kind.PROCESSING)) for path in paths if path is not None
+    parts = [
+        share(path.share(Kind.TRANSFER) + path.share(Kind.PROCESSING))
+        for path in (first.baseline_path, last.baseline_path)
     ]
-    return f"; transfer and processing, which TFO does not shorten, are {shares[0]} and {shares[1]} of it"
+    return f"; transfer and processing, which TFO does not shorten, are {parts[0]} and {parts[1]} of it"
 
 
 def _surprise(results: Results, places: list[Place]) -> Iterator[str]:
     for place in _ends(places):
-        yield from _beside_the_bound(place)
-    yield from _beside_published(results, places)
+        yield from _compared_with_bound(place)
+    yield from _compared_with_published(results, places)
 
 
-def _beside_the_bound(place: Place) -> Iterator[str]:
-    on, off_path = place.on, place.breakdowns.get("off")
-    if on is None or on.saved_ms is None or off_path is None:
+def _compared_with_bound(place: Place) -> Iterator[str]:
+    headline = place.headline
+    if headline is None or headline.saved_ms is None or headline.bound is None:
         return
-    most = off_path.kinds_ms[Kind.HANDSHAKE]
-    stood = plural(off_path.handshakes, "handshake")
-    if on.saved_ms <= most * 1.02 + 1:
-        part = f", {share(on.saved_ms / most)} of that" if most > 0 and on.saved_ms > 0 else ""
-        yield (
-            f"At {place.name} TFO could save at most the {time(most)} that {stood} on the critical path"
-            f" took; it saved {time(on.saved_ms)}{part}: no surprise."
-        )
+    if headline.beats_bound:
+        shorter = [
+            f"on the critical path {kind} took {time(-by)} less"
+            for kind, by in _changes_ms(place).items()
+            if kind is not Kind.HANDSHAKE and by < 0
+        ]
+        yield excess_sentence(place.name, place.baseline, headline, shorter)
         return
-    in_a_row = (
-        "" if on.handshakes_ms is None else f", and the longest handshakes in a row {time(on.handshakes_ms)}"
-    )
-    verdict = "a surprise: the rest has other causes" if on.beats_bound else "other requests gained as well"
+    most_ms = headline.bound.ms
+    part = f", {share(headline.saved_ms / most_ms)} of that" if most_ms > 0 and headline.saved_ms > 0 else ""
     yield (
-        f"At {place.name} it saved {time(on.saved_ms)}, more than the {time(most)} that {stood} on the"
-        f" critical path took{in_a_row}: {verdict}{_sent_again(place)}."
+        f"At {place.name} TFO could save at most the {time(most_ms)} ({percent(headline.bound.percent)}) that"
+        f" handshakes in a row took; it saved {time(headline.saved_ms)}{part}: no surprise."
     )
 
 
-def _sent_again(place: Place) -> str:
-    off, on = place.off, place.on
-    if off is None or on is None or off.retransmitted is None or on.retransmitted is None:
-        return ""
-    if off.retransmitted == on.retransmitted:
-        return ""
-    return f" (segments sent again a load: {off.retransmitted:g} without, {on.retransmitted:g} with TFO)"
-
-
-def _beside_published(results: Results, places: list[Place]) -> Iterator[str]:
+def _compared_with_published(results: Results, places: list[Place]) -> Iterator[str]:
     for place in places:
         theirs = results.published.get((place.comparison.page, place.comparison.network))
-        on = place.on
-        if theirs is None or on is None or on.improvement_percent is None:
+        if theirs is None or place.headline is None or place.improvement_percent is None:
             continue
         printed = theirs.improvement_percent_as_printed
         yield (
             f"At {place.name} the published figure is {signed(printed)}{NBSP}%; ours,"
-            f" {signed(on.improvement_percent)}{NBSP}%, is {_against(on, printed)}."
+            f" {signed(place.improvement_percent)}{NBSP}%, is {_against(place.headline, printed)}."
         )
 
 
@@ -227,9 +221,7 @@ def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]
     ranked = []
     for page in results.pages:
         places = places_of(results, attribution, page)
-        known = [
-            place for place in places if place.on is not None and place.on.improvement_percent is not None
-        ]
+        known = [place for place in places if place.improvement_percent is not None]
         if known:
             ranked.append((mean(_improvement(place) for place in known), page, known))
     if len(ranked) < 2:
@@ -248,7 +240,7 @@ def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]
 
 
 def _because(places: list[Place]) -> str:
-    paths = [place.breakdowns["off"] for place in places if "off" in place.breakdowns]
+    paths = [place.baseline_path for place in places if place.baseline_path is not None]
     if not paths:
         return "."
     part = mean(path.share(Kind.HANDSHAKE) for path in paths)
@@ -261,7 +253,3 @@ def _certainty(result: CellResult) -> str:
     if result.deterministic:
         return "virtual time, without noise"
     return interval(result.improvement_ci95, result.pairs)
-
-
-def _arm(result: CellResult) -> str:
-    return f"TFO and {result.cell.arm.name} cookies"

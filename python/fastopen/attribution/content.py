@@ -32,7 +32,8 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
         f" {size(page.body_bytes() / len(page.resources))} a response on average."
     )
     yield _third_parties(page)
-    known = [(place, place.breakdowns["off"]) for place in curve.places if "off" in place.breakdowns]
+    paths = ((place, place.baseline_path) for place in curve.places)
+    known = [(place, path) for place, path in paths if path is not None]
     if not known:
         return
     first, last = known[0], known[-1]

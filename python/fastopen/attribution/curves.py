@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fastopen.attribution.breakdown import Attribution, Breakdown
-from fastopen.experiments import Comparison
+from fastopen.experiments import BASELINE, ArmName, Comparison, baseline_of, headline_of
 from fastopen.statistics import CellResult, Results
 
 Along = Literal["rtt", "down"]
@@ -20,18 +20,33 @@ class Place:
     rtt_ms: float
     down_mbit: float | None
     """None where there is no limit, or a trace."""
-    arms: dict[str, CellResult]
-    breakdowns: dict[str, Breakdown]
+    arms: dict[ArmName, CellResult]
+    breakdowns: dict[ArmName, Breakdown]
 
     @property
-    def off(self) -> CellResult | None:
-        """The arm without TFO."""
-        return self.arms.get("off")
+    def baseline(self) -> CellResult | None:
+        """The arm that the others are compared with."""
+        return baseline_of(self.arms)
 
     @property
-    def on(self) -> CellResult | None:
-        """The arm that TFO is judged by: warm cookies, else cold ones."""
-        return self.arms.get("warm") or self.arms.get("cold")
+    def headline(self) -> CellResult | None:
+        """The arm that TFO is judged by: the preferred one of those that were loaded."""
+        return headline_of(self.arms)
+
+    @property
+    def baseline_path(self) -> Breakdown | None:
+        """Where the time of the loads without TFO went."""
+        return self.breakdowns.get(BASELINE.name)
+
+    @property
+    def headline_path(self) -> Breakdown | None:
+        """Where that of the headline arm went."""
+        return headline_of(self.breakdowns)
+
+    @property
+    def improvement_percent(self) -> float | None:
+        """Of the headline arm."""
+        return None if self.headline is None else self.headline.improvement_percent
 
 
 @dataclass(frozen=True)
@@ -47,12 +62,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
     places = []
     factors = results.factors
     for comparison, cells in results.comparisons(page).items():
-        arms: dict[str, CellResult] = {result.cell.arm.name: result for result in cells}
-        taken: dict[str, Breakdown] = {
-            name: attribution.breakdowns[result.cell.index]
-            for name, result in arms.items()
-            if result.cell.index in attribution.breakdowns
-        }
+        arms = {result.cell.arm.name: result for result in cells}
+        known = {name: attribution.breakdowns.get(result.cell.index) for name, result in arms.items()}
         network = results.experiment.networks[comparison.network]
         rate = network.down.rate_bit_per_s
         places.append(
@@ -62,7 +73,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
                 rtt_ms=network.rtt_us / 1000,
                 down_mbit=None if rate is None else rate / 1e6,
                 arms=arms,
-                breakdowns=taken,
+                breakdowns={name: path for name, path in known.items() if path is not None},
             )
         )
     return places

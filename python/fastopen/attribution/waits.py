@@ -79,7 +79,7 @@ class Waits:
         if sent.opened_ns is None or sent.connection is None:
             return []
         return sorted(
-            self._handshakes.given_away(sent.connection, sent.queued_ns, sent.opened_ns), reverse=True
+            self._handshakes.under_way(sent.connection, sent.queued_ns, sent.opened_ns), reverse=True
         )
 
     def initiator(self, sent: Sent) -> Sent | None:

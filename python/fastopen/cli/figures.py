@@ -24,7 +24,8 @@ def figures(
 ) -> None:
     """Write the figures of a kept run: for papers, slides and the web."""
     # Altair takes half a second to import, which no other command should wait for.
-    from fastopen.figures import FORMATS, load_figures, overview_figures, read_source, write_figures
+    from fastopen.attribution import read_source
+    from fastopen.figures import FORMATS, load_figures, overview_figures, write_figures
 
     asked = [part.strip().lower() for part in formats.split(",")]
     unknown = [name for name in asked if name not in FORMATS]

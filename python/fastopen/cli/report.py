@@ -51,12 +51,12 @@ def announce_report(store: RunStore) -> None:
 def report_text(store: RunStore, form: Form) -> str:
     """The report of a run in one of the forms."""
     # Altair and Vega take a second to import, which no other command should wait for.
-    from fastopen.figures import read_source
-    from fastopen.report.grids import all_grids
+    from fastopen.attribution import read_source
+    from fastopen.report.grids import all_grids, cells_grid
     from fastopen.report.latex import latex
     from fastopen.report.markdown import markdown
     from fastopen.report.page import html
-    from fastopen.report.sheet import sheet
+    from fastopen.report.sheet import csv_text
 
     source = read_source(store)
     if form == "html":
@@ -64,7 +64,7 @@ def report_text(store: RunStore, form: Form) -> str:
     if form == "markdown":
         return markdown(source)
     if form == "csv":
-        return sheet(source)
+        return csv_text(cells_grid(source))
     return latex(all_grids(source), [source.results.experiment.title])
 
 

@@ -13,6 +13,7 @@ from fastopen.experiments.arms import (
     baseline_of,
     compared,
     headline_of,
+    treatments_of,
 )
 from fastopen.experiments.asked import (
     COMMAND_LINE,
@@ -108,6 +109,7 @@ __all__ = [
     "repeats_of",
     "setups_of",
     "tls_settings",
+    "treatments_of",
     "unknown",
     "varying_factors",
     "with_clients",

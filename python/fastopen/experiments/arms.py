@@ -41,6 +41,10 @@ class Arm:
     """Where room is short."""
     words: str
     """In sentences: how pages were loaded."""
+    condition: str
+    """At the beginning of a sentence on what it does."""
+    visit: str
+    """What a user would be doing."""
     colour: str
     shape: str
     """A mark of Vega-Lite."""
@@ -87,6 +91,8 @@ ARMS: Final[dict[ArmName, Arm]] = {
             label="no TFO",
             short_label="no TFO",
             words="without TFO",
+            condition="Without TFO",
+            visit="any visit",
             colour="#7a7a7a",
             shape="circle",
             dash=(1, 0),
@@ -98,6 +104,8 @@ ARMS: Final[dict[ArmName, Arm]] = {
             label="no TFO, again",
             short_label="again",
             words="without TFO a second time, which shows what noise alone does",
+            condition="Without TFO a second time",
+            visit="any visit",
             colour="#56b4e9",
             shape="cross",
             dash=(8, 2, 2, 2),
@@ -109,6 +117,8 @@ ARMS: Final[dict[ArmName, Arm]] = {
             label="TFO, cold cookies",
             short_label="cold",
             words="with TFO and no cookies (a first visit)",
+            condition="With cold cookies",
+            visit="a first visit (cold cookies)",
             colour="#e69f00",
             shape="triangle-up",
             dash=(2, 3),
@@ -121,6 +131,8 @@ ARMS: Final[dict[ArmName, Arm]] = {
             label="TFO, warm cookies",
             short_label="warm",
             words="with TFO and cookies of an earlier visit",
+            condition="With warm cookies",
+            visit="a repeat visit (warm cookies)",
             colour="#009e73",
             shape="square",
             dash=(6, 3),
@@ -143,10 +155,17 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
     return of_arm.get(BASELINE.name)
 
 
+def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
+    """The arms among these that are judged, the one that stands for all first."""
+    return sorted(
+        (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
+        key=lambda arm: -arm.preference,
+    )
+
+
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
     """What belongs to the treatment that stands for all: the preferred one of those that were loaded."""
-    there = [arm for arm in TREATMENTS if arm.name in of_arm]
-    return of_arm[max(there, key=lambda arm: arm.preference).name] if there else None
+    return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:

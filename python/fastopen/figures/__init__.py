@@ -3,7 +3,6 @@
 from fastopen.figures.figure import VEGA_LITE, Figure
 from fastopen.figures.files import FORMATS, Format, rendered, write_figures
 from fastopen.figures.gallery import load_figures, overview_figures, shown_arms, slug_of
-from fastopen.figures.sources import Source, read_source
 from fastopen.figures.style import PAGE, PAPER, Style
 
 __all__ = [
@@ -13,11 +12,9 @@ __all__ = [
     "VEGA_LITE",
     "Figure",
     "Format",
-    "Source",
     "Style",
     "load_figures",
     "overview_figures",
-    "read_source",
     "rendered",
     "shown_arms",
     "slug_of",

@@ -4,11 +4,10 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.attribution import Kind
+from fastopen.attribution import Kind, Source
+from fastopen.experiments import ARMS
 from fastopen.figures.encodings import kind_colour, panels
 from fastopen.figures.figure import ROWS, Drawing, Figure
-from fastopen.figures.sources import Source
-from fastopen.figures.style import ARM_NAMES, ARM_WORDS
 
 BARS_MAX: Final = 120
 # What is shorter than this is no more than a line.
@@ -28,8 +27,8 @@ def critical_path_bars(source: Source) -> Figure | None:
                         {
                             "page": page,
                             "place": place.name,
-                            "arm": ARM_NAMES[arm],
-                            "bar": f"{place.name}, {ARM_WORDS[arm]}",
+                            "arm": ARMS[arm].label,
+                            "bar": f"{place.name}, {ARMS[arm].short_label}",
                             "kind": kind.value,
                             "order": order,
                             "seconds": ms / 1000,

@@ -4,10 +4,11 @@ from typing import Any, Final
 
 import altair as alt
 
+from fastopen.attribution import Source
+from fastopen.experiments import ARMS
 from fastopen.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
-from fastopen.figures.sources import Source, distribution
-from fastopen.figures.style import ARM_NAMES
+from fastopen.figures.spread import distribution
 
 PANELS_MAX: Final = 24
 # A distribution of two loads is none.
@@ -31,7 +32,7 @@ def cumulative_distribution(source: Source) -> Figure | None:
                 rows += [
                     {
                         "panel": f"{page}, {place.name}",
-                        "arm": ARM_NAMES[arm],
+                        "arm": ARMS[arm].label,
                         "plt": ms / 1000,
                         "share": share,
                     }

@@ -1,46 +1,47 @@
 """What figures share: how arms and kinds are told apart, what the pointer shows, how one zooms."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import altair as alt
 
 from fastopen.attribution import Kind
-from fastopen.figures.style import ARM_COLOURS, ARM_DASHES, ARM_NAMES, ARM_SHAPES, KIND_COLOURS
+from fastopen.experiments import ARMS, Arm
+from fastopen.figures.style import KIND_COLOURS
 
 
-def _arms(rows: Iterable[dict[str, Any]]) -> list[str]:
+def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
     """The arms that the rows have, in the usual order."""
     there = {row["arm"] for row in rows}
-    return [arm for arm, name in ARM_NAMES.items() if name in there]
+    return [arm for arm in ARMS.values() if arm.label in there]
 
 
-def _scale(rows: Iterable[dict[str, Any]], of_arm: dict[str, Any]) -> alt.Scale:
+def _scale(rows: Iterable[dict[str, Any]], look: Callable[[Arm], Any]) -> alt.Scale:
     arms = _arms(rows)
-    return alt.Scale(domain=[ARM_NAMES[arm] for arm in arms], range=[of_arm[arm] for arm in arms])
+    return alt.Scale(domain=[arm.label for arm in arms], range=[look(arm) for arm in arms])
 
 
 def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
     """Arms by colour."""
-    return alt.Color("arm:N", scale=_scale(rows, ARM_COLOURS), title=None)
+    return alt.Color("arm:N", scale=_scale(rows, lambda arm: arm.colour), title=None)
 
 
 def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
     """Arms by shape."""
-    return alt.Shape("arm:N", scale=_scale(rows, ARM_SHAPES), title=None)
+    return alt.Shape("arm:N", scale=_scale(rows, lambda arm: arm.shape), title=None)
 
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
     """Arms by dash."""
     # Symbols long enough to show their dashes.
     return alt.StrokeDash(
-        "arm:N", scale=_scale(rows, ARM_DASHES), title=None, legend=alt.Legend(symbolSize=500)
+        "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
     )
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:
-    """Names of arms, as axes and offsets sort them."""
-    return [ARM_NAMES[arm] for arm in _arms(rows)]
+    """Labels of arms, as axes and offsets sort them."""
+    return [arm.label for arm in _arms(rows)]
 
 
 def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:

@@ -4,15 +4,15 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from fastopen.attribution import Place, Shown
-from fastopen.figures.beside_published import beside_published
+from fastopen.attribution import Place, Shown, Source
+from fastopen.experiments import ArmName
 from fastopen.figures.critical import critical_path_bars
 from fastopen.figures.distribution import cumulative_distribution
 from fastopen.figures.figure import Figure
 from fastopen.figures.improvement import improvement_bars
 from fastopen.figures.lines import plt_along
+from fastopen.figures.published import published_comparison
 from fastopen.figures.requests import timing_breakdown, waterfall
-from fastopen.figures.sources import Source
 
 
 def overview_figures(source: Source) -> list[Figure]:
@@ -23,7 +23,7 @@ def overview_figures(source: Source) -> list[Figure]:
         plt_along(source, "down"),
         critical_path_bars(source),
         cumulative_distribution(source),
-        beside_published(source),
+        published_comparison(source),
     )
     return [figure for figure in made if figure is not None]
 
@@ -39,9 +39,9 @@ def load_figures(source: Source) -> Iterator[Figure]:
                 yield waterfall(page, place.name, arms, slug)
 
 
-def shown_arms(source: Source, place: Place) -> dict[str, Shown]:
-    """The loads that stand beside each other: without TFO, and the arm that TFO is judged by."""
-    pair = [place.arms.get("off"), place.on]
+def shown_arms(source: Source, place: Place) -> dict[ArmName, Shown]:
+    """The loads that are drawn side by side: without TFO, and of the arm that TFO is judged by."""
+    pair = [place.baseline, place.headline]
     return {
         result.cell.arm.name: source.attribution.shown[result.cell.index]
         for result in pair

@@ -1,14 +1,15 @@
-"""What TFO saves: bars with intervals, and beside them the most that it could."""
+"""What TFO saves: bars with intervals, and the most that it could; what is above that is marked."""
 
 from typing import Any, Final
 
 import altair as alt
 
-from fastopen.attribution import Kind, Place
+from fastopen.attribution import Place, Source
+from fastopen.experiments import ARMS
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, panels
 from fastopen.figures.figure import ROWS, Drawing, Figure
-from fastopen.figures.sources import Source, interval
-from fastopen.figures.style import ARM_NAMES
+from fastopen.figures.spread import interval
+from fastopen.statistics import BEYOND_BOUND
 
 TITLE: Final = "saved, % of PLT"
 
@@ -24,17 +25,21 @@ def improvement_bars(source: Source) -> Figure | None:
         name="improvement",
         title="What TFO saves of the page load time",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Thin lines: 95 % interval (bootstrap, BCa). Long marks: the share of the page load time that the"
-        " handshakes on the critical path take without TFO, the most that it could save there.",
+        " Thin lines: 95 % interval (bootstrap, BCa). Long marks: what handshakes in a row took without TFO,"
+        f" the most that it could save.{_legend(rows)}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
         drawing=Drawing(_chart(rows)),
         rows=rows,
     )
 
 
+def _legend(rows: list[dict[str, Any]]) -> str:
+    if not any(row["mark"] for row in rows):
+        return ""
+    return f" {BEYOND_BOUND}: more than that; something else took less time as well."
+
+
 def _rows(page: str, place: Place) -> list[dict[str, Any]]:
-    off = place.breakdowns.get("off")
-    bound = None if off is None else 100 * off.share(Kind.HANDSHAKE)
     rows = []
     for arm, result in place.arms.items():
         if result.improvement_percent is None:
@@ -44,11 +49,13 @@ def _rows(page: str, place: Place) -> list[dict[str, Any]]:
             {
                 "page": page,
                 "place": place.name,
-                "arm": ARM_NAMES[arm],
+                "arm": ARMS[arm].label,
                 "gain": result.improvement_percent,
                 "low": low,
                 "high": high,
-                "bound": bound,
+                "bound": None if result.bound is None else result.bound.percent,
+                "mark": BEYOND_BOUND if result.beats_bound else "",
+                "top": max(result.improvement_percent, high or 0),
                 "n": result.pairs,
             }
         )
@@ -69,7 +76,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
         alt.Tooltip("gain:Q", title="saved %", format="+.1f"),
         alt.Tooltip("low:Q", title="interval from", format="+.1f"),
         alt.Tooltip("high:Q", title="to", format="+.1f"),
-        alt.Tooltip("bound:Q", title="handshakes on the path %", format=".1f"),
+        alt.Tooltip("bound:Q", title="at most %", format=".1f"),
         alt.Tooltip("n:Q", title="pairs"),
     )
     bars = base.mark_bar().encode(y=y, color=arm_colour(rows), tooltip=tooltip)
@@ -77,11 +84,12 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
         y=alt.Y("low:Q", title=TITLE), y2="high:Q", tooltip=tooltip
     )
     bounds = alt.Chart().mark_tick(thickness=2, opacity=1, width={"band": 1}).encode(x=place, y="bound:Q")
+    marks = base.mark_text(dy=-7).encode(y="top:Q", text="mark:N", tooltip=tooltip)
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
     width = min(640, max(260, places * (arms * 22 + 18)))
     pages = len({row["page"] for row in rows})
     chart: alt.FacetChart = (
-        alt.layer(bars, zero, intervals, bounds)
+        alt.layer(bars, zero, intervals, bounds, marks)
         .properties(width=width, height=170)
         .facet(panels("page", rows), columns=2 if pages > 1 and width <= 340 else 1, data=ROWS)
         .resolve_axis(x="independent")

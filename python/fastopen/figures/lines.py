@@ -1,14 +1,15 @@
 """Page load time along one axis: round-trip time, or rate."""
 
+from statistics import median
 from typing import Any, Final
 
 import altair as alt
 
-from fastopen.attribution import Along, Curve, curves_of, position
+from fastopen.attribution import Along, Curve, Source, curves_of, position
+from fastopen.experiments import ARMS
 from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
-from fastopen.figures.sources import Source, median_span, middle
-from fastopen.figures.style import ARM_NAMES
+from fastopen.figures.spread import median_span
 
 AXIS_TITLES: Final = {"rtt": "RTT in ms", "down": "rate to the client in Mbit/s"}
 TITLE: Final = "page load time in s"
@@ -52,13 +53,13 @@ def _rows(curve: Curve, along: Along, panel: str) -> list[dict[str, Any]]:
             if not plts or at is None:
                 continue
             low, high = median_span(plts) or (None, None)
-            seconds = [None if ms is None else ms / 1000 for ms in (middle(plts), low, high)]
+            seconds = [None if ms is None else ms / 1000 for ms in (median(plts), low, high)]
             names = ("plt", "low", "high")
             rows.append(
                 {
                     "panel": panel,
                     "x": at,
-                    "arm": ARM_NAMES[arm],
+                    "arm": ARMS[arm].label,
                     "n": len(plts),
                     **dict(zip(names, seconds, strict=True)),
                 }

@@ -9,9 +9,9 @@ import altair as alt
 from fastopen.attribution import Kind, Shown
 from fastopen.attribution.phrases import time
 from fastopen.contract import Request
+from fastopen.experiments import ARMS, ArmName
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
-from fastopen.figures.style import ARM_NAMES
 from fastopen.pages import Page
 
 # A row of a request is as high as this allows, within bounds that can be read and printed.
@@ -45,20 +45,20 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
         row["name"] = names[row["request"]]
 
 
-def timing_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
+def timing_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
     """Start and end of each request that was answered, in milliseconds since the navigation start."""
     for request in shown.record.requests:
         if request.queued_ns is not None and request.end_ns is not None:
             yield {
                 "what": "request",
-                "arm": ARM_NAMES[arm],
+                "arm": ARMS[arm].label,
                 "request": request.resource,
                 "start": request.queued_ns / 1e6,
                 "end": request.end_ns / 1e6,
             }
 
 
-def waterfall_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
+def waterfall_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
     """What each request waited for, piece after piece, in milliseconds."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
@@ -69,7 +69,7 @@ def waterfall_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
         for kind, start_ns, end_ns in _pieces(request, handshake=request.connection in waited, tls=tls):
             yield {
                 "what": "piece",
-                "arm": ARM_NAMES[arm],
+                "arm": ARMS[arm].label,
                 "request": request.resource,
                 "kind": kind.value,
                 "start": start_ns / 1e6,
@@ -77,21 +77,21 @@ def waterfall_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
             }
 
 
-def path_rows(arm: str, shown: Shown) -> Iterator[dict[str, Any]]:
+def path_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
     """The critical path, drawn over the requests that it goes through."""
     for piece in shown.path.segments:
         yield {
             "what": "path",
-            "arm": ARM_NAMES[arm],
+            "arm": ARMS[arm].label,
             "request": piece.resource,
             "start": piece.start_ns / 1e6,
             "end": piece.end_ns / 1e6,
         }
 
 
-def event_row(arm: str, shown: Shown) -> dict[str, Any]:
+def event_row(arm: ArmName, shown: Shown) -> dict[str, Any]:
     """The load event."""
-    return {"what": "load event", "arm": ARM_NAMES[arm], "end": shown.path.plt_ns / 1e6}
+    return {"what": "load event", "arm": ARMS[arm].label, "end": shown.path.plt_ns / 1e6}
 
 
 def _pieces(
@@ -125,7 +125,7 @@ def _pieces(
             yield kind, start_ns, end_ns
 
 
-def timing_breakdown(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figure:
+def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
     rows = [row for arm, shown in arms.items() for row in timing_rows(arm, shown)]
     name_rows(page, rows)
@@ -173,15 +173,15 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
     return Drawing(layered.properties(width=600, height=step * requests))
 
 
-def waterfall(page: Page, place: str, arms: dict[str, Shown], slug: str) -> Figure:
+def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """One load beside the other: queueing, handshake, wait and transfer of each request."""
     rows = [
         row for arm, shown in arms.items() for row in (*waterfall_rows(arm, shown), *path_rows(arm, shown))
     ]
     name_rows(page, rows)
     rows += [event_row(arm, shown) for arm, shown in arms.items()]
-    times = {ARM_NAMES[arm]: time(shown.path.plt_ns / 1e6) for arm, shown in arms.items()}
-    places = {ARM_NAMES[arm]: place for place, arm in enumerate(arms)}
+    times = {ARMS[arm].label: time(shown.path.plt_ns / 1e6) for arm, shown in arms.items()}
+    places = {ARMS[arm].label: place for place, arm in enumerate(arms)}
     for row in rows:
         row["panel"] = f"{row['arm']}: {times[row['arm']]}"
         row["place"] = places[row["arm"]]
@@ -267,6 +267,6 @@ def _load_event() -> alt.Tooltip:
     return alt.Tooltip("end:Q", title="load event at ms", format=".1f")
 
 
-def _of_arms(arms: dict[str, Shown]) -> str:
-    times = (f"{ARM_NAMES[arm]} {shown.path.plt_ns / 1e9:.2f} s" for arm, shown in arms.items())
+def _of_arms(arms: dict[ArmName, Shown]) -> str:
+    times = (f"{ARMS[arm].label} {shown.path.plt_ns / 1e9:.2f} s" for arm, shown in arms.items())
     return "page load time: " + ", ".join(times)

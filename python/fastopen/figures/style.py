@@ -1,7 +1,7 @@
-"""How every figure looks: colours that the colour-blind can tell apart, fonts, sizes, and names of things.
+"""How every figure looks: fonts, sizes, and colours that the colour-blind can tell apart.
 
-Colours are those of Okabe and Ito (2008); where two arms meet they differ in shape and dash too, so that a
-grey print can be read. The fonts come with vl-convert, so that files look the same on every machine.
+Colours are those of Okabe and Ito (2008); each arm brings its own, with a shape and a dash, so that a grey
+print can be read. The fonts come with vl-convert, so that files look the same on every machine.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,6 @@ from fastopen.attribution import Kind
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
 SIZE: Final = 11
 
-# "Off" is a grey of its own that can be seen on white and on black.
-ARM_COLOURS: Final = {"off": "#7a7a7a", "off2": "#56b4e9", "cold": "#e69f00", "warm": "#009e73"}
-ARM_NAMES: Final = {
-    "off": "no TFO",
-    "off2": "no TFO, again",
-    "cold": "TFO, cold cookies",
-    "warm": "TFO, warm cookies",
-}
-# Where room is short.
-ARM_WORDS: Final = {"off": "no TFO", "off2": "again", "cold": "cold", "warm": "warm"}
-ARM_SHAPES: Final = {"off": "circle", "off2": "cross", "cold": "triangle-up", "warm": "square"}
-ARM_DASHES: Final = {"off": [1, 0], "off2": [8, 2, 2, 2], "cold": [2, 3], "warm": [6, 3]}
-
 KIND_COLOURS: Final = {
     Kind.LOOK_UP: "#cc79a7",
     Kind.QUEUEING: "#b5b5b5",
@@ -34,7 +21,7 @@ KIND_COLOURS: Final = {
     Kind.TRANSFER: "#0072b2",
     Kind.PROCESSING: "#f0e442",
 }
-THEIRS: Final = "#cc79a7"
+PUBLISHED_COLOUR: Final = "#cc79a7"
 
 
 @dataclass(frozen=True)

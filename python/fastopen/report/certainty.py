@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastopen.attribution.phrases import plural, with_sign
+from fastopen.experiments import CONTROL, Role
 from fastopen.statistics import CellResult, Results, half_width_percent, pairs_needed
 
 # The precision that repeats are worked out for: points of percent to either side.
@@ -13,19 +14,18 @@ NAMED: Final = 3
 
 def certainty_lines(results: Results) -> Iterator[str]:
     """What applies to this run; nothing where there is no noise."""
-    again = [cell for cell in results.cells if cell.cell.arm.name == "off2" and not cell.deterministic]
-    judged = [cell for cell in results.cells if cell.cell.arm.name not in ("off", "off2")]
-    yield from _noise_floor(again)
-    yield from _precision(results, [cell for cell in judged if not cell.deterministic])
+    noisy = [cell for cell in results.cells if not cell.deterministic]
+    yield from _noise_floor([cell for cell in noisy if cell.cell.arm.role is Role.CONTROL])
+    yield from _precision(results, [cell for cell in noisy if cell.cell.arm.role is Role.TREATMENT])
     yield from _outliers(results)
 
 
-def _noise_floor(again: list[CellResult]) -> Iterator[str]:
-    intervals = [cell.improvement_ci95 for cell in again if cell.improvement_ci95 is not None]
+def _noise_floor(controls: list[CellResult]) -> Iterator[str]:
+    intervals = [cell.improvement_ci95 for cell in controls if cell.improvement_ci95 is not None]
     if intervals:
         low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
         yield (
-            "Noise floor: without TFO a second time, loads seem to be sooner by"
+            f"Noise floor: {CONTROL.condition[0].lower()}{CONTROL.condition[1:]}, loads seem to be sooner by"
             f" {with_sign(low)} to {with_sign(high)} % (95 % intervals): savings within that mean nothing."
         )
 

@@ -3,13 +3,16 @@
 from typing import Any, Final
 
 from fastopen.experiments import Experiment, PublishedCell, point_of
-from fastopen.experiments.factors import cell_columns
+from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
-from fastopen.statistics import Browsed, CellResult, Results, half_width_percent, pairs_needed
+from fastopen.statistics import BrowserMetrics, CellResult, Results, half_width_percent, pairs_needed
 
 FORMAT: Final = "fastopen-results/1"
 # What figures depend on, of what a run ran on: the same command prints the same bytes another day.
 SOFTWARE: Final = ("versions", "virtual_kernel", "clients")
+PUBLISHED: Final = (
+    *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
+)
 
 
 def results_document(results: Results) -> dict[str, Any]:
@@ -29,6 +32,24 @@ def results_document(results: Results) -> dict[str, Any]:
         "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
         "cells": [_cell(results, result) for result in results.cells],
     }
+
+
+def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
+    """The cells of the document as rows of a table, with the factors as an export has them.
+
+    Lists of reasons and of outliers are left out.
+    """
+    rows = []
+    for result in results.cells:
+        cell = _cell(results, result)
+        low, high = cell.pop("improvement_ci95") or (None, None)
+        published = cell.pop("published") or dict.fromkeys(PUBLISHED)
+        factors = zip(COLUMNS, flat_columns(point_of(results.experiment, result.cell)), strict=True)
+        cell.update({key: value for key, value in factors if isinstance(cell[key], dict | list)})
+        flat = {key: value for key, value in cell.items() if not isinstance(value, dict | list)}
+        flat.update(improvement_ci95_low=low, improvement_ci95_high=high)
+        rows.append({**flat, **{f"published_{key}": value for key, value in published.items()}})
+    return rows
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
@@ -75,30 +96,22 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "connections": result.connections,
         "syn_data_connections": result.syn_data_connections,
         "saved_ms_median": result.saved_ms,
-        "handshakes_in_a_row_ms": result.handshakes_ms,
+        "bound_ms": None if result.bound is None else result.bound.ms,
+        "bound_percent": None if result.bound is None else result.bound.percent,
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
-        **_browsed(results.browsed.get(cell.index)),
+        **_browser_metrics(results.browser_metrics.get(cell.index)),
         "published": _published(results.published.get(key)),
     }
 
 
-def _browsed(told: Browsed | None) -> dict[str, Any]:
+def _browser_metrics(metrics: BrowserMetrics | None) -> dict[str, Any]:
     return {
-        "requests_from_cache_median": None if told is None else told.fresh,
-        "requests_revalidated_median": None if told is None else told.revalidated,
-        "screenshots_missing": [] if told is None else list(told.unshown),
+        "requests_from_cache_median": None if metrics is None else metrics.from_cache,
+        "requests_revalidated_median": None if metrics is None else metrics.revalidated,
+        "screenshots_missing": [] if metrics is None else list(metrics.missing_screenshots),
     }
 
 
 def _published(cell: PublishedCell | None) -> dict[str, Any] | None:
-    if cell is None:
-        return None
-    return {
-        "source": cell.source,
-        "page": cell.page,
-        "plt_off": cell.plt_off,
-        "plt_tfo": cell.plt_tfo,
-        "unit_as_printed": cell.unit_as_printed,
-        "improvement_percent_as_printed": cell.improvement_percent_as_printed,
-    }
+    return None if cell is None else {key: getattr(cell, key) for key in PUBLISHED}

@@ -1,106 +1,125 @@
-"""The tables of a run as rows of text, the same for HTML, Markdown and LaTeX."""
+"""The tables of a run."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from fastopen.attribution import Kind
-from fastopen.attribution.phrases import NBSP, with_sign
-from fastopen.figures import Source
-from fastopen.report.beside import mark_texts
-from fastopen.report.verdict import NO_NOISE
-from fastopen.statistics import CellResult, Mark, partings
+from fastopen import units
+from fastopen.attribution import Kind, Source
+from fastopen.attribution.phrases import NBSP, share, signed, with_sign
+from fastopen.contract import RateLimit
+from fastopen.experiments import ARMS, BASELINE, Arm, Factor, Point, compared
+from fastopen.report.document import flat_cells
+from fastopen.report.grid import Column, Entry, Grid, Tone
+from fastopen.report.published import label_texts
+from fastopen.statistics import BEYOND_BOUND, CellResult, Label, Results, discrepancies
 
 MISSING: Final = "-"
-INTERVAL: Final = f" [95{NBSP}%]"
-Tone = Literal["", "good", "bad", "quiet"]
+# Networks are all that varies in a published table.
+PUBLISHED_FACTORS: Final = ("down", "rtt")
+BEYOND_BOUND_NOTE: Final = (
+    f"{BEYOND_BOUND}: more than handshakes in a row took; something else took less time as well."
+)
 
 
-@dataclass(frozen=True)
-class Text:
-    """What stands in a cell. `tone`: good where TFO is surely sooner, bad where it is surely later."""
-
-    text: str
-    tone: Tone = ""
-    aside: str = ""
-    """What goes with a figure, such as its interval: where room is short it stands below."""
-    words: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.text} {self.aside}".rstrip()
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table. The first `heads` columns say what a row is about, the others are figures."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Text, ...], ...]
-    heads: int = 1
-    note: str = ""
-    in_words: bool = False
-    """Whether the other columns are words, not figures."""
-
-
-def result_grid(source: Source, page: str) -> Grid:
+def result_grid(results: Results, page: str) -> Grid:
     """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
-    results = source.results
     factors, arms = results.factors, results.experiment.arms
-    on = [name for name in arms if name != "off"]
-    gaining = on if "off" in arms else []
-    columns = [factor.header.replace("-\n", "").replace("\n", " ") for factor in factors.varying]
-    heads = len(columns)
-    columns += [f"PLT {name}{NBSP}s" for name in arms]
-    told = [cell for cell in results.cells if cell.cell.page == page and cell.improvement_percent is not None]
-    exact = bool(told) and all(cell.deterministic for cell in told)
-    columns += [f"{name} saves{NBSP}%{'' if exact else INTERVAL}" for name in gaining]
-    columns += [f"SYN{NBSP}data {name}" for name in on]
-    rows = []
-    for comparison, cells in results.comparisons(page).items():
-        of = {result.cell.arm.name: result for result in cells}
+    rows = results.comparisons(page)
+    cells = [cell for of_row in rows.values() for cell in of_row]
+    gaining = compared(arms)
+    with_tfo = [name for name in arms if ARMS[name].fast_open]
+    longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
+    unit = "s" if longest_ms >= 1000 else "ms"
+    exact = [cell.deterministic for cell in cells if cell.improvement_percent is not None]
+    interval = "" if exact and all(exact) else f" [95{NBSP}%]"
+    columns = (
+        *(Column(factor.header, "factor") for factor in factors.varying),
+        *(Column(f"PLT\n{name}{NBSP}{unit}") for name in arms),
+        *(Column(f"{name} saves\n%{interval}", short=f"{name}\nsaves\n%{interval}") for name in gaining),
+        *([Column(f"at\nmost{NBSP}%")] if gaining else []),
+        *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}") for name in with_tfo),
+        Column("n"),
+    )
+    entries = []
+    for comparison, of_row in rows.items():
+        of_arm = {cell.cell.arm.name: cell for cell in of_row}
         point = factors.point(comparison)
-        rows.append(
+        valid = sorted({cell.loads - cell.invalid for cell in of_row})
+        entries.append(
             (
-                *(Text(factor.text_at(point)) for factor in factors.varying),
-                *(Text(seconds(of[name].plt_ms_median)) for name in arms),
-                *(gain(of[name]) for name in gaining),
-                *(Text(f"{of[name].syn_data_connections}/{of[name].connections}") for name in on),
-                Text(_range([cell.loads - cell.invalid for cell in cells])),
+                *(_factor(factor, point) for factor in factors.varying),
+                *(_time(of_arm[name].plt_ms_median, unit) for name in arms),
+                *(_saving(of_arm[name]) for name in gaining),
+                *([_percent(_bound_percent(of_row[0]))] if gaining else []),
+                *(_syn_data(of_arm[name]) for name in with_tfo),
+                Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
         )
-    note = NO_NOISE if any(cell.deterministic for cell in told) else ""
-    return Grid(page, (*columns, "n"), tuple(rows), heads, note)
+    notes = [no_noise(cells)]
+    if any(cell.beats_bound for cell in cells):
+        notes.append(BEYOND_BOUND_NOTE)
+    return Grid(page, columns, tuple(entries), " ".join(filter(None, notes)), _in_common(results, page))
 
 
-def published_grid(source: Source) -> Grid | None:
-    """Ours beside theirs, theirs as it must have been meant; None where nothing was published."""
-    results = source.results
-    found = partings(results)
+def no_noise(cells: Sequence[CellResult]) -> str:
+    """Why figures stand alone; empty where each has its interval."""
+    exact = [cell.deterministic for cell in cells if cell.improvement_percent is not None]
+    if not any(exact):
+        return ""
+    return (
+        f"{'No' if all(exact) else 'Rows without'} interval: the virtual engine is deterministic, and nothing"
+        " was lost at random, so there is no noise to measure; the same run gives the same figures."
+    )
+
+
+def published_grid(results: Results) -> Grid | None:
+    """Ours compared with theirs, theirs as it must have been meant; None where nothing was published."""
+    found = discrepancies(results)
     if not found:
         return None
-    rows = [
-        (
-            Text(one.comparison.page),
-            Text(results.factors.name(one.comparison)),
-            Text(seconds(one.theirs.off_ms)),
-            Text(seconds(one.theirs.tfo_ms)),
-            Text(with_sign(one.theirs.improvement_percent)),
-            Text(seconds(one.off.plt_ms_median if one.off else None)),
-            Text(seconds(one.warm.plt_ms_median if one.warm else None)),
-            gain(one.warm) if one.warm else Text(MISSING),
-            Text(MISSING if one.at_most_percent is None else f"{one.at_most_percent:.1f}"),
-            Text(", ".join(mark_texts(one)), "good" if one.marks == (Mark.AGREES,) else "", words=True),
+    factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
+    columns = (
+        Column("page", "key"),
+        *(Column(factor.header, "factor") for factor in factors),
+        *(
+            Column(f"{whose}\n{what}", short=f"{whose}\n{short}")
+            for whose in ("theirs", "ours")
+            for what, short in (
+                (f"{BASELINE.name}{NBSP}s", f"{BASELINE.name} s"),
+                (f"TFO{NBSP}s", "TFO s"),
+                (f"saves{NBSP}%", "saves\n%"),
+            )
+        ),
+        Column(f"ours at\nmost{NBSP}%", short="at\nmost\n%"),
+        Column("comparison", "words", short="label"),
+    )
+    rows = []
+    for one in found:
+        point = results.factors.point(one.comparison)
+        agrees = one.labels == (Label.AGREES,)
+        rows.append(
+            (
+                Entry(one.comparison.page),
+                *(_factor(factor, point) for factor in factors),
+                *(_time(one.theirs.off_ms, "s"), _time(one.theirs.tfo_ms, "s")),
+                Entry(with_sign(one.theirs.improvement_percent)),
+                _time(one.baseline_ms, "s"),
+                _time(one.headline.plt_ms_median if one.headline else None, "s"),
+                Entry(
+                    MISSING if one.improvement_percent is None else with_sign(one.improvement_percent),
+                    mark=BEYOND_BOUND if one.headline and one.headline.beats_bound else "",
+                ),
+                _percent(one.at_most_percent),
+                Entry(
+                    ", ".join(label_texts(one)),
+                    "good" if agrees else "notable" if len(one.labels) > 1 else "",
+                    short="\n".join(label_texts(one, short=True)),
+                ),
+            )
         )
-        for one in found
-    ]
-    saves = f"saves{NBSP}%"
-    theirs = (f"theirs off{NBSP}s", f"theirs TFO{NBSP}s", f"theirs {saves}")
-    ours = (f"ours off{NBSP}s", f"ours TFO{NBSP}s", f"ours {saves}{INTERVAL}", f"ours at most{NBSP}%")
-    sources = dict.fromkeys(one.theirs.source for one in found)
-    note = f"Theirs: {'; '.join(sources)}. At most: what our handshakes in a row took of our page load time."
-    columns = ("page", "network", *theirs, *ours, "beside each other")
-    return Grid("Beside the published figures", columns, tuple(rows), 2, note)
+    sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
+    note = f"Theirs: {sources}. At most: what our handshakes in a row took of our page load time."
+    return Grid("Compared with the published figures", columns, tuple(rows), note, sources, grouped=True)
 
 
 def path_grid(source: Source) -> Grid:
@@ -110,42 +129,39 @@ def path_grid(source: Source) -> Grid:
         for place in source.places(page):
             for arm, path in place.breakdowns.items():
                 times = (path.kinds_ms[kind] for kind in Kind)
-                figures = (path.plt_ms, *times, path.ready_ms)
                 rows.append(
                     (
-                        *(Text(head) for head in (page, place.name, arm)),
-                        *(Text(f"{figure:.0f}") for figure in figures),
-                        Text(f"{path.handshakes:.1f}"),
-                        Text(str(path.loads)),
+                        *_heads(page, place.name, ARMS[arm]),
+                        *(Entry(f"{ms:.0f}") for ms in (path.plt_ms, *times, path.ready_ms)),
+                        Entry(f"{path.handshakes:.1f}"),
+                        Entry(str(path.loads)),
                     )
                 )
-    columns = ("page", "network", "arm", "PLT", *Kind, "ready", "handshakes", "loads")
     note = (
         "Means in ms; the kinds add up to the PLT. Ready: for how long a request on the path was known and"
         " only waited for a connection. Handshakes: how many stood on the path."
     )
-    return Grid("The critical path in figures", tuple(str(name) for name in columns), tuple(rows), 3, note)
+    columns = _columns("PLT", *Kind, "ready", "handshakes", "loads")
+    return Grid("The critical path in figures", columns, tuple(rows), note)
 
 
-def evidence_grid(source: Source) -> Grid:
-    """What the kernels said of each cell, and what the network measured."""
-    results = source.results
-    factors = results.factors
+def evidence_grid(results: Results) -> Grid:
+    """What the kernels reported of each cell, and what the network measured."""
     rows = []
     for result in results.cells:
         cell = result.cell
         measured = results.measured_rtt_ms.get((cell.page, cell.network))
-        proof = "" if cell.arm.cookies is None else _share(result.syn_data_connections, result.connections)
+        part = result.syn_data_connections / result.connections if result.connections else None
         rows.append(
             (
-                *(Text(head) for head in (cell.page, factors.name(cell), cell.arm.name)),
-                Text(f"{result.syn_data_connections}/{result.connections}"),
-                Text(proof or MISSING),
-                Text(MISSING if measured is None else f"{measured:.2f}"),
-                Text(MISSING if result.retransmitted is None else f"{result.retransmitted:g}"),
-                Text(MISSING if result.effect is None else with_sign(result.effect, 2)),
-                Text(str(len(result.outliers))),
-                Text(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
+                *_heads(cell.page, results.factors.name(cell), cell.arm),
+                _syn_data(result),
+                Entry(MISSING if part is None or not cell.arm.fast_open else share(part)),
+                Entry(MISSING if measured is None else f"{measured:.2f}"),
+                Entry(MISSING if result.retransmitted is None else f"{result.retransmitted:g}"),
+                Entry(MISSING if result.effect is None else with_sign(result.effect, 2)),
+                Entry(str(len(result.outliers))),
+                Entry(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
             )
         )
     columns = ("SYN data", "share", "RTT measured ms", "sent again", "effect", "outliers", "valid")
@@ -154,65 +170,110 @@ def evidence_grid(source: Source) -> Grid:
         " all. Sent again: segments a load by both ends, median. Effect: matched-pairs rank-biserial"
         " correlation, 1 where every pair got faster. Outliers are in every figure."
     )
-    return Grid("Evidence of each cell", ("page", "network", "arm", *columns), tuple(rows), 3, note)
+    return Grid("Evidence of each cell", _columns(*columns), tuple(rows), note)
 
 
-def invalid_grid(source: Source) -> Grid | None:
+def invalid_grid(results: Results) -> Grid | None:
     """Loads that count for nothing, with why: invalid ones, and attempts that were done again."""
-    factors = source.results.factors
-    rows = []
-    for result in source.results.cells:
-        heads = (result.cell.page, factors.name(result.cell), result.cell.arm.name)
-        for what, reasons in (("invalid", result.reasons), ("done again", result.repeated)):
-            rows += [
-                (
-                    *(Text(head) for head in heads),
-                    Text(what),
-                    Text(str(one.loads)),
-                    Text(one.kind),
-                    Text(one.example),
-                )
-                for one in reasons
-            ]
+    rows = [
+        (
+            *_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm),
+            *(Entry(text) for text in (what, str(one.loads), one.kind, one.example)),
+        )
+        for result in results.cells
+        for what, reasons in (("invalid", result.reasons), ("done again", result.repeated))
+        for one in reasons
+    ]
     if not rows:
         return None
-    columns = ("page", "network", "arm", "what", "loads", "kind", "for example")
-    return Grid("Loads that do not count", columns, tuple(rows), 3, in_words=True)
+    columns = (*_columns(), *(Column(name, "words") for name in ("what", "loads", "kind", "for example")))
+    return Grid("Loads that do not count", columns, tuple(rows))
+
+
+def cells_grid(source: Source) -> Grid:
+    """A row for each cell: the keys of the JSON document, its critical path, and what was published."""
+    rows: list[dict[str, str | float | bool | None]] = []
+    for flat, result in zip(flat_cells(source.results), source.results.cells, strict=True):
+        path = source.attribution.breakdowns.get(result.cell.index)
+        for kind in Kind:
+            name = f"path_{kind.value.replace(' ', '_').replace('-', '_')}_ms"
+            flat[name] = None if path is None else round(path.kinds_ms[kind], 6)
+        rows.append({**flat, "path_handshakes": None if path is None else path.handshakes})
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    entries = [
+        tuple(Entry("" if row.get(name) is None else str(row[name]), value=row.get(name)) for name in names)
+        for row in rows
+    ]
+    return Grid("Cells", tuple(Column(name) for name in names), tuple(entries))
 
 
 def all_grids(source: Source) -> Iterator[Grid]:
     """Every table, in order."""
-    for page in source.results.pages:
-        yield result_grid(source, page)
-    for grid in (published_grid(source), path_grid(source), evidence_grid(source), invalid_grid(source)):
-        if grid is not None:
-            yield grid
+    results = source.results
+    for page in results.pages:
+        yield result_grid(results, page)
+    others = (published_grid(results), path_grid(source), evidence_grid(results), invalid_grid(results))
+    yield from (grid for grid in others if grid is not None)
 
 
-def seconds(milliseconds: float | None) -> str:
-    """`1.648`, or a hyphen."""
-    return MISSING if milliseconds is None else f"{milliseconds / 1000:.3f}"
+def _columns(*figures: str) -> tuple[Column, ...]:
+    """Of a table with a row for each cell."""
+    return (
+        *(Column(name, "key") for name in ("page", "network", "arm")),
+        *(Column(str(name)) for name in figures),
+    )
 
 
-def gain(result: CellResult) -> Text:
-    """`+3.1` with its interval `[+3.1, +3.3]` aside; without noise no interval."""
+def _heads(page: str, place: str, arm: Arm) -> tuple[Entry, ...]:
+    return (Entry(page), Entry(place), Entry(arm.name))
+
+
+def _factor(factor: Factor, point: Point) -> Entry:
+    return Entry(factor.text_at(point), phrase=factor.phrase_at(point))
+
+
+def _time(milliseconds: float | None, unit: str) -> Entry:
+    """`1.648` in seconds, `63.4` in milliseconds, or a hyphen."""
+    if milliseconds is None:
+        return Entry(MISSING)
+    return Entry(f"{milliseconds / 1000:.3f}" if unit == "s" else f"{milliseconds:.1f}")
+
+
+def _percent(value: float | None) -> Entry:
+    return Entry(MISSING if value is None else f"{value:.1f}")
+
+
+def _bound_percent(result: CellResult) -> float | None:
+    return None if result.bound is None else result.bound.percent
+
+
+def _syn_data(result: CellResult) -> Entry:
+    return Entry(f"{result.syn_data_connections}/{result.connections}")
+
+
+def _saving(result: CellResult) -> Entry:
+    """`+3.1` with its interval `[3.0, 3.3]` aside; without noise no interval."""
     if result.improvement_percent is None:
-        return Text(MISSING)
-    text = with_sign(result.improvement_percent)
+        return Entry(MISSING)
+    text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
     if result.deterministic:
         shown = round(result.improvement_percent, 1)
-        return Text(text, "good" if shown > 0 else "bad" if shown < 0 else "quiet")
+        return Entry(text, "good" if shown > 0 else "bad" if shown < 0 else "quiet", mark=mark)
     if result.improvement_ci95 is None:
-        return Text(text, aside="[few n]")
+        return Entry(text, aside="[few n]", mark=mark)
     low, high = result.improvement_ci95
     tone: Tone = "good" if low > 0 else "bad" if high < 0 else "quiet"
-    return Text(text, tone, f"[{with_sign(low)},{NBSP}{with_sign(high)}]")
+    return Entry(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]", mark)
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else ""
+def _in_common(results: Results, page: str) -> str:
+    """The rates that are the same in every row, and how it is known what made the browser ask."""
+    varying = {factor.name for factor in results.factors.varying}
+    network, initiators = results.experiment.networks[0], results.pages[page].initiators
+    rates = {"down": network.down, "up": network.up}
+    fixed = ", ".join(f"{_rate(rate)} {way}" for way, rate in rates.items() if way not in varying)
+    return fixed + (f"  (initiators {initiators})" if initiators in ("inferred", "mixed") else "")
 
 
-def _range(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"
+def _rate(limit: RateLimit) -> str:
+    return "trace" if limit.trace_ms is not None else units.format_rate(limit.rate_bit_per_s)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from fastopen.report.grids import Grid
+from fastopen.report.grid import Grid
 
 _ESCAPES: Final = {
     "\\": r"\textbackslash{}",
@@ -25,6 +25,7 @@ _ESCAPES: Final = {
     "[": r"{[}",
     "]": r"{]}",
     "\N{MINUS SIGN}": r"$-$",
+    "\N{DAGGER}": r"\textdagger{}",
     "\N{NO-BREAK SPACE}": "~",
     "\N{HORIZONTAL ELLIPSIS}": r"\ldots{}",
 }
@@ -42,7 +43,7 @@ def latex(grids: Iterable[Grid], preamble: Iterable[str] = ()) -> str:
 
 
 def _table(grid: Grid) -> str:
-    columns = "l" * grid.heads + ("l" if grid.in_words else "r") * (len(grid.columns) - grid.heads)
+    columns = "".join("r" if column.kind == "figure" else "l" for column in grid.columns)
     caption = escaped(grid.title) + (f". {escaped(grid.note)}" if grid.note else "")
     return "\n".join(
         [
@@ -52,7 +53,7 @@ def _table(grid: Grid) -> str:
             rf"  \caption{{{caption}}}",
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
-            f"    {_row(grid.columns)}",
+            f"    {_row(column.heading for column in grid.columns)}",
             r"    \midrule",
             *(f"    {_row(str(cell) for cell in row)}" for row in grid.rows),
             r"    \bottomrule",

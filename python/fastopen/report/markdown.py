@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from fastopen.attribution import page_answers, run_answers
-from fastopen.figures import Source
-from fastopen.report.grids import Grid, all_grids
+from fastopen.attribution import Source, page_answers, run_answers
+from fastopen.report.grid import Grid
+from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.summary import summarise_run
 from fastopen.report.verdict import page_verdict
@@ -50,10 +50,8 @@ def _lines(source: Source) -> Iterator[str]:
 
 def _table(grid: Grid) -> Iterator[str]:
     yield f"\n### {escaped(grid.title)}\n"
-    yield _row(escaped(name) for name in grid.columns)
-    yield _row(
-        "---" if grid.in_words or number < grid.heads else "---:" for number in range(len(grid.columns))
-    )
+    yield _row(escaped(column.heading) for column in grid.columns)
+    yield _row("---:" if column.kind == "figure" else "---" for column in grid.columns)
     for row in grid.rows:
         yield _row(escaped(str(cell)) for cell in row)
     if grid.note:

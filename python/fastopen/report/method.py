@@ -2,21 +2,14 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from fastopen import units
+from fastopen.attribution import Source
 from fastopen.attribution.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
-from fastopen.experiments import Setup
-from fastopen.figures import Source
+from fastopen.experiments import ARMS, Setup
 from fastopen.statistics import Results
-
-ARMS: Final = {
-    "off": "without TFO",
-    "off2": "without TFO a second time, which shows what noise alone does",
-    "cold": "with TFO and no cookies (a first visit)",
-    "warm": "with TFO and cookies of an earlier visit",
-}
 
 
 def method_paragraphs(source: Source) -> Iterator[str]:
@@ -31,8 +24,8 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     )
     yield _client(experiment.setups[0]) + _other_setups(results)
     yield (
-        f"Each page was loaded {listed([ARMS[arm] for arm in experiment.arms])}, {_repeats(results)} The"
-        " loads of one repeat ran in one world and were compared with each other only. No connection,"
+        f"Each page was loaded {listed([ARMS[arm].words for arm in experiment.arms])}, {_repeats(results)}"
+        " The loads of one repeat ran in one world and were compared with each other only. No connection,"
         " cookie or TCP metric was carried from load to load, but for the cookies of warm loads."
     )
     yield from _stack(results, source.world)
@@ -175,11 +168,11 @@ def _certainty(results: Results) -> str:
         f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
         " seed)"
     )
-    told = [cell.deterministic for cell in results.cells if cell.improvement_percent is not None]
-    if not any(told):
+    exact = [cell.deterministic for cell in results.cells if cell.improvement_percent is not None]
+    if not any(exact):
         return interval
-    exact = "virtual time has no noise, so that these loads came out the same each time"
-    return f"; {exact}" if all(told) else f"{interval}; where none is given, {exact}"
+    why = "virtual time has no noise, so that these loads came out the same each time"
+    return f"; {why}" if all(exact) else f"{interval}; where none is given, {why}"
 
 
 def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:

@@ -10,18 +10,18 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from fastopen.attribution import Answer, page_answers, run_answers
-from fastopen.figures import Figure, Source, overview_figures, shown_arms
+from fastopen.attribution import Answer, Source, page_answers, run_answers
+from fastopen.figures import Figure, overview_figures, shown_arms
 from fastopen.figures.requests import timing_breakdown, waterfall
-from fastopen.report.beside import parting_words
-from fastopen.report.browsed import kept_lines
+from fastopen.report.browser_metrics import cache_lines
 from fastopen.report.embedding import inline_svg, packed, script_json
 from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, published_grid, result_grid
 from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.vega import library
 from fastopen.report.verdict import page_verdict
-from fastopen.statistics import Results, partings
+from fastopen.statistics import Results, discrepancies
 
 # What single loads may take of the file: a report opens on a phone, too.
 LOADS_BYTES_MAX: Final = 5_000_000
@@ -55,8 +55,10 @@ def html(source: Source) -> str:
         status=results.status,
         summary=summarise_run(results),
         pages=[_page(source, name) for name in results.pages],
-        published=published_grid(source),
-        partings=[line.removeprefix("- ") for line in parting_words(results, partings(results))],
+        published=published_grid(results),
+        comparison=[
+            line.removeprefix("- ") for line in comparison_sentences(results, discrepancies(results))
+        ],
         intervals=any(
             cell.improvement_percent is not None and not cell.deterministic for cell in results.cells
         ),
@@ -66,7 +68,7 @@ def html(source: Source) -> str:
         first_load=[_drawn(figure) for figure in first],
         left_out=left_out,
         run_answers=run_answers(results, source.attribution),
-        grids=[grid for grid in (path_grid(source), evidence_grid(source), invalid_grid(source)) if grid],
+        grids=[grid for grid in (path_grid(source), evidence_grid(results), invalid_grid(results)) if grid],
         method=list(method_paragraphs(source)),
         facts=environment_facts(source),
         style=Markup(_asset("report.css")),  # noqa: S704  # ours
@@ -87,16 +89,15 @@ def _page(source: Source, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "facts": results.pages[name],
-        "grid": result_grid(source, name),
+        "grid": result_grid(results, name),
         "verdict": page_verdict(results, name),
-        "answers": [*page_answers(results, source.attribution, name), *_kept(results, name)],
+        "answers": [*page_answers(results, source.attribution, name), *_caching(results, name)],
     }
 
 
-def _kept(results: Results, page: str) -> Iterator[Answer]:
-    said = tuple(kept_lines(results, page))
-    if said:
-        yield Answer("What had the browser kept?", said)
+def _caching(results: Results, page: str) -> Iterator[Answer]:
+    if sentences := tuple(cache_lines(results, page)):
+        yield Answer("What did the browser's cache answer?", sentences)
 
 
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:

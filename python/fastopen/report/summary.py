@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.attribution.phrases import NBSP, gain, percent, plural, time, with_sign
+from fastopen.experiments import treatments_of
 from fastopen.report.verdict import worth
 from fastopen.statistics import CellResult, Results
 
@@ -30,20 +31,18 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Of all pages and networks together. Warm cookies decide: TFO was made for them; else cold ones."""
-    warm, cold = _of_arm(results, "warm"), _of_arm(results, "cold")
-    judged = warm or cold
-    told = [cell for cell in judged if cell.improvement_percent is not None]
-    sentences = [_sentence(results, told)] if told else []
-    if warm and cold:
-        sentences += _first_visit([cell for cell in cold if cell.improvement_percent is not None])
+    """Of all pages and networks together. The headline arm decides."""
+    arms = treatments_of(results.experiment.arms)
+    of_arm = [[cell for cell in results.cells if cell.cell.arm.name == arm.name] for arm in arms]
+    judged = of_arm[0] if of_arm else []
+    valid = [cell for cell in judged if cell.improvement_percent is not None]
+    sentences = [_sentence(results, valid)] if valid else []
+    for arm, cells in zip(arms[1:], of_arm[1:], strict=True):
+        if any(cell.improvement_percent is not None for cell in cells):
+            sentences.append(f"On {arm.visit} it is {_sooner(cells)}.")
     sentences += [_proof(judged)] if judged else []
     headline = worth(judged) or "Too few valid repeats to say what TFO does."
-    return Summary(headline, tuple(sentences), tuple(_tiles(results, told)))
-
-
-def _of_arm(results: Results, arm: str) -> list[CellResult]:
-    return [cell for cell in results.cells if cell.cell.arm.name == arm]
+    return Summary(headline, tuple(sentences), tuple(_tiles(results, valid)))
 
 
 def _gains(cells: Sequence[CellResult]) -> list[float]:
@@ -67,40 +66,26 @@ def _sooner(cells: Sequence[CellResult]) -> str:
     return f"{percent(large)} {word}" if small == large else f"{small:.1f} to {percent(large)} {word}"
 
 
-def _sentence(results: Results, told: Sequence[CellResult]) -> str:
-    visit = (
-        "a repeat visit (warm cookies)" if told[0].cell.arm.name == "warm" else "a first visit (cold cookies)"
-    )
+def _sentence(results: Results, cells: Sequence[CellResult]) -> str:
     pages = list(results.pages)
     what = pages[0] if len(pages) == 1 else f"these {len(pages)} pages"
-    said = f"On {visit} TFO loads {what} {_sooner(told)}"
-    if len(told) == 1:
-        return f"{said}."
-    return f"{said}, {gain(median(_gains(told)))} in the median of {_places(results, told)}: {_sure(told)}."
+    sentence = f"On {cells[0].cell.arm.visit} TFO loads {what} {_sooner(cells)}"
+    if len(cells) == 1:
+        return f"{sentence}."
+    places = plural(len(cells), *COMBINATIONS) if len(pages) > 1 else plural(len(cells), "network")
+    return f"{sentence}, {gain(median(_gains(cells)))} in the median of {places}: {_sure(cells)}."
 
 
-def _places(results: Results, told: Sequence[CellResult]) -> str:
-    """`12 combinations of page and network`, `3 networks`."""
-    combined = len(results.pages) > 1
-    return plural(len(told), *COMBINATIONS) if combined else plural(len(told), "network")
-
-
-def _sure(told: Sequence[CellResult]) -> str:
-    """`sooner in all`, `surely sooner in 9, surely later in 1, in 2 nobody can tell`."""
-    intervals = [cell.improvement_ci95 for cell in told]
+def _sure(cells: Sequence[CellResult]) -> str:
+    """`sooner in every one`, `sooner in 9, later in 1, no difference that could be told in 2`."""
+    intervals = [cell.improvement_ci95 for cell in cells]
     sooner = sum(one is not None and one[0] > 0 for one in intervals)
     later = sum(one is not None and one[1] < 0 for one in intervals)
-    if len(told) in (sooner, later):
+    if len(cells) in (sooner, later):
         return f"{'sooner' if sooner else 'later'} in every one"
-    unclear = len(told) - sooner - later
+    unclear = len(cells) - sooner - later
     counts = {"sooner in": sooner, "later in": later, "no difference that could be told in": unclear}
     return ", ".join(f"{words} {count}" for words, count in counts.items() if count)
-
-
-def _first_visit(told: Sequence[CellResult]) -> list[str]:
-    if not told:
-        return []
-    return [f"On a first visit, while servers hand out their cookies, it is {_sooner(told)}."]
 
 
 def _proof(cells: Sequence[CellResult]) -> str:
@@ -112,17 +97,17 @@ def _proof(cells: Sequence[CellResult]) -> str:
     )
 
 
-def _tiles(results: Results, told: Sequence[CellResult]) -> list[Tile]:
+def _tiles(results: Results, judged: Sequence[CellResult]) -> list[Tile]:
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
     tiles = []
-    saved = [cell.saved_ms for cell in told if cell.saved_ms is not None]
+    saved = [cell.saved_ms for cell in judged if cell.saved_ms is not None]
     if saved:
-        tiles.append(Tile(_spread(told), "of the page load time saved"))
+        tiles.append(Tile(_spread(judged), "of the page load time saved"))
         low, high = time(min(saved)), time(max(saved))
         tiles.append(Tile(low if low == high else f"{low} to {high}", "saved a load, in the median"))
-        carried = sum(cell.syn_data_connections for cell in told)
-        connections = sum(cell.connections for cell in told)
+        carried = sum(cell.syn_data_connections for cell in judged)
+        connections = sum(cell.connections for cell in judged)
         tiles.append(Tile(f"{carried:,} of {connections:,}", "connections sent data in the SYN"))
     tiles.append(Tile(f"{valid:,} of {loads:,}", "loads valid"))
     return tiles

@@ -12,12 +12,11 @@ Span = tuple[int, int]
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
     """The longest sum of handshake times along what requests waited for, in nanoseconds.
 
-    A request waits for its initiator, for the request before it on its connection (not where a connection
-    carries several at once) and, where it was queued before its connection was opened, for those that ended
-    meanwhile and so made room for it, or for handshakes whose connections then went to others. Its own
-    handshake counts, as far as it waited for it, where it was the first on its connection or one of several
-    at once. Queueing on the link is in the handshakes' times, so on a busy link this is more than a multiple
-    of the RTT. Data in the SYN saves a handshake and nothing else: what is saved beyond has other causes.
+    A request waits for its initiator, then for whichever connection is free first (late binding): for a
+    handshake to its origin that is under way, be it for the connection that it gets or for another; for the
+    request before it on its connection, where that carries one at a time; or for one that ends and so makes
+    room for a connection of its own, and for the handshake of that. Queueing on the link is in the
+    handshakes' times, so on a busy link this is more than a multiple of the RTT.
     """
     if record.seen_at == "origins":
         # Who waited for whom is not known there, only in how much of the time one was under way.
@@ -30,29 +29,30 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
         )
     handshakes, carriers = Handshakes(record), Carriers(record)
     # What the client had kept was never sent; what it makes known waits for what made the client look for it.
-    begun_at = {
-        id(request): request.queued_ns if request.cache == "fresh" else request.sent_ns
+    sent = [
+        (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests
-    }
-    sent = [request for request in record.requests if begun_at[id(request)] is not None]
+    ]
     longest: dict[int, int] = {}
     last_on: dict[int, int] = {}
     ended: list[tuple[int, int]] = []
-    for request in sorted(sent, key=lambda request: begun_at[id(request)] or 0):
+    for sent_ns, request in sorted(
+        ((at, request) for at, request in sent if at is not None), key=lambda one: one[0]
+    ):
         initiator = page.resources[request.resource].initiator
-        before = [0 if initiator is None else longest.get(initiator, 0)]
-        own = 0
+        chains = [0 if initiator is None else longest.get(initiator, 0)]
         if request.connection is not None:
-            begun = carriers.opened_ns(request)
-            if begun is None:
-                before.append(longest.get(last_on.get(request.connection, -1), 0))
+            queued_ns, opened_ns = request.queued_ns or 0, carriers.opened_ns(request)
+            until_ns = sent_ns if opened_ns is None else opened_ns
+            chains[0] += covered_ns(handshakes.under_way(request.connection, queued_ns, until_ns))
+            if opened_ns is None:
+                chains.append(longest.get(last_on.get(request.connection, -1), 0))
+            else:
+                own = handshakes.waited_ns(request.connection, max(queued_ns, opened_ns))
+                chains += [chain for end_ns, chain in ended if queued_ns < end_ns <= opened_ns]
+                chains = [chain + own for chain in chains]
             last_on[request.connection] = request.resource
-            if begun is not None:
-                queued = request.queued_ns or 0
-                own = handshakes.waited_ns(request.connection, max(queued, begun))
-                before[0] += covered_ns(handshakes.given_away(request.connection, queued, begun))
-                before += [chain for at, chain in ended if queued < at <= begun]
-        longest[request.resource] = max(before) + own
+        longest[request.resource] = max(chains)
         if request.end_ns is not None:
             ended.append((request.end_ns, longest[request.resource]))
     return max(longest.values(), default=0)
@@ -95,15 +95,15 @@ class Handshakes:
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
-    def given_away(self, connection: int, queued_ns: int, opened_ns: int) -> list[Span]:
-        """What handshakes took of the time that a request stood in the queue before its own was begun.
+    def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
+        """The handshakes to the origin of a connection, its own and others, as far as they fall between.
 
         A client that binds late gives a connection that stands to the request that is most urgent then, so
         that another request, for which it was opened, needs one more.
         """
-        others = self._to[self._origin[connection]] if connection in self._origin else []
-        cut = [(max(begun, queued_ns), min(stood, opened_ns)) for begun, stood in others]
-        return [(begun, stood) for begun, stood in cut if begun < stood]
+        to_origin = self._to[self._origin[connection]] if connection in self._origin else []
+        cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
+        return [(opened, stood) for opened, stood in cut if opened < stood]
 
 
 def covered_ns(spans: list[Span]) -> int:

@@ -1,9 +1,9 @@
-"""What the loads of each cell come to: medians, and improvements over the arm without TFO.
+"""What the loads of each cell come to: medians, and improvements over the baseline, the arm without TFO.
 
-Improvement is (PLT off - PLT on) / PLT off of the two loads of one repeat, which ran in the same world; a
-cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative. Invalid loads
-are counted and left out, and with them the pair that they would have made. A load that was done again counts
-by its last attempt alone.
+Improvement is (PLT without - PLT with) / PLT without of the two loads of one repeat, which ran in the same
+world; a cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative.
+Invalid loads are counted and left out, and with them the pair that they would have made. A load that was done
+again counts by its last attempt alone.
 """
 
 from collections import defaultdict
@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from fastopen.experiments import Cell, Comparison, derive_seed
+from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
 from fastopen.statistics.bootstrap import median_intervals
+from fastopen.statistics.bound import Bound, savings_bound
 from fastopen.statistics.effect import rank_biserial
 from fastopen.statistics.outliers import Outlier, find_outliers
-
-# The arm that all others are held against. A second one like it, `off2`, shows what noise alone does.
-BASELINE = "off"
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class CellResult:
     """How many of them carried data in their SYN."""
     saved_ms: float | None
     """Median over the pairs."""
-    handshakes_ms: float | None
-    """The longest handshakes in a row of the loads without TFO, median: the most that TFO can save."""
+    bound: Bound | None
+    """The most that TFO can save here, the same for all arms of a comparison."""
     retransmitted: float | None
     """Segments a load, median."""
     plts_ms: Mapping[int, float]
@@ -72,10 +70,8 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Whether more was saved than handshakes took, by more than two in a hundred and a millisecond."""
-        if self.saved_ms is None or self.handshakes_ms is None:
-            return False
-        return self.saved_ms > self.handshakes_ms * 1.02 + 1
+        """Whether more was saved than handshakes took: something else took less as well."""
+        return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
 
 def summarise(
@@ -93,12 +89,12 @@ def summarise(
     of_cell: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
         of_cell[load.cell].append(load)
-    baselines = {cell.comparison: cell.index for cell in cells if cell.arm.name == BASELINE}
+    baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
     results = [
         _result(
             cell,
             of_cell[cell.index],
-            of_cell.get(baselines.get(cell.comparison, -1), []),
+            baselines.get(cell.comparison, []),
             without_chance=cell.comparison in unchanging,
         )
         for cell in cells
@@ -114,11 +110,10 @@ def _result(
 ) -> CellResult:
     loads = [load for load in attempts if not load.superseded]
     valid = [load for load in loads if load.valid]
-    plts, without = _plts_ms(loads), {} if cell.arm.name == BASELINE else _plts_ms(baseline)
-    pairs = [(without[repeat], plt) for repeat, plt in sorted(plts.items()) if without.get(repeat)]
-    improvements = tuple(100 * (off - on) / off for off, on in pairs)
-    handshakes_ns = [load.handshakes_ns for load in baseline if load.valid and not load.superseded]
-    deterministic = without_chance and len(set(plts.values())) == 1 and len(set(without.values())) <= 1
+    plts, others = _plts_ms(loads), {} if cell.arm.role is Role.BASELINE else _plts_ms(baseline)
+    pairs = [(others[repeat], plt) for repeat, plt in sorted(plts.items()) if others.get(repeat)]
+    improvements = tuple(100 * (without - plt) / without for without, plt in pairs)
+    deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
     return CellResult(
         cell=cell,
         loads=len(loads),
@@ -130,12 +125,12 @@ def _result(
         improvement_ci95=(improvements[0], improvements[0]) if deterministic and improvements else None,
         connections=sum(load.connections for load in valid),
         syn_data_connections=sum(load.syn_data_connections for load in valid),
-        saved_ms=median(off - on for off, on in pairs) if pairs else None,
-        handshakes_ms=median(handshakes_ns) / 1e6 if handshakes_ns else None,
+        saved_ms=median(without - plt for without, plt in pairs) if pairs else None,
+        bound=savings_bound([load for load in baseline if load.valid and not load.superseded]),
         retransmitted=median(load.retransmitted for load in valid) if valid else None,
         plts_ms=plts,
         improvements_percent=improvements,
-        effect=rank_biserial([off - on for off, on in pairs]),
+        effect=rank_biserial([without - plt for without, plt in pairs]),
         outliers=find_outliers(plts),
         repeated=_reasons([load for load in attempts if load.superseded]),
         deterministic=deterministic,

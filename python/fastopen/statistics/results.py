@@ -17,7 +17,7 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
-from fastopen.statistics.browsed import Browsed, browsed
+from fastopen.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.statistics.cells import CellResult, summarise
 
 
@@ -34,9 +34,9 @@ class Results:
     measured_rtt_ms: dict[tuple[str, int], float]
     """(page, network) to the median over its worlds."""
     published: dict[tuple[str, int], PublishedCell]
-    """(page, network) to the published cell that it is held against."""
-    browsed: dict[int, Browsed] = field(default_factory=dict)
-    """By the index of its cell, where a browser tells more than times."""
+    """(page, network) to the published cell that it is compared with."""
+    browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
+    """By the index of its cell, where a browser measured more than times."""
 
     def comparisons(self, page: str) -> dict[Comparison, list[CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
@@ -60,7 +60,7 @@ class Results:
 
 
 def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
-    """Reads a run and computes its figures; `loads` are its own, where somebody has read them already."""
+    """Reads a run and computes its figures; `loads` are its own, where they have been read already."""
     experiment = store.experiment()
     cells = store.cells()
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
@@ -76,5 +76,5 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         cells=summarise(cells, found, experiment.seed, unchanging, store.asked()),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
-        browsed=browsed(store, experiment, cells, found),
+        browser_metrics=browser_metrics(store, experiment, cells, found),
     )

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from fastopen.experiments import Comparison, PlannedJob, make_plan
+from fastopen.experiments import Comparison, PlannedJob, Role, make_plan
 from fastopen.runs import RunStore
-from fastopen.statistics.cells import BASELINE
 from fastopen.statistics.precision import half_width_percent, more_pairs
 from fastopen.statistics.results import Results
 
@@ -49,12 +48,16 @@ class UntilInterval:
             (
                 more_pairs(result, self.half_width_percent)
                 for result in results.cells
-                if result.cell.comparison == comparison and result.cell.arm.name != BASELINE
+                if result.cell.comparison == comparison and result.cell.arm.role is not Role.BASELINE
             ),
             default=0,
         )
 
     def too_wide(self, results: Results) -> int:
         """How many improvements have not reached the precision."""
-        widths = [half_width_percent(result) for result in results.cells if result.cell.arm.name != BASELINE]
+        widths = [
+            half_width_percent(result)
+            for result in results.cells
+            if result.cell.arm.role is not Role.BASELINE
+        ]
         return sum(width is None or width > self.half_width_percent for width in widths)

@@ -1,23 +1,25 @@
-"""Ours beside theirs: measured improvements and published ones."""
+"""Improvements as measured, compared with published ones."""
 
 from typing import Any
 
 import altair as alt
 
+from fastopen.attribution import Source
+from fastopen.experiments import HEADLINE
 from fastopen.figures.figure import ROWS, Drawing, Figure
-from fastopen.figures.sources import Source, interval
-from fastopen.figures.style import ARM_COLOURS, THEIRS
+from fastopen.figures.spread import interval
+from fastopen.figures.style import PUBLISHED_COLOUR
 
 OURS, PUBLISHED = "measured", "published"
 
 
-def beside_published(source: Source) -> Figure | None:
+def published_comparison(source: Source) -> Figure | None:
     """A panel for each page, a row for each network; None where nothing was published."""
     rows: list[dict[str, Any]] = []
     for page in source.results.pages:
         for place in source.places(page):
             theirs = source.results.published.get((page, place.comparison.network))
-            ours = place.on
+            ours = place.headline
             if theirs is None or ours is None or ours.improvement_percent is None:
                 continue
             low, high = interval(ours)
@@ -49,8 +51,8 @@ def _chart(rows: list[dict[str, Any]]) -> alt.ConcatChart:
 
 def _view(page: str) -> Any:
     """One page: a row for each of its networks."""
-    colours = alt.Scale(domain=[OURS, PUBLISHED], range=[ARM_COLOURS["warm"], THEIRS])
-    shapes = alt.Scale(domain=[OURS, PUBLISHED], range=["square", "diamond"])
+    colours = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.colour, PUBLISHED_COLOUR])
+    shapes = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.shape, "diamond"])
     base = (
         alt.Chart()
         .transform_filter(alt.FieldEqualPredicate(field="page", equal=page))

@@ -1,38 +1,12 @@
-"""What figures are drawn from: a run's results, where its time went, and the page load times of each cell."""
+"""How page load times and improvements spread: intervals, and the distribution of a cell's loads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
-from fastopen.attribution import Attribution, Place, attribute, places_of
-from fastopen.contract import WorldRecord
-from fastopen.runs import RunStore
-from fastopen.statistics import CellResult, Results, collect
+from fastopen.statistics import CellResult
 
 # Of more loads in a cell a distribution shows this many, evenly taken: nobody sees the difference.
 POINTS_MAX: Final = 200
-
-
-@dataclass(frozen=True)
-class Source:
-    """A run, read once."""
-
-    results: Results
-    attribution: Attribution
-    world: WorldRecord | None
-    """The first world that was built: kernel and settings."""
-
-    def places(self, page: str) -> list[Place]:
-        """The comparisons of a page."""
-        return places_of(self.results, self.attribution, page)
-
-
-def read_source(store: RunStore) -> Source:
-    """Everything that figures and reports need of a run."""
-    rows = store.loads()
-    worlds = list(store.world_records(rows[0].job)) if rows else []
-    return Source(collect(store, rows), attribute(store, rows), worlds[0] if worlds else None)
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
@@ -67,8 +41,3 @@ def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})
     return [(ordered[at], (at + 1) / count) for at in taken]
-
-
-def middle(ordered: Sequence[float]) -> float:
-    """The median."""
-    return float(median(ordered))

@@ -1,0 +1,30 @@
+"""What figures and reports are made from: a run's results, and where the time of its loads went."""
+
+from dataclasses import dataclass
+
+from fastopen.attribution.breakdown import Attribution, attribute
+from fastopen.attribution.curves import Place, places_of
+from fastopen.contract import WorldRecord
+from fastopen.runs import RunStore
+from fastopen.statistics import Results, collect
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run, read once."""
+
+    results: Results
+    attribution: Attribution
+    world: WorldRecord | None
+    """The first world that was built: kernel and settings."""
+
+    def places(self, page: str) -> list[Place]:
+        """The comparisons of a page."""
+        return places_of(self.results, self.attribution, page)
+
+
+def read_source(store: RunStore) -> Source:
+    """Everything that figures and reports need of a run."""
+    rows = store.loads()
+    worlds = store.world_records(rows[0].job) if rows else []
+    return Source(collect(store, rows), attribute(store, rows), worlds[0] if worlds else None)

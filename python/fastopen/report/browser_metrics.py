@@ -1,0 +1,48 @@
+"""Sentences on what a browser's loads measure beside times: its cache, and missing screenshots."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from fastopen.attribution.phrases import plural
+from fastopen.statistics import BrowserMetrics, CellResult, Results
+
+
+def cache_lines(results: Results, page: str) -> Iterator[str]:
+    """What the browser's cache answered, row by row where that differs; and what nobody knows."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for row, cells in results.comparisons(page).items():
+        known = {
+            (one.requests, one.from_cache, one.revalidated)
+            for one in _metrics(results, cells)
+            if one.requests is not None
+        }
+        # The same in every arm but where a browser does otherwise now and then.
+        for requests, from_cache, revalidated in sorted(known, reverse=True)[:1]:
+            words = (
+                f"of {requests:g} requests {from_cache:g} were answered by the browser's cache and"
+                f" {revalidated:g} confirmed by the origin (304)"
+            )
+            where[words].append(results.factors.name(row))
+    for words, places in where.items():
+        rows = f", RTT {'; '.join(places)}" if len(where) > 1 else ""
+        yield f"Repeat view{rows}: {words}."
+    resources = results.pages[page].resources
+    unknown = sum(one.fresh_s is None and not one.validator for one in resources)
+    if where and unknown:
+        yield (
+            f"Of {unknown} of the page's {len(resources)} resources nobody recorded whether they may be kept:"
+            " they are loaded again."
+        )
+
+
+def missing_screenshot_lines(results: Results, page: str) -> Iterator[str]:
+    """How many screenshots are missing, and why the first is."""
+    cells = [cell for cell in results.cells if cell.cell.page == page]
+    reasons = [reason for one in _metrics(results, cells) for reason in one.missing_screenshots]
+    if reasons:
+        yield f"{plural(len(reasons), 'load has', 'loads have')} no screenshot: {reasons[0]}."
+
+
+def _metrics(results: Results, cells: list[CellResult]) -> list[BrowserMetrics]:
+    found = (results.browser_metrics.get(cell.cell.index) for cell in cells)
+    return [one for one in found if one is not None]

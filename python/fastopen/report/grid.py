@@ -1,0 +1,69 @@
+"""A table as data: typed cells, which terminal, HTML, Markdown, LaTeX and CSV show each in its own way."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["", "good", "bad", "quiet", "notable"]
+Kind = Literal["key", "factor", "figure", "words"]
+Value = str | float | bool | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in a cell. `tone`: good where TFO is surely sooner, bad where it is surely later."""
+
+    text: str
+    tone: Tone = ""
+    aside: str = ""
+    """What goes with a figure, such as its interval: where room is short it stands below."""
+    mark: str = ""
+    """Behind a figure, for a note."""
+    short: str = ""
+    """In place of the text where room is short."""
+    phrase: str = ""
+    """In place of the text where columns of factors are put together into one of words."""
+    value: Value = None
+    """For programs: not rounded."""
+
+    def __str__(self) -> str:
+        return f"{self.text}{self.mark} {self.aside}".rstrip()
+
+
+@dataclass(frozen=True)
+class Column:
+    """`kind`: what a row is about (key), which of its factors (factor), a figure, or words."""
+
+    header: str
+    """In lines, which only a terminal keeps apart."""
+    kind: Kind = "figure"
+    short: str = ""
+    """In place of the header where room is short."""
+
+    @property
+    def heading(self) -> str:
+        """In one line."""
+        return self.header.replace("-\n", "").replace("\n", " ")
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it says what its row is about."""
+        return self.kind in ("key", "factor")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    note: str = ""
+    subtitle: str = ""
+    """What all rows have in common."""
+    grouped: bool = False
+    """Whether rows with the same first entry belong together."""
+
+    @property
+    def in_words(self) -> bool:
+        """Whether it has no figures."""
+        return all(column.kind != "figure" for column in self.columns)

@@ -1,0 +1,136 @@
+"""What is printed of a run in a terminal: a table and sentences for each page, then what applies to all."""
+
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from fastopen.attribution import excess_sentence
+from fastopen.experiments import Experiment, asked_for, baseline_of, treatments_of
+from fastopen.report.browser_metrics import cache_lines, missing_screenshot_lines
+from fastopen.report.certainty import certainty_lines
+from fastopen.report.grids import no_noise, published_grid, result_grid
+from fastopen.report.published import comparison_sentences
+from fastopen.report.terminal import fitting_table
+from fastopen.report.verdict import page_verdict
+from fastopen.statistics import Results, discrepancies
+
+REASON_WIDTH: Final = 160
+# Fewer values than this lie on one side of their median too often (2 * 0.5^n > 5 %).
+PAIRS_FOR_AN_INTERVAL: Final = 6
+
+
+def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
+    """Everything that is printed of a run, in order, for a terminal of so many columns."""
+    for page in results.pages:
+        grid = result_grid(results, page)
+        yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
+        yield fitting_table(grid, width)[0]
+        yield from _filled([page_verdict(results, page)], width)
+        yield from _filled(_beyond_the_bound(results, page), width, "yellow")
+        yield from _filled(_asked_for_less(results, page), width, "dim")
+        yield from _filled(cache_lines(results, page), width, "dim")
+        yield from _filled(missing_screenshot_lines(results, page), width, "yellow")
+        yield from (Text(line, style="yellow") for line in _problems(results, page))
+        yield Text()
+    published = published_grid(results)
+    if published is not None:
+        table, layout = fitting_table(published, width)
+        yield from _filled([f"{published.title}: {published.subtitle}"], width, "bold", indent="  ")
+        yield table
+        lines = comparison_sentences(results, discrepancies(results), short=layout.short)
+        yield from _filled(lines, width, indent="  ")
+        yield Text()
+    yield from _filled(certainty_lines(results), width, "dim")
+    yield Text("\n".join(_closing(results)), style="dim")
+
+
+def _filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
+    """Lines broken at spaces; Rich would break them at no-break spaces too."""
+    for line in lines:
+        yield Text(textwrap.fill(line, width, subsequent_indent=indent), style=style)
+
+
+def _problems(results: Results, page: str) -> Iterator[str]:
+    """A line for each reason and network with the arms whose loads it struck."""
+    for row, cells in results.comparisons(page).items():
+        struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for cell in cells:
+            for reason in cell.reasons:
+                struck[reason.kind, reason.example][cell.cell.arm.name] = reason.loads
+        where = f"RTT {results.factors.name(row)}"
+        for (kind, example), arms in struck.items():
+            counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
+            line = f"{where}: invalid loads: {counts}: {kind}: {example}"
+            yield line if len(line) <= REASON_WIDTH else line[: REASON_WIDTH - 1] + "…"
+        missing = {cell.cell.arm.name: cell.asked - cell.loads for cell in cells}
+        counts = ", ".join(f"{loads} {arm}" for arm, loads in missing.items() if loads)
+        if counts:
+            yield f"{where}: loads not done: {counts}"
+
+
+def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
+    """A line for each saving that beats its bound."""
+    for row, cells in results.comparisons(page).items():
+        arms = {cell.cell.arm.name: cell for cell in cells}
+        for arm in treatments_of(arms):
+            if arms[arm.name].beats_bound:
+                yield excess_sentence(results.factors.name(row), baseline_of(arms), arms[arm.name])
+
+
+def _asked_for_less(results: Results, page: str) -> Iterator[str]:
+    """A line for each client that did not get all that the load event waits for."""
+    wanted = len(asked_for(results.pages[page]))
+    least: dict[str, float] = {}
+    for result in results.cells:
+        client = results.experiment.setups[result.cell.setup].client
+        if result.cell.page == page and client.kind != "loader" and result.requests is not None:
+            least[client.label] = min(result.requests, least.get(client.label, result.requests))
+    for name, requests in least.items():
+        if requests < wanted:
+            yield f"{name} asked for {requests:g} of the {wanted} resources that the load event waits for."
+
+
+def _closing(results: Results) -> Iterator[str]:
+    experiment = results.experiment
+    measured: list[str] = []
+    of_asked: dict[int, list[float]] = defaultdict(list)
+    for (_, index), rtt in results.measured_rtt_ms.items():
+        of_asked[experiment.networks[index].rtt_us].append(rtt)
+    for asked_us, rtts in sorted(of_asked.items()):
+        ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
+        measured.append(f"{' to '.join(ends)} for {asked_us / 1000:g} asked")
+    if measured:
+        yield f"RTT measured in the worlds (ms): {'; '.join(measured)}."
+    engines = sorted({result.cell.engine for result in results.cells})
+    compared = [result for result in results.cells if result.improvement_percent is not None]
+    exact = bool(compared) and all(result.deterministic for result in compared)
+    yield (
+        "PLT: median page load time. Saves: median over paired repeats of (off - on) / off"
+        f"{'' if exact else ', with its 95 % interval'}. At most: what handshakes in a row took, of the PLT"
+        " without TFO. SYN data: connections that carried data in their SYN, of all. n: valid loads. "
+        f"Engine {', '.join(engines)}, client {', '.join(_clients(experiment))}, seed {experiment.seed}."
+    )
+    if note := no_noise(results.cells):
+        yield note
+    if any(result.pairs < PAIRS_FOR_AN_INTERVAL and not result.deterministic for result in compared):
+        yield (
+            f"With fewer than {PAIRS_FOR_AN_INTERVAL} repeats intervals are narrower than the truth: "
+            "repeat more often."
+        )
+    if results.status != "finished":
+        yield f"This run is {results.status}: what it did not load is missing above."
+
+
+def _clients(experiment: Experiment) -> list[str]:
+    """`loader (browser)`, `curl`: each client once, the loader with its profile."""
+    clients = [setup.client for setup in experiment.setups]
+    return list(
+        dict.fromkeys(
+            f"{client.label} ({client.profile})" if client.kind == "loader" else client.label
+            for client in clients
+        )
+    )

@@ -1,0 +1,56 @@
+"""Browser metrics of a cell: requests that its cache answered, and missing screenshots."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from fastopen.contract import LoadRecord
+from fastopen.experiments import Cell, Experiment
+from fastopen.runs import LoadRow, RunStore
+
+
+@dataclass(frozen=True)
+class BrowserMetrics:
+    """Of one cell. Requests a valid load, medians; None where loads are first views."""
+
+    requests: float | None
+    from_cache: float | None
+    """Answered by the browser's cache, without asking."""
+    revalidated: float | None
+    """Answered by the cache after the origin validated it (304)."""
+    missing_screenshots: tuple[str, ...]
+    """Why screenshots that were asked for are missing, of each such load."""
+
+
+def browser_metrics(
+    store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
+) -> dict[int, BrowserMetrics]:
+    """By the index of cells: of repeat views, and where screenshots were asked for."""
+    wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
+    counted = (row for row in loads if row.cell in wanted and not row.superseded)
+    records: dict[int, list[LoadRecord]] = defaultdict(list)
+    for row, record in store.load_records(counted):
+        records[row.cell].append(record)
+    repeat = {cell.index for cell in cells if experiment.setups[cell.setup].client.view == "repeat"}
+    return {index: _metrics(found, repeat=index in repeat) for index, found in records.items()}
+
+
+def _has_metrics(experiment: Experiment, cell: Cell) -> bool:
+    client = experiment.setups[cell.setup].client
+    return client.view == "repeat" or client.screenshot
+
+
+def _metrics(records: Sequence[LoadRecord], *, repeat: bool) -> BrowserMetrics:
+    browsers = [record.browser for record in records if record.browser is not None]
+    missing = tuple(one.screenshot_error for one in browsers if one.screenshot_error is not None)
+    valid = [record for record in records if record.valid]
+    if not repeat or not valid:
+        return BrowserMetrics(None, None, None, missing)
+    caching = [[request.cache for request in record.requests] for record in valid]
+    return BrowserMetrics(
+        requests=median(len(one) for one in caching),
+        from_cache=median(one.count("fresh") for one in caching),
+        revalidated=median(one.count("revalidated") for one in caching),
+        missing_screenshots=missing,
+    )
