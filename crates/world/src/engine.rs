@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::{Result, init};
+use serde::{Deserialize, Serialize};
 
 /// Where a world is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// On this machine's kernel, in real time.
     Host,
@@ -27,14 +29,6 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 impl Engine {
-    /// Its name in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Virtual => "virtual",
-        }
-    }
-
     /// How long before a packet is due the link's thread polls the clock instead of sleeping. Virtual time
     /// advances only while all threads sleep.
     pub fn spin_ns(self) -> u64 {

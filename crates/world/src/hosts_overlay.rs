@@ -9,7 +9,7 @@ use fastopen_netns::namespace;
 use fastopen_page::alias_host;
 use fastopen_replay::tls::Authority;
 
-use crate::contract::{Bodies, ClientKind, Fault, Job};
+use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
 /// The world's hosts file and certificate authority, mounted over the machine's files. Dropping it unmounts
@@ -84,5 +84,5 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
 
 /// Whether bodies name alias hosts, since the client contacts some hosts by https alone (HSTS preload list).
 pub fn uses_aliases(job: &Job) -> bool {
-    job.origins.bodies == Bodies::Synthetic && job.client.kind == ClientKind::Chromium
+    job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

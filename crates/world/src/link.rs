@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::contract::Fault;
+use crate::contract::{Fault, LinkKind};
 use crate::failure::Failure;
 use crate::forwarder::Forwarder;
 use crate::link_config::{LinkConfig, LinkReport};
@@ -17,11 +17,11 @@ pub enum Link {
 }
 
 impl Link {
-    /// Its name in records.
-    pub fn name(&self) -> &'static str {
+    /// As records name it.
+    pub fn kind(&self) -> LinkKind {
         match self {
-            Self::Program(_) => "program",
-            Self::Kernel(_) => "kernel",
+            Self::Program(_) => LinkKind::Program,
+            Self::Kernel(_) => LinkKind::Kernel,
         }
     }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use fastopen_netns::process::{self, CleanupProcess};
 use serde::Deserialize;
 
-use crate::contract::{ClientKind, Fault, Job};
+use crate::contract::{Capabilities, Fault, Job};
 use crate::failure::Failure;
 use crate::init::{self, BODIES, JOBS, RECORDS};
 
@@ -28,15 +28,9 @@ use crate::init::{self, BODIES, JOBS, RECORDS};
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
 const FREE_CLOCK: &str = "free-clock";
-/// Memory for a browser on top.
-const BROWSER_BYTES: u64 = 3 << 30;
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// How long (in real time) a kernel may write no record. A load takes this long only where something spins.
-const TIMEOUT: Duration = Duration::from_secs(120);
-/// The same with a browser, whose start takes most of a minute on an idle machine.
-const TIMEOUT_WITH_BROWSERS: Duration = Duration::from_secs(600);
-/// Environment variable that sets the timeout, in seconds.
+/// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Time between two looks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -106,25 +100,27 @@ pub struct Unfinished {
 
 fn timeout(jobs: &[Job]) -> Duration {
     let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
-    let usual = if have_browsers(jobs) { TIMEOUT_WITH_BROWSERS } else { TIMEOUT };
-    asked.map_or(usual, Duration::from_secs)
+    let usual_s = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
+    Duration::from_secs(asked.unwrap_or(usual_s))
 }
 
-fn have_browsers(jobs: &[Job]) -> bool {
-    jobs.iter().any(|job| job.client.kind == ClientKind::Chromium)
+fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
+    jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// The kernel's own arguments, without [`FREE_CLOCK`] for a browser: it polls the clock until that has
+/// The kernel's own arguments, without [`FREE_CLOCK`] for a client that polls the clock until that has
 /// advanced, for ever where reading it takes no virtual time.
 fn arguments<'a>(kernel: &'a Kernel, jobs: &[Job]) -> Vec<&'a str> {
+    let polled = clients(jobs).any(|client| client.polls_clock);
     let all = kernel.arguments.iter().map(String::as_str);
-    all.filter(|&argument| argument != FREE_CLOCK || !have_browsers(jobs)).collect()
+    all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
 }
 
 fn memory_bytes(text: &[u8], jobs: &[Job]) -> u64 {
     let bodies: u64 =
         bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
-    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + if have_browsers(jobs) { BROWSER_BYTES } else { 0 }
+    let client = clients(jobs).map(|client| client.memory_bytes).max().unwrap_or_default();
+    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + client
 }
 
 fn bodies_files(jobs: &[Job]) -> Vec<&Path> {

@@ -102,10 +102,10 @@ impl<'a> World<'a> {
         Ok(WorldRecord {
             job: self.job.id.clone(),
             contract: VERSION,
-            engine: self.engine.name(),
-            link: link.name(),
+            engine: self.engine,
+            link: link.kind(),
             kernel: sysctl::get("kernel.osrelease")?,
-            program: env!("CARGO_PKG_VERSION"),
+            program: env!("CARGO_PKG_VERSION").into(),
             hosts: self.hosts.clone(),
             sysctls: BothEnds {
                 client: topology.client.run(settings)?,

@@ -1,11 +1,17 @@
-"""What is asked of the world program: one world, and the loads to run in it."""
+"""What is asked of the world program: one world, and the loads to run in it.
+
+These models are the one source of the contract: the schemas that both halves are tested against and the
+tables of docs/contract.md are made of their types, bounds and docstrings (tools/generate.py).
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fastopen.pages import Page
+from fastopen.pages.model import Bytes, Microseconds, Phase
+from fastopen.pages.url import target_of
 
 CONTRACT: Final = 2
 RATE_MIN_BIT_PER_S: Final = 64_000
@@ -14,7 +20,8 @@ LOSS_MAX: Final = 0.5
 RTT_MAX_US: Final = 60_000_000
 HEAD_MAX_BYTES: Final = 262_144
 TARGET_MAX_BYTES: Final = 65_534
-TLS_CHAIN_MAX_BYTES: Final = 60_000
+# The kernel's MAX_ARG_STRLEN, less the NUL at the end.
+WORD_MAX_BYTES: Final = 131_071
 TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 
@@ -23,12 +30,21 @@ Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
 ClientKind = Literal["loader", "command", "chromium"]
 View = Literal["first", "repeat"]
-# Of a command line: what the kernel can pass on.
-Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=131_071)]
-Phase = Literal["load", "async", "after"]
+LinkMaker = Literal["auto", "program", "kernel"]
+Http = Literal["1.0", "1.1", "2"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
-Bytes = Annotated[int, Field(ge=0)]
 Scale = Annotated[float, Field(ge=0, le=1000)]
+NotEmpty = Annotated[str, Field(min_length=1)]
+
+
+def _can_be_passed_on(word: str) -> str:
+    if len(word.encode()) > WORD_MAX_BYTES:
+        raise ValueError(f"is longer than {WORD_MAX_BYTES} bytes")
+    return word
+
+
+# Of a command line: what the kernel can pass on.
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(_can_be_passed_on)]
 
 
 class _Part(BaseModel):
@@ -38,12 +54,17 @@ class _Part(BaseModel):
 
 
 class RateLimit(_Part):
-    """One direction of the access link. Null rate and null trace: no limit."""
+    """One direction of the access link."""
 
     rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
+    """Bytes of IP packets count, without the Ethernet header; null: no limit."""
     trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
-    queue_bytes: Annotated[int, Field(ge=1)] | None
+    """A Mahimahi trace, repeated for ever: each number a millisecond at which one packet of 1500 bytes may
+    leave. It goes with a null rate, does not decrease, and ends after 0 ms and within a day."""
+    queue_bytes: Annotated[Bytes, Field(ge=1)] | None
+    """What may wait for the link; null: no limit."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
+    """The probability with which a packet is lost at random."""
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -63,24 +84,60 @@ class Network(_Part):
     """The access link, both directions, and what single hosts lie further away."""
 
     rtt_us: RttUs
+    """Half of it is spent in each direction."""
     down: RateLimit
+    """The direction to the client."""
     up: RateLimit
+    """The direction from the client."""
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
+    """Host name of the page to its extra RTT: half of it is spent before the queue downwards, half after the
+    link upwards."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
-    link: Literal["auto", "program", "kernel"] = "auto"
+    """The largest IP packet."""
+    link: LinkMaker = "auto"
+    """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
+    neither traces nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on `virtual` the
+    kernel where it can."""
+
+    @model_validator(mode="after")
+    def _the_kernels_link_is_plain(self) -> Self:
+        traces = (self.down.trace_ms, self.up.trace_ms)
+        if self.link == "kernel" and (traces != (None, None) or any(self.host_extra_rtt_us.values())):
+            raise ValueError("link: the kernel's link has neither traces nor extra RTTs of hosts")
+        return self
 
 
 class Tcp(_Part):
     """What both ends' TCP is set to."""
 
-    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
+    congestion_control: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,15}$")] = "cubic"
+    """As the kernel names it: 1 to 15 letters, digits, `-` or `_`."""
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Of the congestion window, on the routes of both ends."""
 
 
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
+_NULL_IS_DEFAULT: Final = (
+    "connections_per_host",
+    "connections_total",
+    "keep_alive",
+    "processing_scale",
+    "phases",
+)
+
+
+def _with_nulls(schema: dict[str, Any]) -> None:
+    """What the profile fills in may be left out or null."""
+    for key in _NULL_IS_DEFAULT:
+        given = schema["properties"][key]
+        schema["properties"][key] = {
+            "anyOf": [given, {"type": "null"}],
+            "default": given.pop("default", None),
+        }
+    schema["required"] = [key for key in schema["required"] if key not in _NULL_IS_DEFAULT]
 
 
 class Client(_Part):
@@ -89,17 +146,33 @@ class Client(_Part):
     Of an experiment's client the words of `command` still hold placeholders; a job's are what is run.
     """
 
+    model_config = ConfigDict(json_schema_extra=_with_nulls)
+
     kind: ClientKind = "loader"
-    name: Annotated[str, Field(min_length=1)] | None = None
+    """The built-in loader, a command, or Chromium (see below)."""
+    name: NotEmpty | None = None
+    """What tables call it, where that is not the kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
+    """The program and its arguments: with the kind `command`, and only with it. No word holds a NUL or more
+    than 131,071 bytes, and the first is not empty."""
     profile: Profile = "browser"
+    """In which order the loader asks, as a browser or as a parallel downloader with a list; and what stands
+    for keys that are null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
+    """To one server at once, with HTTP/1; null: 6, with `mget` 5."""
     connections_total: Annotated[int, Field(ge=1, le=4096)]
+    """In all at once; null: 256, with `mget` 5."""
     keep_alive: bool
+    """Whether a connection carries more than one request; null: true, with `mget` false."""
     processing_scale: Scale = 1.0
+    """What the page's processing times are multiplied by; null: 1. `mget` does no processing at all."""
     phases: Annotated[list[Phase], Field(min_length=1)] = ["load", "async"]
+    """What is loaded; `load` must be among them. null: as left out."""
     screenshot: bool = False
+    """Whether to keep what is shown when a load is over, of clients that can (`chromium`)."""
     view: View = "first"
+    """`repeat`, of clients that have a cache (`chromium`): each load is a second view, with the cache that a
+    first one left."""
 
     @model_validator(mode="before")
     @classmethod
@@ -108,8 +181,9 @@ class Client(_Part):
             return data
         profile = data.get("profile", "browser")
         defaults = PROFILES.get(profile, {}) if isinstance(profile, str) else {}
-        # Null is the contract's other way of leaving this one out.
-        given = {k: v for k, v in data.items() if (k, v) != ("connections_total", None)}
+        given = {
+            key: value for key, value in data.items() if value is not None or key not in _NULL_IS_DEFAULT
+        }
         return {**defaults, **given}
 
     @property
@@ -154,14 +228,22 @@ def _todays_name(bodies: object) -> object:
 class Origins(_Part):
     """How the origin servers answer."""
 
-    http: Literal["1.0", "1.1", "2"] = "1.1"
+    http: Http = "1.1"
+    """The version of HTTP, see [http2.md](http2.md)."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` says."""
     keep_alive: bool = True
+    """Whether they keep connections; with HTTP/2 they must."""
     think_scale: Scale = 1.0
+    """What `server_think_us` and `server_send_us` of the page are multiplied by."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
+    """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN)."""
     bodies_file: str | None = None
+    """The file that holds the recorded bodies."""
     bodies: Annotated[Literal["filler", "synthetic"], BeforeValidator(_todays_name)] = "filler"
+    """`filler`: the recorded bytes, and dots where there are none. `synthetic`: HTML, CSS, scripts and
+    pictures of the page's sizes that make a browser ask for exactly the page's resources, see
+    [clients](clients.md)."""
 
     @property
     def speak_http2(self) -> bool:
@@ -179,25 +261,38 @@ class Tls(_Part):
     """How TLS is spoken where a load's transport has it."""
 
     version: Literal["1.2", "1.3"] = "1.3"
+    """The newest that the origins speak."""
     key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
+    """The group that the loader's ClientHello holds a key share of; other clients send what they send."""
     resumption: bool = True
-    chain_bytes: Annotated[int, Field(ge=0, le=TLS_CHAIN_MAX_BYTES)] = 3500
+    """Whether tickets of a load's earlier connections are used."""
+    chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
+    """The certificates that an origin sends, as far as they can be made so long."""
 
 
 class Tolerance(_Part):
-    """How far off a world may be before it counts as an error, or a load as invalid."""
+    """How far off a world may be."""
 
-    rtt_us: Annotated[int, Field(ge=0)] = 1000
+    rtt_us: Microseconds = 1000
+    """A world whose measured RTT is further off is an error."""
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
-    late_us: Annotated[int, Field(ge=0)] | None = None  # null: a tenth of the RTT, and 5,000 at least
+    """The same of its rates."""
+    late_us: Microseconds | None = None
+    """A load during which the link released a packet later than this after it was due is invalid; null: a
+    tenth of the RTT, and 5,000 at least."""
 
 
 class LoadSpec(_Part):
-    """One load to run: its id within the job, its transport, and its cookies where that has TFO."""
+    """One load to run."""
 
-    id: Annotated[str, Field(min_length=1)]
+    id: NotEmpty
+    """Repeated in its record."""
     transport: Transport
+    """Whether the kernels use TCP Fast Open, and whether every origin speaks TLS on its port, whatever the
+    page's URLs say (synthetic bodies name URLs that fit)."""
     cookies: Cookies = None
+    """TFO cookies that the client has when the load begins: needed with `tfo` and `tls+tfo`, and only with
+    them."""
 
     @model_validator(mode="after")
     def _cookies_only_with_tfo(self) -> Self:
@@ -210,37 +305,53 @@ class Job(_Part):
     """One world and the loads in it, in the order in which they run."""
 
     contract: Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
-    id: Annotated[str, Field(min_length=1)]
+    """The version of this contract."""
+    id: NotEmpty
+    """Repeated in every record."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    """Every random choice inside comes from it."""
     page: Page
+    """What is loaded, see [above](#page)."""
     network: Network
+    """The emulated network."""
     tcp: Tcp = Field(default_factory=Tcp)
+    """TCP at both ends."""
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
+    """What loads the page."""
     origins: Origins = Field(default_factory=Origins)
+    """What serves it."""
     tls: Tls = Field(default_factory=Tls)
+    """TLS, for loads whose transport has it, see [tls.md](tls.md)."""
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
+    """Run in this order in one world."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
+    """How far off the world may be."""
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
+    """How long a load may take."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:
         for index, resource in enumerate(self.page.resources):
             if max(resource.request_header_bytes, resource.response_header_bytes) > HEAD_MAX_BYTES:
                 raise ValueError(f"page.resources[{index}]: a head is longer than {HEAD_MAX_BYTES} bytes")
-            if len(resource.url) > TARGET_MAX_BYTES:
+            if len(resource.url) > TARGET_MAX_BYTES and len(target_of(resource.url)) > TARGET_MAX_BYTES:
                 raise ValueError(f"page.resources[{index}].url: is longer than {TARGET_MAX_BYTES} bytes")
         return self
 
     @model_validator(mode="after")
-    def _extra_rtts_are_of_hosts_of_the_page(self) -> Self:
-        strangers = self.network.host_extra_rtt_us.keys() - set(self.page.hosts())
-        if strangers:
-            raise ValueError(f"network.host_extra_rtt_us: the page has no host {min(strangers)}")
+    def _hosts_are_the_pages(self) -> Self:
+        known = set(self.page.hosts())
+        for place, named in (
+            ("network.host_extra_rtt_us", self.network.host_extra_rtt_us),
+            ("origins.http2_hosts", self.origins.http2_hosts),
+        ):
+            if unknown := set(named) - known:
+                raise ValueError(f"{place}: the page has no host {min(unknown)}")
         return self
 
     @model_validator(mode="after")
-    def _versions_are_of_hosts_of_the_page(self) -> Self:
-        strangers = set(self.origins.http2_hosts) - set(self.page.hosts())
-        if strangers:
-            raise ValueError(f"origins.http2_hosts: the page has no host {min(strangers)}")
+    def _the_client_speaks_the_version(self) -> Self:
+        clear = [number for number, load in enumerate(self.loads) if "tls" not in load.transport]
+        if clear and self.origins.speak_http2 and self.client.kind == "chromium":
+            raise ValueError(f"loads[{clear[0]}].transport: chromium speaks HTTP/2 over TLS alone")
         return self

@@ -1,15 +1,20 @@
 """What the world program answers: one record a line, told apart by `type`.
 
-Keys that this reader does not know are skipped, since a newer program of the same contract may add some;
-keys that it needs are checked strictly. Kept runs are read under the
-names of the contract that wrote them.
+Keys that this reader does not know are skipped, since a newer program of the same contract may add some; keys
+that it needs are checked strictly. Kept runs are read under the names of the contract that wrote them. Schema
+and tables are made of these models, as those of jobs.
 """
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fastopen.contract.job import CONTRACT, Cookies, Transport
+
+# Null where it was not reached.
+Nanoseconds = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
@@ -17,12 +22,16 @@ class _Part(BaseModel):
 
 
 class MeasuredRtt(_Part):
-    """RTT in microseconds: asked, expected (asked plus the probe's own serialisation), measured."""
+    """RTT in microseconds."""
 
-    asked: int
-    expected: int
-    median: int
-    samples: int
+    asked: Count
+    """The job's."""
+    expected: Count
+    """As asked, and the time that the probe's own packets take on the wire."""
+    median: Count
+    """As measured."""
+    samples: Count
+    """How many probes were answered."""
 
     @property
     def net(self) -> int:
@@ -31,143 +40,249 @@ class MeasuredRtt(_Part):
 
 
 class MeasuredRate(_Part):
-    """Rate in bit/s; null asked: no limit; null median: not measured."""
+    """Rate in bit/s."""
 
-    asked: int | None
-    median: int | None
+    asked: Count | None
+    """The job's; null: no limit."""
+    median: Count | None
+    """As measured; null: not measured."""
 
 
 class Measured(_Part):
-    """What the network of this world turned out to be."""
+    """What the network of this world turned out to be, over the link as asked, but without its random loss
+    and, since a probe meets a trace at any point, without a limit in place of a trace."""
 
     rtt_us: MeasuredRtt
+    """Of the access link."""
     down_bit_per_s: MeasuredRate
+    """To the client."""
     up_bit_per_s: MeasuredRate
+    """From the client."""
 
 
 class Sysctls(_Part):
-    """Settings of both namespaces as they were read back."""
+    """Settings of both namespaces, name to value as it was read back."""
 
     client: dict[str, str]
+    """The client's."""
     origins: dict[str, str]
+    """The origins'."""
 
 
 class Route(_Part):
-    """What the routes ask of the kernel's TCP."""
+    """TCP as the kernel has it on a fresh connection."""
 
     congestion_control: str
-    initial_window_segments: int
+    """Its name."""
+    initial_window_segments: Count
+    """Of the congestion window."""
 
 
 class Routes(_Part):
     """Routes of both namespaces."""
 
     client: Route
+    """The client's."""
     origins: Route
+    """The origins'."""
 
 
 class FidelityGaps(_Part):
-    """Resources (by index) that synthetic bodies do not have a browser ask for as the page says."""
+    """Resources (by index) that synthetic bodies do not have a browser ask for as the page says, in some of
+    the job's loads."""
 
-    left_out: list[int]
-    relocated: list[int] = Field(validation_alias=AliasChoices("relocated", "moved"))
-    early: list[int] = Field(validation_alias=AliasChoices("early", "hurried"))
+    left_out: list[Count]
+    """No body has room for a reference to it."""
+    relocated: list[Count] = Field(validation_alias=AliasChoices("relocated", "moved"))
+    """Its reference stands further up than the page has it."""
+    early: list[Count] = Field(validation_alias=AliasChoices("early", "hurried"))
+    """It is asked for without the page's processing time."""
 
 
 class WorldRecord(_Part):
     """The world as it was built and measured, before its loads."""
 
     type: Literal["world"]
+    """Which record this is."""
     job: str
-    contract: int
+    """The id of the job."""
+    contract: Count
+    """The version that the program speaks."""
     engine: Literal["host", "virtual"]
+    """Whose clock runs: this machine's, or a kernel's of its own."""
     link: Literal["program", "kernel"]
+    """Who makes the link."""
     kernel: str
+    """As `uname -r` says it."""
     program: str
+    """The program's version."""
     hosts: dict[str, str]
+    """Host name to address."""
     sysctls: Sysctls
+    """Settings of the kernel."""
     routes: Routes
+    """TCP at both ends."""
     nice: int
+    """Of the world's processes: -20 where root, else as started."""
     measured: Measured
+    """The network."""
     fidelity_gaps: FidelityGaps | None = Field(
         default=None, validation_alias=AliasChoices("fidelity_gaps", "structure")
     )
-    setup_us: int
+    """null: bodies are not synthetic."""
+    setup_us: Count
+    """How long building and measuring took."""
+
+
+class InvalidKind(StrEnum):
+    """Why a load does not count."""
+
+    INCOMPLETE = "incomplete"
+    """A request failed or timed out, an answer was cut off, or the client failed."""
+    SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
+    """A counter or a socket shows Fast Open where the transport has none."""
+    NO_SYN_DATA = "no_syn_data"
+    """With warm cookies a connection that was used and lost nothing carried no data in its SYN; with cold
+    ones the same of a connection that was opened after a handshake with that host that lost nothing."""
+    COOKIE_BEFORE_COLD = "cookie_before_cold"
+    """The client held a cookie before the first connection to a host."""
+    NO_COOKIE_WHEN_WARM = "no_cookie_when_warm"
+    """The client held no cookie of a host when the load began."""
+    LISTEN_OVERFLOW = "listen_overflow"
+    """The origins' Fast Open queue was full."""
+    FASTOPEN_FAILED = "fastopen_failed"
+    """Data in a SYN was refused, or lost on a link that lost nothing."""
+    BLACKHOLE = "blackhole"
+    """The kernel suspected a black hole and turned Fast Open off."""
+    COUNTERS_DISAGREE = "counters_disagree"
+    """Counters and sockets of the two ends tell of different numbers of connections with data in the SYN."""
+    WRONG_BYTES = "wrong_bytes"
+    """A response has another size or status than the page says."""
+    LINK_LATE = "link_late"
+    """The link released a packet too late, or lost one before the link model saw it."""
+    FAULT = "fault"
+    """The world died; written by the front."""
 
 
 class Invalid(_Part):
-    """Why a load does not count: one of the contract's kinds, and words for a person."""
+    """Why a load does not count. A newer program may have further kinds."""
 
-    kind: str
+    kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
+    """For programs, see [below](#kinds-of-invalid-loads)."""
     detail: str
+    """For people: what exactly."""
 
 
 class Request(_Part):
     """One request of a load; times in nanoseconds since the start of the load, null where not reached."""
 
-    resource: int
-    connection: int | None
-    queued_ns: int | None
-    connect_start_ns: int | None
-    connected_ns: int | None
-    sent_ns: int | None
-    first_byte_ns: int | None
-    end_ns: int | None
-    status: int | None
-    header_bytes: int
-    body_bytes: int
+    resource: Count
+    """Its index in the page."""
+    connection: Count | None
+    """The id of the connection that carried it."""
+    queued_ns: Nanoseconds | None
+    """The client may ask: its initiator has named it, and processing is over."""
+    connect_start_ns: Nanoseconds | None
+    """Its connection was opened; null unless it was the first on it."""
+    connected_ns: Nanoseconds | None
+    """Its connection could be written to; null unless it was the first on it."""
+    sent_ns: Nanoseconds | None
+    """The client began to write it."""
+    first_byte_ns: Nanoseconds | None
+    """The first byte of the response was there."""
+    end_ns: Nanoseconds | None
+    """The last byte of the response was there."""
+    status: Annotated[int, Field(ge=0, le=65535)] | None
+    """The response's."""
+    header_bytes: Count
+    """Of the response's head."""
+    body_bytes: Count
+    """Of the response's body."""
     cache: Literal["fresh", "revalidated"] | None = None
-    """What a client made of an answer that it had kept: used it without asking, or after the origin said that
-    it is still good. None also in runs of before there were repeat views."""
+    """What became of a cached answer: used without asking (no connection, no bytes; `status` is what the page
+    was told), or validated by the origin (`status` 304, no body). null: the answer came over the network."""
     error: str | None
+    """Why it failed."""
 
 
 class Evidence(_Part):
-    """What TCP_INFO said of one end of a connection."""
+    """What TCP_INFO said of one end of a connection: of one that ended during the load as it was when its end
+    closed it, so that its own FIN is not among its segments."""
 
     syn_data_acked: bool
-    options: int
-    fastopen_client_fail: int
-    rtt_us: int
-    min_rtt_us: int
-    bytes_sent: int
-    bytes_received: int
-    segments_out: int
-    segments_in: int
-    retransmits: int
+    """Whether data in the SYN was acknowledged."""
+    options: Annotated[int, Field(ge=0, le=255)]
+    """TCPI_OPT_*."""
+    fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
+    """Why Fast Open failed (TFO_*)."""
+    rtt_us: Count
+    """Smoothed."""
+    min_rtt_us: Count
+    """The least."""
+    bytes_sent: Count
+    """With what was sent again."""
+    bytes_received: Count
+    """In order."""
+    segments_out: Count
+    """With those sent again."""
+    segments_in: Count
+    """With those that came again."""
+    retransmits: Count
+    """Segments that were sent again."""
 
 
 class TlsSession(_Part):
-    """What the TLS handshake of a connection came to; sizes in bytes on the wire."""
+    """What a connection's TLS handshake came to, as the client counts. Of other clients than the loader it is
+    what the origin saw."""
 
-    secured_ns: int
+    secured_ns: Nanoseconds
+    """When it was over at the client; seen at the origin: when the client sent its last message of it, had
+    nothing been in its way. Chromium's are the browser's own."""
     version: Literal["1.2", "1.3"]
+    """Of TLS."""
     cipher: str
+    """As rustls spells it: IANA's name, but for `TLS13_` where those of 1.3 begin with `TLS_`."""
     group: str | None
+    """The key exchange's; null: a resumed session of 1.2."""
     alpn: str | None
+    """The application protocol; null: none was agreed on."""
     resumed: bool
-    hello_bytes: int
-    sent_bytes: int
-    received_bytes: int
+    """Whether it resumed an earlier session."""
+    hello_bytes: Count
+    """Of the ClientHello."""
+    sent_bytes: Count
+    """On the wire, until it was over."""
+    received_bytes: Count
+    """On the wire, until it was over."""
 
 
 class Connection(_Part):
     """One connection of a load, with the evidence of both ends."""
 
-    id: int
+    id: Count
+    """In the order of the load."""
     host: str
-    port: int
-    client_port: int | None
-    opened_ns: int
-    connected_ns: int | None
-    handshake_us: int | None
+    """Whose server it goes to, by the page's name."""
+    port: Count
+    """The server's."""
+    client_port: Count | None
+    """The client's."""
+    opened_ns: Nanoseconds
+    """When the client called `connect`."""
+    connected_ns: Nanoseconds | None
+    """When it could be written to; null: never."""
+    handshake_us: Count | None
+    """From opening to established, of a connection that waited for TCP's handshake."""
     tls: TlsSession | None = None
-    """None also in runs of before there was TLS."""
+    """null: in the clear, or without a handshake that ended."""
     multiplexed: bool = False
     """Whether it carried several requests at once (HTTP/2)."""
-    requests: int
+    requests: Count
+    """How many it carried."""
     client: Evidence | None
+    """What the kernel said of the client's end."""
     origin: Evidence | None
+    """What the kernel said of the origin's end."""
 
     @property
     def carried_syn_data(self) -> bool:
@@ -179,78 +294,116 @@ class GivenUp(_Part):
     """Connections that the client closed before a segment of the server came (SYN_SENT), and that carried no
     request. Browsers do so with surplus ones; no rule of evidence counts them."""
 
-    connections: int = 0
+    connections: Count = 0
     """How many."""
-    syn_data: int = 0
+    syn_data: Count = 0
     """How many of them sent data in the SYN that the origin took, though nobody waited for the answer."""
 
 
 class Counters(_Part):
-    """How much the kernel's counters grew during the load, by name."""
+    """How much the kernel's counters grew during the load: TcpExt and Tcp names as in /proc/net/netstat and
+    /proc/net/snmp, those alone that grew."""
 
     client: dict[str, int]
+    """Of the client's namespace."""
     origins: dict[str, int]
+    """Of the origins'."""
 
 
 class LinkUse(_Part):
     """What one direction of the link did during the load."""
 
-    packets: int
-    bytes: int
-    dropped_queue: int
-    dropped_loss: int
-    overruns: int
-    queue_bytes_max: int | None
-    late_us_p50: int
-    late_us_p99: int
-    late_us_max: int
+    packets: Count
+    """That were offered."""
+    bytes: Count
+    """Of their IP packets."""
+    dropped_queue: Count
+    """Packets that found the queue full."""
+    dropped_loss: Count
+    """Packets that were lost at random."""
+    overruns: Count
+    """Packets lost outside the link model: by the kernel before it saw them, or by an end that was gone."""
+    queue_bytes_max: Count | None
+    """The most that waited; null where the kernel makes the link, which does not say."""
+    late_us_p50: Count
+    """How much later than due packets were released: the median."""
+    late_us_p99: Count
+    """The 99th percentile."""
+    late_us_max: Count
+    """The most."""
 
 
 class Link(_Part):
     """Both directions."""
 
     down: LinkUse
+    """To the client."""
     up: LinkUse
+    """From the client."""
 
 
 class Browser(_Part):
     """What a browser measured beside the requests; times in nanoseconds since the navigation's start."""
 
     product: str
-    load_event_ns: int
-    dom_content_loaded_ns: int
-    first_contentful_paint_ns: int | None
-    largest_contentful_paint_ns: int | None
+    """Name and version."""
+    load_event_ns: Nanoseconds
+    """Its end."""
+    dom_content_loaded_ns: Nanoseconds
+    """Its end."""
+    first_contentful_paint_ns: Nanoseconds | None
+    """null: nothing was painted."""
+    largest_contentful_paint_ns: Nanoseconds | None
+    """null: nothing was painted."""
     screenshot_png: str | None = None
-    """What it showed when the load was over, in base64."""
+    """What it showed when the load was over, in base64, where the job asked for it."""
     screenshot_error: str | None = None
-    """Why there is no such picture, where one was asked for."""
+    """Why there is no such picture, where the job asked for one."""
 
 
 class LoadRecord(_Part):
-    """One load, whole: its page load time and everything that proves how it went."""
+    """One load: its page load time and everything that proves how it went."""
 
     type: Literal["load"]
+    """Which record this is."""
     job: str
+    """The id of the job."""
     id: str
+    """As the job has it."""
     transport: Transport
+    """As the job has it."""
     cookies: Cookies
+    """As the job has it."""
     valid: bool
+    """Whether it counts."""
     invalid: list[Invalid]
-    plt_ns: int | None
-    started_unix_ms: int
+    """Why it does not."""
+    plt_ns: Nanoseconds | None
+    """The page load time; null: the load did not finish."""
+    started_unix_ms: Count
+    """When it began."""
     client_address: str
-    cookies_before: int
+    """The client's, another for each load."""
+    cookies_before: Count
+    """How many TFO cookies of these origins the client held when it began."""
     seen_at: Literal["client", "origins"] = "client"
+    """Where the times of requests and connections were seen."""
     browser: Browser | None = None
-    unknown_requests: int = Field(
+    """null: the client is no browser, or did not get so far."""
+    unknown_requests: Count = Field(
         default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
     )
+    """How many were for what the page does not have; the origins answered them with 404."""
     requests: list[Request]
+    """In the order of the page's resources; seen at the origins, in the order in which they arrived."""
     connections: list[Connection]
+    """In the order in which they were opened."""
     given_up: GivenUp = GivenUp()
+    """Connections that no rule of evidence counts."""
     counters: Counters
+    """Of the kernel."""
     link: Link | None
+    """What crossed it; null: the world died."""
 
     @property
     def connection_count(self) -> int:
@@ -273,23 +426,32 @@ class EndRecord(_Part):
     """The job is done and its world is gone."""
 
     type: Literal["end"]
+    """Which record this is."""
     job: str
-    loads: int
-    teardown_us: int
+    """The id of the job."""
+    loads: Count
+    """How many records of loads were written."""
+    teardown_us: Count
+    """How long ending the world took."""
 
 
 class ErrorRecord(_Part):
     """Something could not be done, and whose fault that is. The job is over."""
 
     type: Literal["error"]
+    """Which record this is."""
     job: str | None
+    """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]
+    """Whose it is: what was asked, this machine, a world that came out other than asked, or the program."""
     message: str
+    """What was wrong, and where."""
     remedy: str = ""
+    """What to do; may be empty."""
 
 
 Record = WorldRecord | LoadRecord | EndRecord | ErrorRecord
-_ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
+RECORDS: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 
 class RecordError(ValueError):
@@ -303,7 +465,7 @@ class ContractError(RecordError):
 def parse_record(line: bytes | str) -> Record:
     """One line of the program's output. Raises RecordError, and ContractError for another contract."""
     try:
-        record = _ADAPTER.validate_json(line)
+        record = RECORDS.validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -47,26 +47,51 @@ class Resource(BaseModel):
     model_config = _CONFIG
 
     url: str
+    """Absolute, `http` or `https`, without user name and fragment. The host is in lower case; the port, where
+    given, counts; a path is there and percent-encoded. Several resources may have the same URL."""
     method: str = Field(default="GET", pattern=r"^[A-Z][A-Z_-]{0,31}$")
+    """1 to 32 capital letters, after the first also `-` and `_`."""
     status: int = Field(default=200, ge=200, le=599)
+    """Of the response."""
     type: ResourceType
+    """What the browser took it for."""
     mime: Line = "application/octet-stream"
+    """The Content-Type sent."""
     request_header_bytes: Bytes = 400
+    """Request line, headers and blank line, as on an HTTP/1.1 wire; in a job at most 262,144."""
     request_body_bytes: Bytes = 0
+    """Of the request."""
     response_header_bytes: Bytes = 300
+    """Status line, headers and blank line; in a job at most 262,144."""
     body_bytes: Bytes
+    """Of the response, as it crosses the wire (compressed where it was); 0 for HEAD, 204 and 304."""
     server_think_us: Microseconds = 0
+    """From the last byte of the request to the first byte of the response, at the server."""
     server_send_us: Microseconds = 0
+    """Over which time the server hands out the body, evenly: its last bytes leave this long after its first,
+    as of a server that makes a document while it sends it."""
     initiator: int | None = Field(ge=0)
+    """Index of the resource that made the client ask, which stands before this one; null for the root
+    alone."""
     initiator_at_bytes: Bytes | None = None
+    """How many body bytes of the initiator, of those that it has, must have arrived before the client can
+    know of this resource; null: all of them."""
     processing_us: Microseconds = 0
+    """Client processing between that moment and the moment the request is queued."""
     phase: Phase = "load"
+    """`load`: the load event waits for it; `async`: begun before the load event but not waited for; `after`:
+    begun after it, and not loaded unless the job says so. The root is `load`; what a resource in `after` asks
+    for is in `after` as well."""
     redirect_to: Line | None = None
-    # Freshness of the response (RFC 9111): seconds for which it is good (0: it is to be asked for
-    # again; None: not known), and whether a client that kept it can ask if it still is.
+    """The Location of a 3xx, and of nothing else. The target is a resource of its own: the first whose
+    initiator is this one."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
+    """For how many seconds after it came a cache may use the response without asking (RFC 9111: max-age less
+    age, Expires, or what a browser concludes from Last-Modified); 0: not at all; null: not known."""
     validator: bool = False
+    """Whether a cache can have the response validated (it had an ETag or a Last-Modified)."""
     body_offset: Bytes | None = None
+    """In a job only: the recorded body is `body_bytes` long and starts here in the job's `bodies_file`."""
 
     @field_validator("url")
     @classmethod
@@ -92,14 +117,22 @@ class Page(BaseModel):
     model_config = _CONFIG
 
     format: Literal["fastopen-page/1"]
+    """The version of the format."""
     name: Annotated[Line, Field(min_length=1)]
+    """What tables call it."""
     url: str
+    """The URL a person would type; `resources[0].url` is the same or what it is served as."""
     source: Line
+    """Where the facts come from."""
     initiators: Initiators
+    """How the initiators are known; declared: written down by the page's author."""
     # Only the container is lax (a JSON list becomes a tuple); what is in it stays strict.
     notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
+    """What a reader should know: what was missing, guessed, left out."""
     load_event_processing_us: Microseconds = 0
+    """Client processing between the last byte of the last `load` resource and the load event."""
     resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
+    """The first is the root document; every other has an initiator of a smaller index."""
 
     @field_validator("url")
     @classmethod

@@ -2,11 +2,13 @@
 
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
+use super::Version;
+
 /// Negotiated parameters, with names as in IANA's registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// `1.3` or `1.2`.
-    pub version: &'static str,
+    /// Of TLS.
+    pub version: Version,
     /// The cipher suite.
     pub cipher: &'static str,
     /// The group of the key exchange; none for a resumed session of TLS 1.2.
@@ -22,8 +24,8 @@ impl Session {
     pub fn of(end: &CommonState) -> Self {
         Self {
             version: match end.protocol_version() {
-                Some(ProtocolVersion::TLSv1_2) => "1.2",
-                _ => "1.3",
+                Some(ProtocolVersion::TLSv1_2) => Version::Tls12,
+                _ => Version::Tls13,
             },
             cipher: end.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
             group: end.negotiated_key_exchange_group().and_then(|group| group.name().as_str()),

@@ -1,6 +1,7 @@
 //! What is asked for: a job, as it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
@@ -137,6 +138,63 @@ pub enum ClientKind {
     Chromium,
 }
 
+/// What a client can do and what it needs; rules ask for this, and never for the client.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers one question of a rule")]
+pub struct Capabilities {
+    /// It caches answers, and has them in its next view (RFC 9111).
+    pub cache: bool,
+    /// It can be asked for a picture of what it shows.
+    pub screenshots: bool,
+    /// It speaks HTTP/2 without TLS (RFC 9113 section 3.3).
+    pub http2_in_the_clear: bool,
+    /// It asks some hosts by https alone, whatever a page says (HSTS preloading), unless they have alias hosts.
+    pub hsts_preloaded: bool,
+    /// It reads the clock again and again until that has moved, so in virtual time reading it must take some.
+    pub polls_clock: bool,
+    /// Memory that it needs beside the world, in a kernel of its own.
+    pub memory_bytes: u64,
+    /// How long (in real time) nothing may be heard of it in virtual time: its start, or a load.
+    pub silence_s: u64,
+}
+
+impl ClientKind {
+    /// What this client can do.
+    pub const fn capabilities(self) -> Capabilities {
+        match self {
+            Self::Loader | Self::Command => Capabilities {
+                cache: false,
+                screenshots: false,
+                http2_in_the_clear: true,
+                hsts_preloaded: false,
+                polls_clock: false,
+                memory_bytes: 0,
+                silence_s: 120,
+            },
+            Self::Chromium => Capabilities {
+                cache: true,
+                screenshots: true,
+                http2_in_the_clear: false,
+                hsts_preloaded: true,
+                polls_clock: true,
+                memory_bytes: 3 << 30,
+                // Its start takes most of a minute on an idle machine.
+                silence_s: 600,
+            },
+        }
+    }
+}
+
+impl fmt::Display for ClientKind {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Loader => "loader",
+            Self::Command => "command",
+            Self::Chromium => "chromium",
+        })
+    }
+}
+
 /// Which of a person's visits is loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -201,24 +259,6 @@ impl Job {
 }
 
 impl Client {
-    pub(super) fn validate(&self) -> Result<(), String> {
-        if self.screenshot && self.kind != ClientKind::Chromium {
-            return Err("client.screenshot: goes with kind chromium".into());
-        }
-        if self.view == View::Repeat && self.kind != ClientKind::Chromium {
-            return Err("client.view: repeat goes with kind chromium, which alone keeps what it got".into());
-        }
-        let words = self.command.as_deref().unwrap_or_default();
-        if (self.kind == ClientKind::Command) == words.is_empty() {
-            return Err("client.command: needed with kind command, and only with it".into());
-        }
-        match words.iter().position(|word| word.contains('\0')) {
-            Some(number) => Err(format!("client.command[{number}]: holds a NUL")),
-            None if words.first().is_some_and(String::is_empty) => Err("client.command[0]: is empty".into()),
-            None => Ok(()),
-        }
-    }
-
     /// The scheduler's policy with HTTP/1.
     fn policy(&self) -> Policy {
         let own = match self.profile {
@@ -310,9 +350,6 @@ impl Default for Tls {
 }
 
 impl Tls {
-    /// The longest chain: its message has to fit into what rustls takes (64 kB).
-    pub(super) const CHAIN_BYTES: u16 = 60_000;
-
     /// As the origins and the loader take it.
     pub fn settings(&self) -> tls::Settings {
         tls::Settings {
@@ -330,8 +367,8 @@ impl Tls {
     }
 }
 
-/// The newest version of TLS that the origins speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum TlsVersion {
     #[serde(rename = "1.2")]

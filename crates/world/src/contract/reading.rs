@@ -1,18 +1,29 @@
 //! A job out of JSON: what it must be beyond its form, and what is said of one that is not.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use fastopen_page::Scheduler;
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::job::{ClientKind, Job, LinkDirection, LinkMaker, Tls};
+use super::job::{Client, ClientKind, Job, LinkDirection, LinkMaker, LoadPlan, Network, View};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
+/// The longest path and query: hyper allows no more.
+const TARGET_BYTES: u64 = 65_534;
+/// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
+const WORD_BYTES: u64 = 131_071;
+const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
+/// A time or a size that nobody asks for, as of pages: sums over all resources stay within 64 bits.
+const MAX_US: u64 = 1_000_000_000_000;
+const MAX_BYTES: u64 = 1 << 40;
 
-/// The longest path and query, which hyper allows no more.
-const TARGET_BYTES: usize = 65_534;
+/// What cannot be, with its place.
+type Checked = Result<(), String>;
 
 impl Job {
     /// Reads one job from JSON.
@@ -27,87 +38,143 @@ impl Job {
         Ok(job)
     }
 
-    fn validate(&self) -> Result<(), String> {
-        let demand = |holds: bool, problem: &str| if holds { Ok(()) } else { Err(problem.to_owned()) };
-        demand(self.contract == VERSION, &format!("contract: {} is not {VERSION}", self.contract))?;
-        demand(i64::try_from(self.seed).is_ok(), "seed: not within 0 and 2^63 - 1")?;
+    fn validate(&self) -> Checked {
+        demand(self.contract == VERSION, || format!("contract: {} is not {VERSION}", self.contract))?;
+        not_empty("id", &self.id)?;
+        within("seed", self.seed, 0..=i64::MAX as u64)?;
+        self.validate_page()?;
+        self.network.validate()?;
+        self.validate_hosts()?;
+        let tcp = &self.tcp;
+        demand(is_algorithm(&tcp.congestion_control), || {
+            "tcp.congestion_control: not 1 to 15 letters, digits, - or _".into()
+        })?;
+        within("tcp.initial_window_segments", tcp.initial_window_segments, 1..=1000)?;
+        self.client.validate()?;
+        Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
+        within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
+        within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;
+        demand(self.origins.keep_alive || !self.origins.speak_http2(), || {
+            "origins.keep_alive: with HTTP/2 origins keep connections; client.keep_alive can be false".into()
+        })?;
+        within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
+        within("loads: their number", self.loads.len(), 1..=10_000)?;
+        for (number, load) in self.loads.iter().enumerate() {
+            self.validate_load(load).map_err(|problem| format!("loads[{number}].{problem}"))?;
+        }
+        within("tolerance.rtt_us", self.tolerance.rtt_us, 0..=MAX_US)?;
+        within("tolerance.rate_fraction", self.tolerance.rate_fraction, 0.0..=1.0)?;
+        within("tolerance.late_us", self.tolerance.late_us.unwrap_or_default(), 0..=MAX_US)?;
+        within("load_timeout_us", self.load_timeout_us, 1..=3_600_000_000)
+    }
+
+    fn validate_page(&self) -> Checked {
         self.page.validate().map_err(|error| format!("page.{error}"))?;
-        demand(self.network.rtt_us <= 60_000_000, "network.rtt_us: more than a minute")?;
+        for (number, resource) in self.page.resources.iter().enumerate() {
+            let place = |key: &str| format!("page.resources[{number}].{key}");
+            within(place("request_header_bytes"), resource.request_header_bytes, 0..=HEAD_BYTES)?;
+            within(place("response_header_bytes"), resource.response_header_bytes, 0..=HEAD_BYTES)?;
+            let target = resource.url.target().len() as u64;
+            within(place("url: the length of path and query"), target, 1..=TARGET_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Hosts that are named beside the page's.
+    fn validate_hosts(&self) -> Checked {
+        let known = |host: &str| self.page.resources.iter().any(|resource| resource.url.host() == host);
+        for (place, named) in [
+            ("network.host_extra_rtt_us", self.network.host_extra_rtt_us.keys().collect::<Vec<_>>()),
+            ("origins.http2_hosts", self.origins.http2_hosts.iter().collect()),
+        ] {
+            if let Some(host) = named.into_iter().find(|host| !known(host)) {
+                return Err(format!("{place}.{host}: the page has no such host"));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_load(&self, load: &LoadPlan) -> Checked {
+        not_empty("id", &load.id)?;
+        demand(load.transport.is_fast_open() == load.cookies.is_some(), || {
+            "cookies: needed with transports of tfo, and only with them".into()
+        })?;
+        let kind = self.client.kind;
+        let in_the_clear = self.origins.speak_http2() && !load.transport.is_encrypted();
+        demand(!in_the_clear || kind.capabilities().http2_in_the_clear, || {
+            format!("transport: {kind} speaks HTTP/2 over TLS alone")
+        })
+    }
+}
+
+impl Network {
+    fn validate(&self) -> Checked {
+        within("network.rtt_us", self.rtt_us, RTT_US)?;
         let model = |way: &str, direction: &LinkDirection| {
+            let place = format!("network.{way}.queue_bytes");
+            within(place, direction.queue_bytes.unwrap_or(MAX_BYTES), 1..=MAX_BYTES)?;
             direction.model(way, 0, 0).map_err(|problem| format!("network.{problem}"))
         };
         let link = LinkConfig {
-            down: model("down", &self.network.down)?,
-            up: model("up", &self.network.up)?,
-            extra_delay: self.network.host_extra_rtt_us.values().copied().collect(),
+            down: model("down", &self.down)?,
+            up: model("up", &self.up)?,
+            extra_delay: self.host_extra_rtt_us.values().copied().collect(),
         };
-        if let Some(feature) = Routers::unsupported(&link).filter(|_| self.network.link == LinkMaker::Kernel)
-        {
-            return Err(format!("network.link: the kernel's link has no {feature}"));
+        let unsupported = Routers::unsupported(&link).filter(|_| self.link == LinkMaker::Kernel);
+        unsupported
+            .map_or(Ok(()), |feature| Err(format!("network.link: the kernel's link has no {feature}")))?;
+        for (host, extra) in &self.host_extra_rtt_us {
+            within(format!("network.host_extra_rtt_us.{host}"), *extra, RTT_US)?;
         }
-        for (host, extra) in &self.network.host_extra_rtt_us {
-            let place = format!("network.host_extra_rtt_us.{host}");
-            demand(*extra <= 60_000_000, &format!("{place}: more than a minute"))?;
-            let known = self.page.resources.iter().any(|resource| resource.url.host() == host);
-            demand(known, &format!("{place}: the page has no such host"))?;
-        }
-        demand((576..=1500).contains(&self.network.mtu_bytes), "network.mtu_bytes: not within 576 and 1500")?;
-        self.client.validate()?;
-        Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
-        for (number, resource) in self.page.resources.iter().enumerate() {
-            let longest = resource.request_header_bytes.max(resource.response_header_bytes);
-            let place =
-                format!("page.resources[{number}]: a head of {longest} bytes is longer than {HEAD_BYTES}");
-            demand(longest <= HEAD_BYTES, &place)?;
-            let target = resource.url.target().len();
-            let place = format!(
-                "page.resources[{number}].url: path and query of {target} bytes are longer than {TARGET_BYTES}"
-            );
-            demand(target <= TARGET_BYTES, &place)?;
-        }
-        demand(
-            is_algorithm(&self.tcp.congestion_control),
-            "tcp.congestion_control: not 1 to 15 letters, digits, - or _",
-        )?;
-        demand(
-            (1..=1000).contains(&self.tcp.initial_window_segments),
-            "tcp.initial_window_segments: not within 1 and 1000",
-        )?;
-        let scale = self.origins.think_scale;
-        demand((0.0..=1000.0).contains(&scale), "origins.think_scale: not within 0 and 1000")?;
-        demand(
-            self.tls.chain_bytes <= Tls::CHAIN_BYTES,
-            &format!("tls.chain_bytes: more than {}", Tls::CHAIN_BYTES),
-        )?;
-        for host in &self.origins.http2_hosts {
-            let known = self.page.resources.iter().any(|resource| resource.url.host() == host);
-            demand(known, &format!("origins.http2_hosts: the page has no host {host}"))?;
-        }
-        let http2 = self.origins.speak_http2();
-        demand(
-            self.origins.keep_alive || !http2,
-            "origins.keep_alive: with HTTP/2 origins keep connections; client.keep_alive can be false",
-        )?;
-        demand((1..=10_000).contains(&self.loads.len()), "loads: not within 1 and 10000 loads")?;
-        for (number, load) in self.loads.iter().enumerate() {
-            let fits = load.transport.is_fast_open() == load.cookies.is_some();
-            let problem =
-                format!("loads[{number}].cookies: needed with transports of tfo, and only with them");
-            demand(fits, &problem)?;
-            demand(
-                load.transport.is_encrypted() || !http2 || self.client.kind != ClientKind::Chromium,
-                &format!("loads[{number}].transport: chromium speaks HTTP/2 over TLS alone"),
-            )?;
-        }
-        demand(
-            (0.0..=1.0).contains(&self.tolerance.rate_fraction),
-            "tolerance.rate_fraction: not within 0 and 1",
-        )?;
-        demand(
-            (1..=3_600_000_000).contains(&self.load_timeout_us),
-            "load_timeout_us: not within 1 and an hour",
-        )
+        within("network.mtu_bytes", self.mtu_bytes, 576..=1500)
     }
+}
+
+impl Client {
+    fn validate(&self) -> Checked {
+        let can = self.kind.capabilities();
+        demand(!self.screenshot || can.screenshots, || {
+            format!("client.screenshot: {} shows nothing", self.kind)
+        })?;
+        demand(self.view == View::First || can.cache, || {
+            format!("client.view: {} has no cache for a repeat view", self.kind)
+        })?;
+        if let Some(name) = &self.name {
+            not_empty("client.name", name)?;
+        }
+        demand((self.kind == ClientKind::Command) == self.command.is_some(), || {
+            "client.command: needed with kind command, and only with it".into()
+        })?;
+        if let Some(words) = &self.command {
+            not_empty("client.command[0]", words.first().map_or("", String::as_str))?;
+            for (number, word) in words.iter().enumerate() {
+                let place = format!("client.command[{number}]");
+                demand(!word.contains('\0'), || format!("{place}: holds a NUL"))?;
+                within(format!("{place}: its length"), word.len() as u64, 0..=WORD_BYTES)?;
+            }
+        }
+        let some = |count: Option<usize>| count.unwrap_or(1);
+        within("client.connections_per_host", some(self.connections_per_host), 1..=256)?;
+        within("client.connections_total", some(self.connections_total), 1..=4096)
+    }
+}
+
+fn demand(holds: bool, problem: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(problem()) }
+}
+
+fn within<T: Copy + PartialOrd + Display>(
+    place: impl Display,
+    value: T,
+    bounds: RangeInclusive<T>,
+) -> Checked {
+    demand(bounds.contains(&value), || {
+        format!("{place}: {value} is not within {} and {}", bounds.start(), bounds.end())
+    })
+}
+
+fn not_empty(place: &str, text: &str) -> Checked {
+    demand(!text.is_empty(), || format!("{place}: is empty"))
 }
 
 /// What was found in a job may be long and have line ends in it; what is said of it must not.
@@ -127,7 +194,8 @@ fn one_line(problem: &str) -> String {
     line
 }
 
-/// Whether the kernel could have a congestion control of this name (`TCP_CA_NAME_MAX` is 16 with the closing NUL).
+/// Whether the kernel could have a congestion control of this name (`TCP_CA_NAME_MAX` is 16 with the closing
+/// NUL).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))

@@ -1,15 +1,18 @@
 //! What is answered: records, as they are written.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fastopen_page::FidelityGaps;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, Transport};
+use super::job::{Cookies, TlsVersion, Transport};
+use crate::engine::Engine;
 
 /// A record, as it is written.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(Deserialize))]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum Record {
@@ -44,14 +47,15 @@ impl Fault {
 
 /// A world as it came out.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct WorldRecord {
     pub job: String,
     pub contract: u32,
-    pub engine: &'static str,
-    pub link: &'static str,
+    pub engine: Engine,
+    pub link: LinkKind,
     pub kernel: String,
-    pub program: &'static str,
+    pub program: Cow<'static, str>,
     pub hosts: BTreeMap<String, Ipv4Addr>,
     pub sysctls: BothEnds<BTreeMap<String, String>>,
     pub routes: BothEnds<RouteRecord>,
@@ -61,8 +65,20 @@ pub struct WorldRecord {
     pub setup_us: u64,
 }
 
+/// Who makes the link of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(Deserialize))]
+#[serde(rename_all = "lowercase")]
+pub enum LinkKind {
+    /// This program moves each packet, as the link model says.
+    Program,
+    /// The kernel's queueing disciplines do.
+    Kernel,
+}
+
 /// Resources (by index) that synthetic bodies do not have a browser ask for as the page says.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct FidelityGapsRecord {
     pub left_out: Vec<usize>,
@@ -79,6 +95,7 @@ impl From<&FidelityGaps> for FidelityGapsRecord {
 
 /// Something of the client's namespace, and of the origins'.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct BothEnds<T> {
     pub client: T,
@@ -87,6 +104,7 @@ pub struct BothEnds<T> {
 
 /// TCP as a fresh connection has it.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct RouteRecord {
     pub congestion_control: String,
@@ -95,6 +113,7 @@ pub struct RouteRecord {
 
 /// The network as it was measured.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct Measured {
     pub rtt_us: MeasuredRtt,
@@ -104,6 +123,7 @@ pub struct Measured {
 
 /// A round-trip time in microseconds.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct MeasuredRtt {
     pub asked: u64,
@@ -114,6 +134,7 @@ pub struct MeasuredRtt {
 
 /// A rate in bit/s.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct MeasuredRate {
     pub asked: Option<u64>,
@@ -122,6 +143,7 @@ pub struct MeasuredRate {
 
 /// One load as it went; times in nanoseconds since its start.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct LoadRecord {
     pub job: String,
@@ -146,6 +168,7 @@ pub struct LoadRecord {
 
 /// What a browser measured beside the requests; nanoseconds since the navigation's start.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct BrowserRecord {
     pub product: String,
@@ -159,6 +182,7 @@ pub struct BrowserRecord {
 
 /// Where the times of requests and connections were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(Deserialize))]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum SeenAt {
@@ -168,6 +192,7 @@ pub enum SeenAt {
 
 /// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to write).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum InvalidKind {
@@ -186,6 +211,7 @@ pub enum InvalidKind {
 
 /// Why a load does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 pub struct Invalid {
     /// What is wrong, for programs.
     pub kind: InvalidKind,
@@ -195,6 +221,7 @@ pub struct Invalid {
 
 /// One request.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct RequestRecord {
     pub resource: usize,
@@ -214,6 +241,7 @@ pub struct RequestRecord {
 
 /// What a client that had kept an answer made of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(Deserialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
     /// It was used, and nobody asked.
@@ -224,6 +252,7 @@ pub enum Cached {
 
 /// One connection.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct ConnectionRecord {
     pub id: usize,
@@ -243,6 +272,7 @@ pub struct ConnectionRecord {
 /// Connections that the client closed before it had a segment of the server, and that carried no request, as browsers
 /// do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct GivenUpRecord {
     pub connections: usize,
@@ -251,12 +281,13 @@ pub struct GivenUpRecord {
 
 /// What a connection's TLS handshake came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct TlsRecord {
     pub secured_ns: u64,
-    pub version: &'static str,
-    pub cipher: &'static str,
-    pub group: Option<&'static str>,
+    pub version: TlsVersion,
+    pub cipher: Cow<'static, str>,
+    pub group: Option<Cow<'static, str>>,
     pub alpn: Option<String>,
     pub resumed: bool,
     pub hello_bytes: u64,
@@ -266,6 +297,7 @@ pub struct TlsRecord {
 
 /// What the kernel says of one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct EndEvidence {
     pub syn_data_acked: bool,
@@ -299,6 +331,7 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
 
 /// What crossed the link during a load.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct LinkRecord {
     pub down: LinkDirectionRecord,
@@ -307,6 +340,7 @@ pub struct LinkRecord {
 
 /// What crossed one direction.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct LinkDirectionRecord {
     pub packets: u64,

@@ -323,5 +323,5 @@ fn a_version_for_a_host_that_the_page_does_not_have_is_refused() {
         with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"origins": {"http2_hosts": ["b.test"]}}));
     let refused = run(&strange);
     let message = refused.only("error")["message"].as_str().expect("it is text");
-    assert!(message.contains("origins.http2_hosts: the page has no host b.test"), "{message}");
+    assert!(message.contains("origins.http2_hosts.b.test: the page has no such host"), "{message}");
 }
