@@ -20,7 +20,7 @@ CASES ?= 20000
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
-.PHONY: setup world kernel check test coverage picture fuzz lint format reproduce bench kill-harness wheel clean help \
+.PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel clean help \
   set-up-for-tests rust-lint rust-test python-lint python-test
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
@@ -65,6 +65,9 @@ fuzz: set-up-for-tests ## break inputs at random for long: importers, experiment
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
 
 lint: rust-lint python-lint ## formatters (checking only), linters and type checks
+
+generate: $(STAMPS)/python-for-tests ## write what is made from the code: schemas, cases, tables of documents
+	@$(BIN)/python tools/generate.py
 
 format: $(STAMPS)/python-for-tests ## format all code
 	@cargo fmt --all
@@ -112,6 +115,7 @@ python-lint: $(STAMPS)/python-for-tests
 	@$(BIN)/ruff check --quiet python tests tools benches
 	@$(BIN)/ruff format --quiet --check python tests tools benches
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python tools/generate.py --check
 
 python-test: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest)

@@ -1,16 +1,22 @@
 """The Python half of the contract against the golden files that the Rust half reads as well."""
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from pydantic import ValidationError
 
+from contract_documents import changed
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
-from fastopen.contract.records import RecordError
+from fastopen.contract.records import RECORDS, RecordError
 
 GOLDEN = Path(__file__).parents[1] / "contract"
+GENERATE = Path(__file__).parents[2] / "tools" / "generate.py"
 
 
 def golden(name: str) -> Any:
@@ -72,33 +78,49 @@ def test_connections_given_up_in_their_handshake_are_in_no_count() -> None:
     assert (record.syn_data_connections, record.connection_count) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("contract", 1),
-        ("seed", 2**63),
-        ("seed", -1),
-        ("extra", 1),
-        ("network.rtt_us", 20.5),
-        ("network.down.rate_bit_per_s", 63_999),
-        ("network.down.rate_bit_per_s", 1_000_000_001),
-        ("network.up.rate_bit_per_s", 4_000_000),  # it has a trace already
-        ("network.up.loss", 0.51),
-        ("network.up.trace_ms", []),
-        ("network.up.trace_ms", [0]),
-        ("network.up.trace_ms", [5, 3]),
-        ("network.mtu_bytes", 1501),
-        ("page.resources.1.url", f"http://b.test/{'x' * 65_534}"),
-        ("loads", []),
-        ("loads.0.cookies", "warm"),
-        ("loads.1.cookies", None),
-        ("client.profile", "firefox"),
-        ("client.keep_alive", "yes"),
-    ],
-)
-def test_a_job_that_the_contract_does_not_allow_is_refused(path: str, value: Any) -> None:
-    with pytest.raises(ValidationError):
-        Job.model_validate_json(job_with(path, value))
+def cases(name: str) -> list[Any]:
+    return [json.loads(line) for line in (GOLDEN / f"{name}-cases.jsonl").read_text().splitlines()]
+
+
+def schema(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads((GOLDEN / f"{name}.schema.json").read_text()))
+
+
+def test_a_job_at_each_bound_is_taken_or_refused_as_the_other_half_does() -> None:
+    jobs, base = schema("job"), golden("job")
+    for case in cases("job"):
+        job = changed(base, case)
+        try:
+            Job.model_validate_json(json.dumps(job))
+            refused = None
+        except ValidationError:
+            refused = "rule" if jobs.is_valid(job) else "schema"
+        assert refused == case["refused"], case
+
+
+def test_what_is_refused_has_one_like_it_that_is_not() -> None:
+    verdicts = Counter(case["refused"] for case in cases("job"))
+    assert min(verdicts[None], verdicts["rule"], verdicts["schema"]) > 50
+
+
+def test_what_the_program_can_write_fits_the_schema_and_is_read_whole() -> None:
+    records = schema("record")
+    for case in cases("record"):
+        record = changed(golden(case["record"]), case)
+        assert records.is_valid(record) == case["fits"], case
+        if case["fits"]:
+            assert RECORDS.validate_json(json.dumps(record)).model_dump(mode="json") == record
+
+
+def test_nothing_generated_is_out_of_date() -> None:
+    done = subprocess.run([sys.executable, GENERATE, "--check"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_kind_of_invalid_load_that_a_newer_program_has_is_readable() -> None:
+    record = parse_record(json.dumps({**golden("load"), "invalid": [{"kind": "newer", "detail": "x"}]}))
+    assert isinstance(record, LoadRecord)
+    assert [reason.kind for reason in record.invalid] == ["newer"]
 
 
 @pytest.mark.parametrize(

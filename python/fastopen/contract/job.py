@@ -110,8 +110,8 @@ class Network(_Part):
 class Tcp(_Part):
     """What both ends' TCP is set to."""
 
-    congestion_control: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,15}$")] = "cubic"
-    """As the kernel names it: 1 to 15 letters, digits, `-` or `_`."""
+    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
+    """As the kernel names it: 1 to 15 lower-case letters, digits, `-` or `_`."""
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
     """Of the congestion window, on the routes of both ends."""
 

@@ -403,7 +403,7 @@ class LoadRecord(_Part):
     counters: Counters
     """Of the kernel."""
     link: Link | None
-    """What crossed it; null: the world died."""
+    """What crossed it (null in the records that the front writes of loads whose world died)."""
 
     @property
     def connection_count(self) -> int:

@@ -9,6 +9,7 @@ use fastopen_page::{Limits, Page, Phase, Policy, Profile};
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
+use super::reading::object;
 pub use fastopen_replay::HttpVersion;
 
 /// One world and the loads in it.
@@ -21,16 +22,16 @@ pub struct Job {
     pub seed: u64,
     pub page: Page,
     pub network: Network,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub tcp: Tcp,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub client: Client,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub origins: OriginSettings,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub tls: Tls,
     pub loads: Vec<LoadPlan>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub tolerance: Tolerance,
     #[serde(default = "default_load_timeout_us")]
     pub load_timeout_us: u64,

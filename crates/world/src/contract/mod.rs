@@ -3,6 +3,8 @@
 mod job;
 mod reading;
 mod records;
+#[cfg(test)]
+mod tests;
 
 pub use job::*;
 pub use records::*;

@@ -1,9 +1,13 @@
 //! A job out of JSON: what it must be beyond its form, and what is said of one that is not.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use fastopen_page::Scheduler;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::VERSION;
@@ -47,7 +51,7 @@ impl Job {
         self.validate_hosts()?;
         let tcp = &self.tcp;
         demand(is_algorithm(&tcp.congestion_control), || {
-            "tcp.congestion_control: not 1 to 15 letters, digits, - or _".into()
+            "tcp.congestion_control: not 1 to 15 lower-case letters, digits, - or _".into()
         })?;
         within("tcp.initial_window_segments", tcp.initial_window_segments, 1..=1000)?;
         self.client.validate()?;
@@ -159,6 +163,25 @@ impl Client {
     }
 }
 
+/// Reads an object, and nothing else: what serde derives takes a list of a structure's values as well.
+pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    from.deserialize_map(Object(PhantomData))
+}
+
 fn demand(holds: bool, problem: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(problem()) }
 }
@@ -198,5 +221,5 @@ fn one_line(problem: &str) -> String {
 /// NUL).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
 }

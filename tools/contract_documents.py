@@ -1,0 +1,454 @@
+"""What is made from the models of the contract: JSON Schemas, cases at each bound, tables for people."""
+
+import ast
+import copy
+import inspect
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+from pydantic import ValidationError
+
+from fastopen.contract import job as jobs
+from fastopen.contract import records
+from fastopen.contract.job import HEAD_MAX_BYTES, TARGET_MAX_BYTES, TRACE_MAX_MS, WORD_MAX_BYTES, Job
+from fastopen.contract.records import InvalidKind
+from fastopen.pages import model as pages
+
+GOLDEN: Final = Path(__file__).resolve().parents[1] / "tests" / "contract"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+CLASSES: Final = {
+    name: one
+    for module in (pages, jobs, records)
+    for name, one in vars(module).items()
+    if inspect.isclass(one) and one.__module__ == module.__name__
+}
+Json = dict[str, Any]
+
+
+def job_schema() -> str:
+    """Of a job, whatever relations between keys demand beyond it."""
+    return _text({"$schema": DIALECT, **_described(Job.model_json_schema(), "Job")})
+
+
+def record_schema() -> str:
+    """Of what the program writes: every key is there, and no other."""
+    schema = records.RECORDS.json_schema(mode="serialization")
+    for model in schema["$defs"].values():
+        if "properties" in model:
+            model["required"] = list(model["properties"])
+            model["additionalProperties"] = False
+            for key in model["properties"].values():
+                key.pop("default", None)
+    # Readers take kinds of later versions as well; a load whose world died is the front's to write.
+    kinds = [kind.value for kind in InvalidKind if kind is not InvalidKind.FAULT]
+    schema["$defs"]["Invalid"]["properties"]["kind"] = {"type": "string", "enum": kinds}
+    del schema["$defs"]["InvalidKind"]
+    schema["$defs"]["LoadRecord"]["properties"]["link"] = {"$ref": "#/$defs/Link"}
+    return _text({"$schema": DIALECT, **_described(schema, None)})
+
+
+def _text(document: Json) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _described(schema: Json, name: str | None) -> Json:
+    """Without pydantic's titles, and with the docstrings of models and keys."""
+    for title, model in [*schema.get("$defs", {}).items(), *([] if name is None else [(name, schema)])]:
+        model["description"] = _one_line(CLASSES[title].__doc__)
+        for key, text in docstrings(CLASSES[title]).items():
+            model["properties"][key]["description"] = text
+    _drop_titles(schema)
+    return schema
+
+
+def _drop_titles(value: Any) -> None:
+    if isinstance(value, list):
+        for one in value:
+            _drop_titles(one)
+    if isinstance(value, dict):
+        if isinstance(value.get("title"), str):
+            del value["title"]
+        for one in value.values():
+            _drop_titles(one)
+
+
+def docstrings(of: type) -> dict[str, str]:
+    """Name of each attribute to the text below it, in one line."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for named, text in zip(body.body, body.body[1:], strict=False):
+        match named, text:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str() as written)),
+            ):
+                found[name] = _one_line(written)
+    return found
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+# --- Tables ---
+
+
+def page_tables() -> str:
+    """Of a page, and of its resources."""
+    return _tables(json.loads(job_schema()), ("Page", "Resource"))
+
+
+def job_tables() -> str:
+    """Of a job and all its parts but the page."""
+    schema = json.loads(job_schema())
+    schema["$defs"]["Job"] = schema
+    names = [name for name in schema["$defs"] if name not in ("Job", "Page", "Resource")]
+    order = [name for name in CLASSES if name in names]
+    return _tables(schema, ("Job", *order))
+
+
+def record_tables() -> str:
+    """Of each record and its parts, and the kinds of invalid loads."""
+    schema = json.loads(record_schema())
+    whole = ("WorldRecord", "LoadRecord", "EndRecord", "ErrorRecord")
+    parts = [name for name in CLASSES if name in schema["$defs"] and name not in whole]
+    kinds = "\n".join(f"| `{InvalidKind[name]}` | {text} |" for name, text in docstrings(InvalidKind).items())
+    table = f"### Kinds of invalid loads\n| kind | meaning |\n|---|---|\n{kinds}\n"
+    return _tables(schema, (*whole, *parts)) + "\n" + table
+
+
+def _tables(schema: Json, names: tuple[str, ...]) -> str:
+    return "\n".join(_table(name, schema["$defs"][name]) for name in names)
+
+
+def _table(name: str, model: Json) -> str:
+    required = model.get("required", ())
+    rows = [
+        f"| `{key}` | {_type(value)}{_default(value, key in required)} | {value['description']} |"
+        for key, value in model["properties"].items()
+    ]
+    head = f"### {_words(name)}\n{model['description']}\n\n| key | type | meaning |\n|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
+
+
+def _default(value: Json, required: bool) -> str:
+    if required:
+        return ""
+    return f", default `{json.dumps(value['default'])}`" if "default" in value else ", may be left out"
+
+
+def _type(value: Json) -> str:
+    """In words."""
+    if "$ref" in value:
+        words = _words(value["$ref"].rpartition("/")[2])
+        return f"[{words.lower()}](#{words.lower().replace(' ', '-')})"
+    if "anyOf" in value:
+        return " or ".join(_type(one) for one in value["anyOf"])
+    if "const" in value:
+        return f"`{value['const']}`"
+    if "enum" in value:
+        return ", ".join(f"`{one}`" for one in value["enum"])
+    kinds = {"integer": "int", "number": "float", "boolean": "bool", "object": "object", "null": "null"}
+    kind: str = value["type"]
+    if kind == "array":
+        count = _range(value.get("minItems", 0), value.get("maxItems")).lstrip(", ")
+        return f"list of {count}{' ' if count else ''}{_type(value['items'])}"
+    if kind == "object":
+        return f"object of name to {_type(value['additionalProperties'])}"
+    if kind == "string":
+        return "string, not empty" if value.get("minLength") else "string"
+    return kinds[kind] + _range(value.get("minimum", 0), value.get("maximum"))
+
+
+def _range(least: float, most: float | None) -> str:
+    if most is None:
+        return f", at least {_number(least)}" if least else ""
+    return f", {_number(least)}" if least == most else f", {_number(least)} to {_number(most)}"
+
+
+def _number(value: float) -> str:
+    named = {2**40: "2^40", 2**63 - 1: "2^63 - 1", 10**12: "10^12", 10**9: "10^9"}
+    return named.get(int(value)) or f"{value:,}"
+
+
+# --- Cases: a golden document with changes, and whether it is still one ---
+
+# The element of a list that is changed, where that is not the first.
+ELEMENT: Final = {"/page/resources": 1, "/loads": 1, "/client/phases": 2}
+RESOURCE: Final = "/page/resources/1"
+# What values within their own bounds need beside them.
+BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
+    ("/network/up/rate_bit_per_s", int, {"/network/up/trace_ms": None}),
+    ("/network/link", "kernel", {"/network/up/trace_ms": None, "/network/host_extra_rtt_us": {}}),
+    ("/client/kind", "command", {"/client/command": ["get"]}),
+    ("/client/screenshot", True, {"/client/kind": "chromium"}),
+    ("/client/view", "repeat", {"/client/kind": "chromium"}),
+    ("/origins/http", "2", {"/origins/keep_alive": True}),
+    ("/loads/1/transport", "tcp", {"/loads/1/cookies": None}),
+    ("/loads/1/transport", "tls", {"/loads/1/cookies": None}),
+    ("/loads/1/cookies", None, {"/loads/1/transport": "tcp"}),
+    (f"{RESOURCE}/status", 200, {f"{RESOURCE}/redirect_to": None}),
+    (f"{RESOURCE}/status", 599, {f"{RESOURCE}/redirect_to": None}),
+    (f"{RESOURCE}/phase", "after", {"/page/resources/2/phase": "after"}),
+    (f"{RESOURCE}/initiator_at_bytes", 2**40, {"/page/resources/0/body_bytes": 2**40}),
+)
+# What its own bounds allow, and other keys never.
+NEVER: Final = {
+    (f"{RESOURCE}/initiator", None),
+    (f"{RESOURCE}/request_header_bytes", 2**40),
+    (f"{RESOURCE}/response_header_bytes", 2**40),
+    ("/loads/1/cookies", "removed"),
+    (f"{RESOURCE}/status", "removed"),
+}
+
+
+def job_cases() -> str:
+    """A case a line: changes of the golden job at JSON pointers, and what readers make of it.
+
+    Changes are `set`, `remove`, `length` (a list's last element again and again) and `text` (its second
+    part so often). `refused` is null, `schema`, or `rule` where the schema cannot say it. `known` are the
+    words of the enum, or the keys of the object, that something else was put into.
+    """
+    schema = json.loads(job_schema())
+    golden = _golden("job")
+    changes = [*_changes(schema, schema, golden, ""), *({"change": one} for one in _related())]
+    return "".join(_job_case(schema, golden, **one) for one in changes)
+
+
+def record_cases() -> str:
+    """The same of the golden records, named by `record`; `fits`: this version writes such a one."""
+    schema = json.loads(record_schema())
+    lines = []
+    for name in ("world", "load", "end", "error"):
+        golden = _golden(name)
+        model = schema["$defs"][f"{name.capitalize()}Record"]
+        for one in _changes(schema, model, golden, ""):
+            record = changed(golden, one["change"])
+            fits = jsonschema.Draft202012Validator(schema).is_valid(record)
+            assert fits == one["within"], one
+            lines.append(_line({"record": name, **one["change"], "fits": fits, **_known(one)}))
+    return "".join(lines)
+
+
+def _job_case(schema: Json, golden: Json, change: Json, within: bool | None = None, known: Any = None) -> str:
+    if within:
+        for pointer, value, beside in BESIDE:
+            given = change.get("set", {}).get(pointer, beside)
+            if given == value or (value is int and isinstance(given, int)):
+                change = {**change, "set": {**beside, **change["set"]}}
+    job = changed(golden, change)
+    refused = None
+    try:
+        Job.model_validate_json(json.dumps(job))
+    except ValidationError:
+        refused = "rule" if jsonschema.Draft202012Validator(schema).is_valid(job) else "schema"
+    never = {*change.get("set", {}).items()} if _hashable(change) else set()
+    never |= {(pointer, "removed") for pointer in change.get("remove", ())}
+    if within is not None and not never & NEVER:
+        assert (refused is None) == within, (change, refused)
+    return _line({**change, "refused": refused, **_known({"known": known})})
+
+
+def _hashable(change: Json) -> bool:
+    return not any(isinstance(value, list | dict) for value in change.get("set", {}).values())
+
+
+def _known(one: Json) -> Json:
+    return {"known": one["known"]} if one.get("known") else {}
+
+
+def _line(case: Json) -> str:
+    return json.dumps(case, ensure_ascii=False) + "\n"
+
+
+def _golden(name: str) -> Json:
+    golden: Json = json.loads((GOLDEN / f"{name}.json").read_text())
+    return golden
+
+
+def changed(document: Json, change: Json) -> Json:
+    """The document with the changes of a case."""
+    document = copy.deepcopy(document)
+    for pointer, value in change.get("set", {}).items():
+        place, key = _place(document, pointer)
+        place[key] = copy.deepcopy(value)
+    for pointer in change.get("remove", ()):
+        place, key = _place(document, pointer)
+        del place[key]
+    for pointer, length in change.get("length", {}).items():
+        place, key = _place(document, pointer)
+        place[key] += [place[key][-1]] * (length - len(place[key]))
+    for pointer, (before, middle, times) in change.get("text", {}).items():
+        place, key = _place(document, pointer)
+        place[key] = before + middle * times
+    return document
+
+
+def _place(document: Any, pointer: str) -> tuple[Any, Any]:
+    *way, last = pointer.split("/")[1:]
+    for step in way:
+        document = document[int(step) if isinstance(document, list) else step]
+    return document, int(last) if isinstance(document, list) else last
+
+
+def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
+    """Each change of one value of a document, with whether it is `within` the bounds of its key."""
+    for key, of_key in model.get("properties", {}).items():
+        at = f"{pointer}/{key}"
+        for one, within, known in _values(_options(schema, of_key)):
+            yield {"change": {"set": {at: one}}, "within": within, "known": known}
+        if key in value:
+            yield {"change": {"remove": [at]}, "within": key not in model.get("required", ())}
+        yield from _inside(schema, of_key, value.get(key), at)
+    if model.get("additionalProperties") is False:
+        surprise = {"set": {f"{pointer}/surprise": 1}}
+        yield {"change": surprise, "within": False, "known": list(model["properties"])}
+
+
+def _inside(schema: Json, of_key: Json, value: Any, pointer: str) -> Iterator[Json]:
+    """The changes further inside a value, where it has an inside."""
+    for option in _options(schema, of_key):
+        if isinstance(value, list) and value and "items" in option:
+            element = ELEMENT.get(pointer, 0)
+            inner, at = value[element], f"{pointer}/{element}"
+            for one, within, known in _values(_options(schema, option["items"])):
+                yield {"change": {"set": {at: one}}, "within": within, "known": known}
+            yield from _inside(schema, option["items"], inner, at)
+        elif isinstance(value, dict) and isinstance(option.get("additionalProperties"), dict):
+            at = f"{pointer}/{next(iter(value))}"
+            for one, within, known in _values(_options(schema, option["additionalProperties"])):
+                yield {"change": {"set": {at: one}}, "within": within, "known": known}
+        elif isinstance(value, dict) and "properties" in option:
+            yield from _changes(schema, option, value, pointer)
+
+
+def _options(schema: Json, value: Json) -> list[Json]:
+    """What a value may be, without references."""
+    if "anyOf" in value:
+        return [option for one in value["anyOf"] for option in _options(schema, one)]
+    if "$ref" in value:
+        return [schema["$defs"][value["$ref"].rpartition("/")[2]]]
+    return [value]
+
+
+def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
+    """Values at and beyond each bound, whether it takes them, and the words of an enum."""
+    (option,) = (one for one in options if one.get("type") != "null")
+    yield None, len(options) > 1, None
+    kind = option.get("type")
+    if "enum" in option:
+        yield from ((word, True, None) for word in option["enum"])
+        yield "surprise", False, option["enum"]
+        yield 7, False, None
+    elif "const" in option:
+        yield option["const"], True, None
+        yield "surprise", False, None
+    elif kind in ("integer", "number"):
+        step = 1 if kind == "integer" else 0.001
+        for bound, beyond in (("minimum", -step), ("maximum", step)):
+            if bound in option:
+                yield option[bound], True, None
+                yield option[bound] + beyond, False, None
+        yield "1", False, None
+        yield True, False, None
+        if kind == "integer":
+            yield 1.5, False, None
+    elif kind == "boolean":
+        yield from ((value, isinstance(value, bool), None) for value in (True, False, 1, "true"))
+    elif kind == "string":
+        yield 7, False, None
+        if option.get("minLength"):
+            yield "", False, None
+    else:
+        yield 7, False, None
+        yield ({} if kind == "array" else []), False, None
+        if option.get("minItems"):
+            yield [], False, None
+
+
+def _related() -> Iterator[Json]:
+    """What no bound of one key says: relations between keys, patterns, lengths."""
+    for pointer in ("/loads", "/page/resources"):
+        yield from ({"length": {pointer: length}} for length in (10_000, 10_001))
+    for key in ("request_header_bytes", "response_header_bytes"):
+        yield from ({"set": {f"{RESOURCE}/{key}": size}} for size in (HEAD_MAX_BYTES, HEAD_MAX_BYTES + 1))
+    for size in (TARGET_MAX_BYTES, TARGET_MAX_BYTES + 1):
+        yield {"text": {f"{RESOURCE}/url": ["http://b.test:8080/", "x", size - 1]}}
+    for letter, size in (("x", WORD_MAX_BYTES), ("x", WORD_MAX_BYTES + 1), ("ü", WORD_MAX_BYTES // 2 + 1)):
+        command = {"/client/kind": "command", "/client/command": ["get", ""]}
+        yield {"set": command, "text": {"/client/command/1": ["", letter, size]}}
+    for key, values in _SPELT.items():
+        yield from ({"set": {key: value}} for value in values)
+    yield from ({"set": values} for values in _TOGETHER)
+
+
+_SPELT: Final[Mapping[str, tuple[Any, ...]]] = {
+    "/tcp/congestion_control": ("bbr", "BBR", "a-b_9", "x" * 15, "x" * 16, "", "a b", "ü", "cubic\n"),
+    f"{RESOURCE}/method": ("HEAD", "M-SEARCH", "X" * 32, "X" * 33, "get", "-GET", "", "GET\n"),
+    f"{RESOURCE}/mime": ("", "text/html; charset=utf-8", "ü", "a\nb", "a\u007fb", "a\u0000"),
+    "/page/name": ("a b", "a\tb"),
+    "/network/up/trace_ms": ([1], [0], [0, 0], [5, 3], [1, 1, 2], [TRACE_MAX_MS], [TRACE_MAX_MS + 1]),
+    "/client/phases": (["load"], ["load", "load"], ["async"], ["async", "after"]),
+    "/origins/http2_hosts": ([], ["b.test"], ["b.test", "b.test"], ["z.test"]),
+    "/network/host_extra_rtt_us": ({}, {"a.test": 0}, {"z.test": 1}),
+    f"{RESOURCE}/url": (
+        *("http://b.test:8080/", "https://b.test:8080/x?y=%20", "http://b.test:8080/a|b", "http://[::1]/"),
+        *(
+            "http://b.test",
+            "b.test/",
+            "ftp://b.test/",
+            "http://B.test/",
+            "http://b.test/#x",
+            "http://u@b.test/",
+        ),
+        *("http://b.test:0/", "http://b.test:080/", "http://b.test:65536/", "http://b.test/ü", "http:///"),
+        *("http://b.test/a b", "http://b.test:/", "http://1.2.3/", "http://1.2.3.4/", "http://b_c.test/"),
+    ),
+}
+_CHROMIUM: Final = {"/client/kind": "chromium"}
+_HTTP2: Final = {"/origins/http": "2", "/origins/keep_alive": True}
+_ENCRYPTED: Final = {"/loads": [{"id": "a", "transport": "tls", "cookies": None}]}
+_TOGETHER: Final[tuple[Json, ...]] = (
+    {"/network/down/trace_ms": [1]},
+    {"/network/link": "kernel"},
+    {"/network/link": "kernel", "/network/up/trace_ms": None},
+    {"/network/link": "kernel", "/network/host_extra_rtt_us": {}},
+    {"/client/kind": "command"},
+    {"/client/command": ["get"]},
+    {"/client/command": []},
+    *(
+        {"/client/kind": "command", "/client/command": words}
+        for words in ([""], ["get", ""], ["get", "\u0000"])
+    ),
+    {"/client/screenshot": True},
+    {"/client/view": "repeat"},
+    {"/client/kind": "command", "/client/command": ["get"], "/client/view": "repeat"},
+    {"/origins/http": "2"},
+    {"/origins/http2_hosts": ["a.test"], "/origins/keep_alive": False},
+    {"/origins/http2_hosts": ["a.test"], "/origins/keep_alive": True},
+    _HTTP2,
+    {**_HTTP2, **_CHROMIUM},
+    {**_HTTP2, **_CHROMIUM, **_ENCRYPTED},
+    *({"/loads/0/cookies": cookies} for cookies in ("cold", "warm")),
+    *({"/loads/3/transport": transport} for transport in ("tfo", "tls+tfo")),
+    {"/page/resources/0/initiator": 0},
+    {"/page/resources/0/initiator_at_bytes": 0},
+    *({"/page/resources/0/phase": phase} for phase in ("async", "after")),
+    *({f"{RESOURCE}/initiator": index} for index in (1, 2, 10_000)),
+    *({f"{RESOURCE}/initiator_at_bytes": at} for at in (5000, 5001)),
+    {f"{RESOURCE}/phase": "after"},
+    {f"{RESOURCE}/method": "HEAD", f"{RESOURCE}/body_bytes": 1},
+    *({f"{RESOURCE}/status": 300 + code, f"{RESOURCE}/body_bytes": 1} for code in (3, 4, 99, 100)),
+    *({"/page/resources/3/status": 204, "/page/resources/3/body_bytes": size} for size in (0, 1)),
+    {f"{RESOURCE}/redirect_to": "a\nb"},
+)

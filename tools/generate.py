@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Writes what is made from the code: schemas, boundary cases, tables of the documents.
+
+    .venv/bin/python tools/generate.py           # writes what is out of date
+    .venv/bin/python tools/generate.py --check   # names what is out of date, exit status 1
+
+An entry of OUTPUTS is a file, or the part of one between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import contract_documents as contract
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A text and where it goes: the whole file, or what stands between the marks of `part`."""
+
+    path: str
+    text: Callable[[], str]
+    part: str | None = None
+
+    def apply(self, before: str) -> str:
+        """The file with the text in it. Raises ValueError where the marks are missing."""
+        if self.part is None:
+            return self.text()
+        start, end = f"<!-- generated: {self.part} -->\n", f"<!-- end: {self.part} -->\n"
+        head, found, rest = before.partition(start)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed:
+            raise ValueError(f"{self.path}: has no {start.strip()} ... {end.strip()}")
+        return f"{head}{start}{self.text()}{end}{tail}"
+
+
+OUTPUTS: Final = (
+    Output("tests/contract/job.schema.json", contract.job_schema),
+    Output("tests/contract/record.schema.json", contract.record_schema),
+    Output("tests/contract/job-cases.jsonl", contract.job_cases),
+    Output("tests/contract/record-cases.jsonl", contract.record_cases),
+    Output("docs/contract.md", contract.page_tables, "page"),
+    Output("docs/contract.md", contract.job_tables, "job"),
+    Output("docs/contract.md", contract.record_tables, "records"),
+)
+
+
+def main() -> int:
+    """Writes or checks; returns the exit status."""
+    check = sys.argv[1:] == ["--check"]
+    stale: list[str] = []
+    texts: dict[str, str] = {}
+    for output in OUTPUTS:
+        path = ROOT / output.path
+        before = texts.get(output.path) or (path.read_text() if path.exists() else "")
+        texts[output.path] = output.apply(before)
+    for name, text in texts.items():
+        path = ROOT / name
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text)
+    for name in stale:
+        print(f"{name}: out of date (tools/generate.py writes it anew)" if check else f"wrote {name}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
