@@ -231,7 +231,7 @@ QUEUE: Final = Quantity(
 BYTES: Final = Quantity(_size, kind="int", unit="bytes")
 COUNT: Final = Quantity(_count, kind="int")
 SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
-FLAG: Final = Quantity(_flag, _on, kind="flag")
+FLAG: Final = Quantity(_flag, _on, kind="flag", accepted=("on", "off"))
 TEXT: Final = Quantity(_text)
 WORDS: Final = Quantity(_words, ",".join, export=list)
 EXTRA_RTTS: Final = Quantity(

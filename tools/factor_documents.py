@@ -1,0 +1,44 @@
+"""What docs/factors.md is made of: a table of the factors of each part of a job."""
+
+from fastopen.experiments import FACTORS, Factor
+
+TITLES = {
+    "network": "The network",
+    "client": "The client",
+    "origins": "Origins",
+    "tls": "TLS",
+    "tcp": "TCP, of both ends",
+    "engine": "The engine",
+    "arm": "What is compared",
+}
+
+
+def factor_tables() -> str:
+    """A table for each part."""
+    return "\n".join(
+        f"## {title}\n" + "".join(f"{row}\n" for row in _rows([one for one in FACTORS if one.part == part]))
+        for part, title in TITLES.items()
+    )
+
+
+def _rows(factors: list[Factor]) -> list[str]:
+    head = [
+        "| option | key in TOML | argument | what it is | values | default | columns |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return head + [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in _cells(factor)) + " |" for factor in factors
+    ]
+
+
+def _cells(factor: Factor) -> list[str]:
+    values = (
+        factor.bounds
+        or ", ".join(f"`{one}`" for one in factor.quantity.accepted)
+        or f"such as `{factor.example}`"
+    )
+    default = f"`{factor.usual}`" if factor.usual else factor.otherwise or "none"
+    unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
+    columns = ", ".join(f"`{name}`" for name in factor.export)
+    names = [f"`{factor.flag}`", f"`{factor.toml}`", f"`{factor.argument}`"]
+    return [*names, factor.meaning, values, default, columns + unit]
