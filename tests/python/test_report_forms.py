@@ -20,6 +20,7 @@ from fastopen.pages import Page
 from fastopen.report import latex, markdown
 from fastopen.report.embedding import script_json
 from fastopen.report.grids import all_grids, cells_grid
+from fastopen.report.method import method_paragraphs
 from fastopen.report.page import html
 from fastopen.report.sheet import csv_text
 from fastopen.report.summary import summarise_run
@@ -81,6 +82,15 @@ def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
     assert verdict < text.index('<section id="results">') < text.index('<section id="figures">')
     assert text.index('<section id="answers">') < text.index('<section id="method">')
     assert "Worth turning on." in text[verdict : verdict + 200]
+
+
+def test_the_method_names_what_is_not_usual_of_the_networks_and_nothing_else() -> None:
+    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000}
+    network = {"rtt_us": 20_000, "down": limit, "up": limit}
+    networks = [{**network, "mtu_bytes": size} for size in (1280, 1500)]
+    plan = made_up_plan(PAGES[:1], (20,), repeats=1, networks=networks)
+    text = "".join(method_paragraphs(source_of(plan)))
+    assert "and no random loss, an MTU of 1280 and 1500 bytes. Half of" in text
 
 
 def test_the_page_asks_for_nothing_outside_itself(source: Source) -> None:

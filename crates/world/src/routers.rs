@@ -55,6 +55,11 @@ impl Routers {
         Ok(routers)
     }
 
+    /// Whether the kernel's disciplines do what the link model does, to the microsecond.
+    pub fn matches_model(config: &LinkConfig) -> bool {
+        Self::unsupported(config).is_none()
+    }
+
     /// What a link is asked to have that the kernel's disciplines have not; none where they can emulate all
     /// of it.
     pub fn unsupported(config: &LinkConfig) -> Option<&'static str> {

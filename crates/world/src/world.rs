@@ -169,7 +169,7 @@ impl Network {
             fastopen_key: cookie_key(job.seed),
         };
         let by_kernel = match job.network.link {
-            LinkMaker::Auto => engine == Engine::Virtual && Routers::unsupported(&asked).is_none(),
+            LinkMaker::Auto => engine == Engine::Virtual && Routers::matches_model(&asked),
             LinkMaker::Program => false,
             LinkMaker::Kernel => true,
         };

@@ -8,7 +8,7 @@ from fastopen import units
 from fastopen.attribution import Source
 from fastopen.attribution.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
-from fastopen.experiments import ARMS, Setup
+from fastopen.experiments import ARMS, Point, Setup, of_part
 from fastopen.statistics import Results
 
 
@@ -102,7 +102,19 @@ def _rates(results: Results) -> str:
     up = _distinct(_rate(network.up) for network in networks)
     queues = _distinct(_queue(network.down) for network in networks)
     losses = _distinct(f"{100 * one.down.loss:g}{NBSP}%" if one.down.loss else "no" for one in networks)
-    return f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
+    rates = f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
+    return rates + "".join(f", {phrase}" for phrase in _unusual(results))
+
+
+def _unusual(results: Results) -> Iterator[str]:
+    """What else the networks have that is not as by default: `an MTU of 1280 and 1500 bytes`."""
+    experiment = results.experiment
+    points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
+    told = ("rtt", "down", "up", "down_trace", "up_trace", "queue", "loss")
+    for factor in of_part("network"):
+        texts = list(dict.fromkeys(map(factor.text_at, points)))
+        if factor.header and factor.name not in told and texts != [factor.usual or "none"]:
+            yield factor.phrase.format(listed(texts))
 
 
 def _distinct(texts: Iterable[str]) -> str:
