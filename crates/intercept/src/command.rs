@@ -100,18 +100,18 @@ fn supervise(command: &[OsString], records: &mut Records, network: Network) -> R
         return Err(Error::FastOpenOff(setting()));
     }
     let before = Counters::read()?;
-    let events = DestroyEvents::subscribe().map_err(Error::io("subscribing to destroy events"))?;
+    let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
     // An inherited SIG_IGN would have the kernel reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
-    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::io("taking signals"))?;
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::kernel("taking signals"))?;
     // All signals: they are forwarded to the command, and only its end ends this process.
     let mask = SigSet::all();
     let signals = mask
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-        .map_err(Error::io("taking signals"))?;
+        .map_err(Error::kernel("taking signals"))?;
     // Orphans become children of this process: Yama allows pidfd_getfd on descendants alone.
-    nix::sys::prctl::set_child_subreaper(true).map_err(Error::io("becoming a subreaper"))?;
+    nix::sys::prctl::set_child_subreaper(true).map_err(Error::kernel("becoming a subreaper"))?;
     let (listener, pid) = start(command)?;
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = close_inherited();
@@ -120,7 +120,7 @@ fn supervise(command: &[OsString], records: &mut Records, network: Network) -> R
     // With an observer, connections without Fast Open are counted as well.
     supervisor.observer = (network == Network::World).then(Observer::default);
     let session = Session { pid, code: None, network, supervisor, signals, before, records };
-    session.run().map_err(Error::io("supervising the command"))
+    session.run().map_err(Error::kernel("supervising the command"))
 }
 
 fn setting() -> u32 {

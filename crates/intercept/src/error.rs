@@ -1,9 +1,8 @@
-//! Why a command could not be run under interception, what to do about it, and the exit code that goes with
-//! it.
+//! Why a command could not be run under interception, what to do about it, and the exit code that goes with it.
 
 use std::io;
 
-use nix::errno::Errno;
+use fastopen_netns::Errno;
 
 /// Why a command could not be run under interception.
 #[derive(Debug, thiserror::Error)]
@@ -12,30 +11,17 @@ pub enum Error {
     #[error("net.ipv4.tcp_fastopen is {0}: TCP Fast Open is off on this machine")]
     FastOpenOff(u32),
     /// The seccomp filter could not be installed.
-    #[error("seccomp user notification: {reason} ({0})", reason = seccomp_reason(.0))]
+    #[error("seccomp user notification: {reason} ({0})", reason = seccomp_advice(.0).0)]
     Seccomp(io::Error),
     /// There is no such command.
     #[error("{0}: no such command")]
     NoSuchCommand(String),
-    /// The command could not be started.
-    #[error("{command}: {source}")]
-    Spawn {
-        /// Its name.
-        command: String,
-        /// As `execve`.
-        source: io::Error,
-    },
-    /// An operation of the supervisor failed.
-    #[error("{operation}: {source}")]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// As the kernel says.
-        source: io::Error,
-    },
-    /// As above, in `fastopen-netns`.
+    /// The command, named first, could not be started (`execve`).
+    #[error("{0}: {1}")]
+    Spawn(String, io::Error),
+    /// The kernel refused an operation of the supervisor.
     #[error(transparent)]
-    Netns(#[from] fastopen_netns::Error),
+    Kernel(#[from] fastopen_netns::Error),
 }
 
 impl Error {
@@ -43,48 +29,41 @@ impl Error {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::FastOpenOff(_) => "as root: sysctl -w net.ipv4.tcp_fastopen=3",
-            Self::Seccomp(error) => match errno(error) {
-                Errno::EBUSY => "not inside another fastopen exec, or a container engine's",
-                Errno::EINVAL | Errno::ENOSYS => "Linux 5.9 or newer is needed",
-                _ => "",
-            },
+            Self::Seccomp(error) => seccomp_advice(error).1,
             _ => "",
         }
     }
 
-    /// The exit code: as `env`, 127 where there is no such command and 126 where it cannot be run; 3 for all
-    /// else.
+    /// The exit code: as `env`, 127 where there is no such command and 126 where it cannot be run; 3 for all else.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NoSuchCommand(_) => 127,
-            Self::Spawn { .. } => 126,
+            Self::Spawn(..) => 126,
             _ => 3,
         }
     }
 
-    /// For `map_err`: an [`Error::Io`] of this operation.
-    pub(crate) fn io<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
-        move |error| Self::Io { operation, source: error.into() }
+    /// For `map_err`: an [`Error::Kernel`] of this operation.
+    pub(crate) fn kernel<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
+        move |error| fastopen_netns::Error::other(operation, error.into()).into()
     }
 
     /// An error of `execve` of this command.
-    pub(crate) fn spawn(command: String, source: io::Error) -> Self {
-        if source.kind() == io::ErrorKind::NotFound {
-            Self::NoSuchCommand(command)
-        } else {
-            Self::Spawn { command, source }
+    pub(crate) fn spawn(command: String, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NoSuchCommand(command),
+            _ => Self::Spawn(command, error),
         }
     }
 }
 
-fn errno(error: &io::Error) -> Errno {
-    Errno::from_raw(error.raw_os_error().unwrap_or(0))
-}
-
-fn seccomp_reason(error: &io::Error) -> &'static str {
-    match errno(error) {
-        Errno::EBUSY => "there is a listener already",
-        Errno::EINVAL | Errno::ENOSYS => "this kernel has none",
-        _ => "the kernel refuses",
+/// The reason and the remedy.
+fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EBUSY) => {
+            ("there is a listener already", "not inside another fastopen exec, or a container engine's")
+        }
+        Some(Errno::EINVAL | Errno::ENOSYS) => ("this kernel has none", "Linux 5.9 or newer is needed"),
+        _ => ("the kernel refuses", ""),
     }
 }

@@ -52,7 +52,7 @@ impl Watch {
         first_port: Option<u16>,
         prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
     ) -> Result<Started, Error> {
-        let events = DestroyEvents::subscribe().map_err(Error::io("subscribing to destroy events"))?;
+        let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
         let start = move || {
             prepare()?;
             let listener = filter::install().map_err(Error::Seccomp)?;
@@ -63,7 +63,8 @@ impl Watch {
         };
         let (listener, child, at_ns) =
             thread::spawn(start).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let watch = Self::over(listener, events, first_port).map_err(Error::io("supervising the command"))?;
+        let watch =
+            Self::over(listener, events, first_port).map_err(Error::kernel("supervising the command"))?;
         Ok(Started { child, at_ns, watch })
     }
 

@@ -53,15 +53,10 @@ pub enum Operation {
     #[error("making user, mount, network and PID namespaces")]
     EnterSandbox,
     /// [`route::RouteSocket::replace_route`].
-    #[error(
-        "adding the route to {network}/{prefix_length} with congestion control {}",
-        congestion_control.as_deref().unwrap_or("of the system")
-    )]
+    #[error("adding the route to {}/{}", destination.0, destination.1)]
     AddRoute {
-        /// Destination.
-        network: Ipv4Addr,
-        /// Of the destination, in bits.
-        prefix_length: u8,
+        /// Network and length of its prefix, in bits.
+        destination: (Ipv4Addr, u8),
         /// The route's congestion control, where it has one.
         congestion_control: Option<String>,
     },

@@ -172,8 +172,7 @@ impl RouteSocket {
         }
         self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE).operation(|| {
             Operation::AddRoute {
-                network: route.destination.0,
-                prefix_length: route.destination.1,
+                destination: route.destination,
                 congestion_control: route.congestion_control.map(str::to_owned),
             }
         })

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{BufReader, Write};
 
 use fastopen_intercept::{Record, adopt, run_here};
 use fastopen_netns::{namespace, process};
@@ -50,11 +50,10 @@ fn run_in_world(job: File, command: &[OsString], report: &File) -> Result<i32, F
     })?)
 }
 
-fn read(mut file: File) -> Result<Job, Failure> {
+fn read(file: File) -> Result<Job, Failure> {
     let wrong = |problem: String| Failure::new(Fault::Input, problem);
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error: io::Error| wrong(format!("reading the job: {error}")))?;
-    let json: Box<RawValue> = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let json: Box<RawValue> =
+        serde_json::from_reader(BufReader::new(file)).map_err(|error| wrong(error.to_string()))?;
     Job::read(&json).map_err(wrong)
 }
 
