@@ -47,7 +47,7 @@ def savings_bound(baseline: Sequence[LoadRow]) -> Bound | None:
     the longest chain of handshakes in a row, whoever was last in the load that was measured.
 
     The handshakes on the critical path alone are no bound: requests that share connections and the link with
-    those on the path move as well, and the path with them (docs/decisions/figures.md has both measured).
+    those on the path move as well, and the path with them (docs/decisions/bound.md has both measured).
     What the derivation leaves as it was can change all the same: segments that need not be sent again, or
     queues that are shorter. That is what a saving above the bound says.
     """
