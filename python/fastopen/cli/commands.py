@@ -3,7 +3,7 @@
 A command's module is read when the command is asked for: `fastopen ls` needs no figures and no browser.
 """
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from importlib import import_module
 from typing import Any, Final
 
@@ -41,35 +41,20 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _OnDemand()
+        self.commands = _OnDemand(dict.fromkeys(PLACES))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
         """The names, without reading a module."""
         return [*self.commands]
 
 
-class _OnDemand(MutableMapping[str, Any]):
+class _OnDemand(UserDict[str, Any]):
     """Commands by name, each made when it is looked up first."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = dict.fromkeys(PLACES)
-
     def __getitem__(self, name: str) -> Any:
-        if self._made[name] is None:
-            self._made[name] = _made(name)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
+        if self.data[name] is None:
+            self.data[name] = _made(name)
+        return self.data[name]
 
 
 def _made(name: str) -> Any:

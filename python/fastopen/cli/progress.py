@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fastopen.cli.output import errors_console
 from fastopen.runs import RunProgress
@@ -35,7 +35,6 @@ class LiveBar:
         self._started = self._last_line = clock()
         self._after_s = after_s
         self._bar: Progress | None = None
-        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,25 +45,37 @@ class LiveBar:
         if self._bar is not None:
             self._bar.stop()
 
+    def print(self, line: str) -> None:
+        """Prints a line that stays, above the bar."""
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a bar is shown."""
+        return self._bar is not None
+
     @property
     def elapsed_s(self) -> float:
         """Seconds since it was made."""
         return self._clock() - self._started
 
-    def update(self, text: str, detail: str, done: int, total: int) -> None:
-        """Shows how much is done."""
+    def update(self, text: str, done: int, total: int | None, *, now: bool = False) -> None:
+        """Shows how much is done of what is known to be all; `now`: also where a line is not due yet."""
         if self._quiet or self.elapsed_s < self._after_s:
             return
         if self._console.is_terminal:
-            if self._bar is None or self._task is None:
-                columns = (BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
-                self._bar = Progress(*columns, console=self._console, transient=True)
-                self._task = self._bar.add_task("")
+            if self._bar is None:
+                columns = (TimeElapsedColumn(), BarColumn(bar_width=24))
+                text_column = TextColumn("{task.description}", markup=False)
+                self._bar = Progress(*columns, text_column, console=self._console, transient=True)
+                self._bar.add_task("")
                 self._bar.start()
-            self._bar.update(self._task, completed=done, total=total, description=f"{text} {detail}")
-        elif self._clock() - self._last_line >= LINE_EVERY_S:
+            (task,) = self._bar.tasks
+            task.total = total
+            self._bar.update(task.id, completed=done, description=text)
+        elif now or self._clock() - self._last_line >= LINE_EVERY_S:
             self._last_line = self._clock()
-            self._console.print(text, detail, markup=False, soft_wrap=True)
+            self.print(text)
 
 
 class RunWatcher(LiveBar):
@@ -77,7 +88,7 @@ class RunWatcher(LiveBar):
         left = "" if left_s is None else f", {shown_duration(left_s)} left"
         more = len(progress.running) - SHOWN_JOBS
         running = ", ".join(progress.running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
-        self.update(f"{progress.counts()}{left}, now", running, progress.done, progress.asked)
+        self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
 
 
 def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher]:

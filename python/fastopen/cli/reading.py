@@ -28,6 +28,6 @@ def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
     """Shows how much of a file is read."""
 
     def show(file: str, done: int, total: int) -> None:
-        bar.update(f"reading {file}:", f"{100 * done // max(total, 1)} %", done, total)
+        bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)
 
     return show
