@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import contract_documents as contract
+import factor_documents as factors
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -46,6 +47,7 @@ OUTPUTS: Final = (
     Output("docs/contract.md", contract.page_tables, "page"),
     Output("docs/contract.md", contract.job_tables, "job"),
     Output("docs/contract.md", contract.record_tables, "records"),
+    Output("docs/factors.md", factors.factor_tables, "factors"),
 )
 
 

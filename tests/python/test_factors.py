@@ -200,7 +200,20 @@ def test_the_command_lists_them_all() -> None:
             {"profile": "mget", "connections_per_host": "6"},
             "6 a host, but mget opens 5 in all (ask for 5 at most",
         ),
-        ({"client": "curl", "view": "repeat"}, "keeps nothing from visit to visit"),
+        (
+            {"client": "curl", "view": "repeat"},
+            "keeps nothing from visit to visit (view repeat goes with chromium",
+        ),
+        ({"client": "curl", "screenshots": True}, "none of these clients shows a page (ask for chromium)"),
+        (
+            {"http": "2", "origins_keep_alive": "off"},
+            "with http 2 origins keep connections (the client's keep_alive",
+        ),
+        (
+            {"link": "kernel", "extra_rtt": ["a.test=20ms"]},
+            "neither traces nor extra RTTs of hosts (ask for link program)",
+        ),
+        ({"phases": "async"}, "phases must hold load (add it)"),
         ({"client": "command"}, "the client command needs its command line"),
     ],
 )

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from fastopen.pages import Page
 from fastopen.pages.model import Bytes, Microseconds, Phase
 from fastopen.pages.url import target_of
+from fastopen.pydantic_errors import conflict
 
 CONTRACT: Final = 2
 RATE_MIN_BIT_PER_S: Final = 64_000
@@ -103,7 +104,9 @@ class Network(_Part):
     def _the_kernels_link_is_plain(self) -> Self:
         traces = (self.down.trace_ms, self.up.trace_ms)
         if self.link == "kernel" and (traces != (None, None) or any(self.host_extra_rtt_us.values())):
-            raise ValueError("link: the kernel's link has neither traces nor extra RTTs of hosts")
+            keys = ("network.link", "network.down_trace", "network.up_trace", "network.extra_rtt")
+            said = "the kernel's link has neither traces nor extra RTTs of hosts"
+            raise conflict(said, "ask for link program", *keys)
         return self
 
 
@@ -202,21 +205,25 @@ class Client(_Part):
     @model_validator(mode="after")
     def _a_picture_needs_a_browser(self) -> Self:
         if self.screenshot and self.kind != "chromium":
-            raise ValueError("screenshot goes with the kind chromium")
+            raise conflict(
+                f"{self.label} shows nothing",
+                "screenshot goes with the kind chromium",
+                "client.kind",
+                "client.screenshot",
+            )
         return self
 
     @model_validator(mode="after")
     def _a_repeat_view_needs_a_cache(self) -> Self:
         if self.view == "repeat" and self.kind != "chromium":
-            raise ValueError(
-                f"{self.label} keeps nothing from visit to visit: view repeat goes with chromium alone"
-            )
+            said = f"{self.label} keeps nothing from visit to visit"
+            raise conflict(said, "view repeat goes with chromium alone", "client.kind", "client.view")
         return self
 
     @model_validator(mode="after")
     def _the_load_itself_is_loaded(self) -> Self:
         if "load" not in self.phases:
-            raise ValueError("phases must hold load")
+            raise conflict("phases must hold load", "add it", "client.phases")
         return self
 
 
@@ -253,7 +260,10 @@ class Origins(_Part):
     @model_validator(mode="after")
     def _http2_keeps_connections(self) -> Self:
         if self.speak_http2 and not self.keep_alive:
-            raise ValueError("with http 2 origins keep connections; the client's keep_alive can be false")
+            keys = ("origins.http", "origins.http2_hosts", "origins.keep_alive")
+            raise conflict(
+                "with http 2 origins keep connections", "the client's keep_alive can be false", *keys
+            )
         return self
 
 

@@ -112,6 +112,10 @@ class Asked:
             clients = clients_of(self._settings("client"))
         for client in clients:
             self._check_connections(client)
+        if True in self.values.get("screenshots", ()) and not any(client.screenshot for client in clients):
+            raise self.fault(
+                "none of these clients shows a page", ("client", "screenshots"), "ask for chromium"
+            )
         with self._named("tls"):
             asked = self._settings("tls")
             implied = asked or any("tls" in word for word in words)
