@@ -148,18 +148,3 @@ pub fn congestion_control(socket: impl AsFd) -> io::Result<String> {
     let name = nix::sys::socket::getsockopt(&socket.as_fd(), nix::sys::socket::sockopt::TcpCongestion)?;
     Ok(name.to_string_lossy().trim_end_matches('\0').to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::{TcpListener, TcpStream};
-
-    #[test]
-    fn a_fresh_connection_is_established_and_carried_no_syn_data() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
-        let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-        let info = info(&stream).expect("it is a TCP socket");
-        assert_eq!((info.state, info.syn_data_acked()), (ESTABLISHED, false));
-        assert!(info.segments_out >= 1 && info.send_mss >= 536);
-    }
-}

@@ -38,23 +38,3 @@ impl StampedSocket {
         Ok((message.bytes, stamp.ok_or_else(|| io::Error::other("the kernel gave no time stamp"))?))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::realtime_ns;
-
-    #[test]
-    fn a_datagram_has_the_kernels_timestamp() {
-        let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
-        let address = receiver.local_addr().expect("it is bound");
-        let receiver = StampedSocket::new(receiver).expect("the kernel stamps");
-        let before = realtime_ns();
-        UdpSocket::bind("127.0.0.1:0")
-            .and_then(|sender| sender.send_to(b"four", address))
-            .expect("it is sent");
-        let (bytes, stamp) = receiver.receive(&mut [0; 10]).expect("it arrives");
-        assert_eq!(bytes, 4);
-        assert!((before..=realtime_ns()).contains(&stamp));
-    }
-}

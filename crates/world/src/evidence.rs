@@ -74,7 +74,7 @@ pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
 }
 
 /// The counters that grow only where Fast Open is used.
-const FASTOPEN_COUNTERS: [&str; 6] = [
+pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenActive",
     "TCPFastOpenActiveFail",
     "TCPFastOpenPassive",
@@ -291,6 +291,3 @@ fn retransmitted(connection: &ConnectionRecord) -> bool {
 fn invalid(kind: InvalidKind, detail: String) -> Invalid {
     Invalid { kind, detail }
 }
-
-#[cfg(test)]
-mod tests;

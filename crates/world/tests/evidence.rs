@@ -1,7 +1,14 @@
 //! Each kind of reason: a load that gives it, and one like it that does not.
 
-use super::*;
-use crate::contract::{Cookies, EndEvidence, LinkDirectionRecord, LoadPlan, Transport};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use fastopen_page::Page;
+use fastopen_world::contract::{
+    BothEnds, Cached, ConnectionRecord, Cookies, EndEvidence, GivenUpRecord, Invalid, InvalidKind,
+    LinkDirectionRecord, LinkRecord, LoadPlan, RequestRecord, Transport,
+};
+use fastopen_world::evidence::{Expectation, FASTOPEN_COUNTERS, Observations, given_up, judge};
 
 /// A load of a page with the root document on a.test and an image on b.test, to be changed by each test.
 struct Load {
