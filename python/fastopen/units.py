@@ -122,3 +122,11 @@ def format_bytes(size: int | None) -> str:
 
 def _plain(value: Decimal) -> str:
     return f"{value.normalize():f}"
+
+
+ON_OFF: Final = ("on", "off")
+
+
+def on_off(value: bool) -> str:
+    """`on` or `off`."""
+    return ON_OFF[not value]

@@ -95,7 +95,5 @@ def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
         f"{units.format_rate(limit.rate_bit_per_s) if limit.trace_ms is None else 'a trace'} {way}"
         for way, limit in (("down", network.down), ("up", network.up))
     )
-    message = (
-        f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {'on' if tfo else 'off'}"
-    )
+    message = f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {units.on_off(tfo)}"
     errors_console().print(Text(f"{message}; hosts: {named}. Leave with exit."), soft_wrap=True)

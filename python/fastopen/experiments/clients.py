@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fastopen import units
 from fastopen.contract import Client, Origins
 from fastopen.pages import Page
 
@@ -90,7 +91,7 @@ def _wget2(client: Client) -> list[str]:
         f"--max-threads={client.connections_per_host}",
     ]
     words += ["--tries=1", "--robots=off", "--no-hsts", "--no-hpkp", "--no-ocsp", "--http2=off"]
-    words += ["--no-tcp-fastopen", f"--http-keep-alive={'on' if client.keep_alive else 'off'}"]
+    words += ["--no-tcp-fastopen", f"--http-keep-alive={units.on_off(client.keep_alive)}"]
     return [*words, "--output-document=/dev/null", URL]
 
 

@@ -114,8 +114,8 @@ def _queue(value: object) -> int | str | None:
 def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.strip() in ("on", "off"):
-        return value.strip() == "on"
+    if isinstance(value, str) and value.strip() in units.ON_OFF:
+        return value.strip() == units.ON_OFF[0]
     raise UnitError(f"{_shown(value)} is none of on, off")
 
 
@@ -183,10 +183,6 @@ def _ms(value_us: int) -> float | int:
     return _whole(value_us / 1000)
 
 
-def _on(value: bool) -> str:
-    return "on" if value else "off"
-
-
 def _plain_rate(value: int | None) -> str:
     return "none" if value is None else units.format_rate(value).removesuffix("/s").replace(" ", "").lower()
 
@@ -231,7 +227,7 @@ QUEUE: Final = Quantity(
 BYTES: Final = Quantity(_size, kind="int", unit="bytes")
 COUNT: Final = Quantity(_count, kind="int")
 SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
-FLAG: Final = Quantity(_flag, _on, kind="flag", accepted=("on", "off"))
+FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
 WORDS: Final = Quantity(_words, ",".join, export=list)
 EXTRA_RTTS: Final = Quantity(

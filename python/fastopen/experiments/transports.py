@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from fastopen.contract import Tls
-from fastopen.experiments.arms import ARMS, ArmName
+from fastopen.contract.job import Transport
+from fastopen.experiments.arms import ARMS, BASELINE, TREATMENTS, ArmName
 
-TransportWord = Literal["off", "cold", "warm", "off2", "tcp", "tfo", "tls", "tls+tfo"]
+TransportWord = Literal[ArmName, Transport]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
     **{name: (name,) for name in ARMS},
-    **dict.fromkeys(("tcp", "tls"), ("off",)),
-    **dict.fromkeys(("tfo", "tls+tfo"), ("cold", "warm")),
+    **dict.fromkeys(("tcp", "tls"), (BASELINE.name,)),
+    **dict.fromkeys(("tfo", "tls+tfo"), tuple(arm.name for arm in TREATMENTS)),
 }
 _CLEAR: Final = {"tcp", "tfo"}
 _ENCRYPTED: Final = {"tls", "tls+tfo"}

@@ -15,7 +15,7 @@ from typing import Final
 from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
 from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit
 from fastopen.errors import InputError
-from fastopen.experiments import ArmName, Experiment, Setup, default_queue_bytes
+from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource
 from fastopen.pages.recording import RecordedExchange, Recording
 from fastopen.replay_validation.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
@@ -37,7 +37,7 @@ LATE_MIN_US: Final = 5_000
 # The head of a request has to fit into a SYN, as a connection that stands for an open one sends it at once.
 HEAD_MAX_BYTES: Final = 1200
 # Connections cost no round trip of their own; the recorded handshakes are in the page.
-ARM: Final[ArmName] = "warm"
+ARM: Final[ArmName] = HEADLINE.name
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         recorded_ms=recording.load_event_ms,
         recording=recording,
         held_ms=held,
-        arm=ARM if rules.handshakes else "off",
+        arm=ARM if rules.handshakes else BASELINE.name,
     )
 
 

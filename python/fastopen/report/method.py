@@ -144,7 +144,7 @@ def _client(setup: Setup) -> str:
     return (
         f"The client was the {client.kind} in its {client.profile} profile: at most"
         f" {client.connections_per_host} connections a host and {client.connections_total} in all, keep-alive"
-        f" {'on' if client.keep_alive else 'off'}, recorded processing times multiplied by"
+        f" {units.on_off(client.keep_alive)}, recorded processing times multiplied by"
         f" {client.processing_scale:g}."
         f" The origins answered with HTTP/{origins.http} and recorded think times multiplied by"
         f" {origins.think_scale:g}."
