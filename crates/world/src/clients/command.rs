@@ -25,11 +25,11 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const STDERR_TAIL_BYTES: u64 = 4096;
 
 /// A command line.
-pub struct Command {
+pub struct CommandLine {
     words: Vec<String>,
 }
 
-impl Command {
+impl CommandLine {
     /// The command with these words, at least one.
     pub fn new(words: Vec<String>) -> Self {
         Self { words }
@@ -60,7 +60,7 @@ impl Command {
     }
 }
 
-impl UserAgent for Command {
+impl UserAgent for CommandLine {
     /// Runs the command. The page load time is the time from its start to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = Home::make().map_err(|error| machine("making a folder for the client", &error))?;

@@ -102,7 +102,7 @@ pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
     match job.client.kind {
         ClientKind::Loader => Box::new(loader::Loader),
         ClientKind::Command => {
-            Box::new(command::Command::new(job.client.command.clone().unwrap_or_default()))
+            Box::new(command::CommandLine::new(job.client.command.clone().unwrap_or_default()))
         }
         ClientKind::Chromium => Box::new(chromium::Chromium::new(job.client.screenshot)),
     }

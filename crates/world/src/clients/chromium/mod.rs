@@ -113,12 +113,12 @@ impl UserAgent for Chromium {
         };
         let opened = browser.watch.connections(None).map_err(kernel)?;
         let unfinished = outcome.as_ref().err().map(ToString::to_string);
-        let metrics = outcome.ok();
-        let start_ns = metrics.as_ref().map_or(started_ns, |metrics| metrics.start_ns);
-        let plt_ns = metrics.as_ref().map(|metrics| metrics.plt_ns(loading));
+        let navigation = outcome.ok();
+        let start_ns = navigation.as_ref().map_or(started_ns, |navigation| navigation.start_ns);
+        let plt_ns = navigation.as_ref().map(|navigation| navigation.plt_ns(loading));
         let mut loaded = seen_at_origins::loaded(loading, start_ns, &opened, plt_ns, unfinished);
         observer.complete(&mut loaded, start_ns);
-        loaded.browser = metrics.map(|metrics| metrics.record(browser.product.clone()));
+        loaded.browser = navigation.map(|navigation| navigation.metrics);
         after();
         // A screenshot takes time and draws frames, so it follows the load.
         if let Some((record, tab)) =
@@ -143,7 +143,7 @@ fn follow(
     tab: &Tab,
     loading: &Loading,
     observer: &mut LoadObserver,
-) -> Result<BrowserMetrics, PipeError> {
+) -> Result<Navigation, PipeError> {
     let deadline = monotonic_ns() + loading.timeout_ns;
     let url = url_of(loading, 0);
     browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
@@ -164,7 +164,7 @@ fn follow(
             break;
         }
     }
-    BrowserMetrics::measure(browser, tab)
+    Navigation::measure(browser, tab)
 }
 
 /// A resource's URL in the bodies that the browser gets.
@@ -173,15 +173,11 @@ fn url_of(loading: &Loading, number: usize) -> String {
     loading.page.resources[number].url.rewritten(rewrite)
 }
 
-/// Times that the browser has measured itself.
-#[expect(clippy::struct_field_names, reason = "a unit is in the name of what has one")]
-struct BrowserMetrics {
-    /// The navigation's start on the monotonic clock; the other times are relative to it.
+/// A completed navigation, as the browser has measured it.
+struct Navigation {
+    /// Its start on the monotonic clock.
     start_ns: u64,
-    load_event_ns: u64,
-    dom_content_loaded_ns: u64,
-    first_contentful_paint_ns: Option<u64>,
-    largest_contentful_paint_ns: Option<u64>,
+    metrics: BrowserRecord,
 }
 
 /// Returns milliseconds since the navigation's start.
@@ -194,7 +190,7 @@ const METRICS_SCRIPT: &str = "(() => {
     return [navigation.loadEventEnd, navigation.domContentLoadedEventEnd, paint?.startTime, largest?.startTime];
 })()";
 
-impl BrowserMetrics {
+impl Navigation {
     fn measure(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
         let until = monotonic_ns() + browser::ANSWER_TIMEOUT_NS;
         let mut call = |method, params: Value| browser.pipe.call(Some(&tab.session), method, &params, until);
@@ -206,13 +202,16 @@ impl BrowserMetrics {
         let answer = call("Runtime.evaluate", json!({"expression": METRICS_SCRIPT, "returnByValue": true}))?;
         let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
         let missing = || PipeError::Refused("the browser did not say when the page was loaded".into());
-        Ok(Self {
-            start_ns: nanoseconds(start.ok_or_else(missing)?),
+        let metrics = BrowserRecord {
+            product: browser.product.clone(),
             load_event_ns: value(0).filter(|at| *at > 0).ok_or_else(missing)?,
             dom_content_loaded_ns: value(1).ok_or_else(missing)?,
             first_contentful_paint_ns: value(2),
             largest_contentful_paint_ns: value(3),
-        })
+            screenshot_png: None,
+            screenshot_error: None,
+        };
+        Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
     /// From the navigation's start to the end of the load event, and the page's processing time before it:
@@ -221,19 +220,7 @@ impl BrowserMetrics {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
         });
-        self.load_event_ns + processing
-    }
-
-    fn record(self, product: String) -> BrowserRecord {
-        BrowserRecord {
-            product,
-            load_event_ns: self.load_event_ns,
-            dom_content_loaded_ns: self.dom_content_loaded_ns,
-            first_contentful_paint_ns: self.first_contentful_paint_ns,
-            largest_contentful_paint_ns: self.largest_contentful_paint_ns,
-            screenshot_png: None,
-            screenshot_error: None,
-        }
+        self.metrics.load_event_ns + processing
     }
 }
 
