@@ -1,5 +1,7 @@
 //! The versions of HTTP: what distinguishes each. Drivers are in `origins` and in the loader of the world.
 
+use std::fmt;
+
 use hyper::Version;
 use serde::Deserialize;
 
@@ -15,6 +17,16 @@ pub enum HttpVersion {
     Http11,
     #[serde(rename = "2")]
     Http2,
+}
+
+impl fmt::Display for HttpVersion {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Http10 => "1.0",
+            Self::Http11 => "1.1",
+            Self::Http2 => "2",
+        })
+    }
 }
 
 impl HttpVersion {

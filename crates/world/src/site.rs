@@ -24,10 +24,9 @@ fn servers(
     hosts: &BTreeMap<String, Ipv4Addr>,
     authority: &Authority,
 ) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
-    let settings = job.tls.settings();
     let server = |(host, address): (&String, &Ipv4Addr)| {
-        let identity = authority.identity(&names(job, host), settings.chain_bytes)?;
-        Ok((*address, Arc::new(tls::server(&settings, identity, &[job.origins.http_of(host).alpn()])?)))
+        let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
+        Ok((*address, Arc::new(tls::server(&job.tls, identity, &[job.origins.http_of(host).alpn()])?)))
     };
     hosts.iter().map(server).collect()
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::counters::{CountedStream, Traffic};
 use fastopen_replay::sockets::ObservedStream;
-use fastopen_replay::tls::{Session, Version, address};
+use fastopen_replay::tls::{Session, address};
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::contract::{TlsRecord, TlsVersion};
+use crate::contract::TlsRecord;
 
 /// Does the TLS handshake on `stream` as a client of `host`. The record's time is of the monotonic clock.
 ///
@@ -55,10 +55,7 @@ pub fn record(session: Session, secured_ns: u64, sizes: Sizes) -> TlsRecord {
     let Sizes { hello_bytes, sent_bytes, received_bytes } = sizes;
     TlsRecord {
         secured_ns,
-        version: match version {
-            Version::Tls12 => TlsVersion::Tls12,
-            Version::Tls13 => TlsVersion::Tls13,
-        },
+        version,
         cipher: cipher.into(),
         group: group.map(Into::into),
         alpn,

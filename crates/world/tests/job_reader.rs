@@ -148,7 +148,7 @@ fn a_minimal_job_gets_the_contracts_defaults() {
     assert_eq!((policy.connections_per_host, policy.connections_total, policy.keep_alive), (6, 256, true));
     assert_eq!((job.tcp.congestion_control.as_str(), job.tcp.initial_window_segments), ("cubic", 10));
     assert_eq!((job.tolerance.rtt_us, job.tolerance.late_us, job.load_timeout_us), (1000, None, 120_000_000));
-    let tls = job.tls.settings();
+    let tls = job.tls;
     assert_eq!((tls.version, tls.key_share), (Version::Tls13, KeyShare::X25519MlKem768));
     assert_eq!((tls.resumption, tls.chain_bytes), (true, 3500));
     assert_eq!((job.origins.tfo_queue, job.origins.keep_alive, job.network.mtu_bytes), (4096, true, 1500));

@@ -13,6 +13,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
 pub use session::Session;
@@ -28,7 +29,8 @@ pub enum Error {
 }
 
 /// TLS settings of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The newest version that the origins support. The loader offers 1.3 and 1.2.
     pub version: Version,
@@ -38,19 +40,33 @@ pub struct Settings {
     /// 2.2).
     pub resumption: bool,
     /// Bytes of the certificate chain that an origin sends.
-    pub chain_bytes: usize,
+    pub chain_bytes: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            version: Version::Tls13,
+            key_share: KeyShare::X25519MlKem768,
+            resumption: true,
+            chain_bytes: 3500,
+        }
+    }
 }
 
 /// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Version {
+    #[serde(rename = "1.2")]
     Tls12,
+    #[serde(rename = "1.3")]
     Tls13,
 }
 
 /// The key shares of a client (RFC 8446 section 4.2.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum KeyShare {
     /// `X25519MLKEM768`, as in browsers since 2024, and X25519. Its 1.2 kB do not fit into a SYN.
     X25519MlKem768,

@@ -1,16 +1,16 @@
 //! What is asked for: a job, as it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::PathBuf;
 
 use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
-use fastopen_page::{Limits, Page, Phase, Policy, Profile};
-use fastopen_replay::tls;
+use fastopen_page::{Limits, Page, Policy};
+use fastopen_replay::HttpVersion;
+use fastopen_replay::tls::Settings;
 use serde::{Deserialize, Serialize};
 
+use super::client::ClientSettings;
 use super::reading::object;
-pub use fastopen_replay::HttpVersion;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
@@ -25,11 +25,11 @@ pub struct Job {
     #[serde(default, deserialize_with = "object")]
     pub tcp: Tcp,
     #[serde(default, deserialize_with = "object")]
-    pub client: Client,
+    pub client: ClientSettings,
     #[serde(default, deserialize_with = "object")]
     pub origins: OriginSettings,
     #[serde(default, deserialize_with = "object")]
-    pub tls: Tls,
+    pub tls: Settings,
     pub loads: Vec<LoadPlan>,
     #[serde(default, deserialize_with = "object")]
     pub tolerance: Tolerance,
@@ -127,122 +127,6 @@ impl Default for Tcp {
     }
 }
 
-/// Which client there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientKind {
-    /// The built-in loader.
-    Loader,
-    /// Any command.
-    Command,
-    /// The browser.
-    Chromium,
-}
-
-/// What a client can do and what it needs; rules ask for this, and never for the client.
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each answers one question of a rule")]
-pub struct Capabilities {
-    /// It caches answers, and has them in its next view (RFC 9111).
-    pub cache: bool,
-    /// It can be asked for a picture of what it shows.
-    pub screenshots: bool,
-    /// It speaks HTTP/2 without TLS (RFC 9113 section 3.3).
-    pub http2_in_the_clear: bool,
-    /// It asks some hosts by https alone, whatever a page says (HSTS preloading), unless they have alias hosts.
-    pub hsts_preloaded: bool,
-    /// It reads the clock again and again until that has moved, so in virtual time reading it must take some.
-    pub polls_clock: bool,
-    /// Memory that it needs beside the world, in a kernel of its own.
-    pub memory_bytes: u64,
-    /// How long (in real time) nothing may be heard of it in virtual time: its start, or a load.
-    pub silence_s: u64,
-}
-
-impl ClientKind {
-    /// What this client can do.
-    pub const fn capabilities(self) -> Capabilities {
-        match self {
-            Self::Loader | Self::Command => Capabilities {
-                cache: false,
-                screenshots: false,
-                http2_in_the_clear: true,
-                hsts_preloaded: false,
-                polls_clock: false,
-                memory_bytes: 0,
-                silence_s: 120,
-            },
-            Self::Chromium => Capabilities {
-                cache: true,
-                screenshots: true,
-                http2_in_the_clear: false,
-                hsts_preloaded: true,
-                polls_clock: true,
-                memory_bytes: 3 << 30,
-                // Its start takes most of a minute on an idle machine.
-                silence_s: 600,
-            },
-        }
-    }
-}
-
-impl fmt::Display for ClientKind {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Loader => "loader",
-            Self::Command => "command",
-            Self::Chromium => "chromium",
-        })
-    }
-}
-
-/// Which of a person's visits is loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum View {
-    /// The first: nothing of the page is there.
-    #[default]
-    First,
-    /// The second, right after the first: what the first brought and was allowed to be kept is there.
-    Repeat,
-}
-
-/// What loads the page; left out are the profile's own values.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
-pub struct Client {
-    pub kind: ClientKind,
-    pub name: Option<String>,
-    pub command: Option<Vec<String>>,
-    pub profile: Profile,
-    pub connections_per_host: Option<usize>,
-    pub connections_total: Option<usize>,
-    pub keep_alive: Option<bool>,
-    pub processing_scale: Option<f64>,
-    pub phases: Option<Vec<Phase>>,
-    pub screenshot: bool,
-    pub view: View,
-}
-
-impl Default for Client {
-    fn default() -> Self {
-        Self {
-            kind: ClientKind::Loader,
-            name: None,
-            command: None,
-            profile: Profile::Browser,
-            connections_per_host: None,
-            connections_total: None,
-            keep_alive: None,
-            processing_scale: None,
-            phases: None,
-            screenshot: false,
-            view: View::First,
-        }
-    }
-}
-
 impl Job {
     /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
@@ -256,24 +140,6 @@ impl Job {
         };
         let host_limits = self.page.origins().into_iter().filter_map(|origin| limits(origin.host)).collect();
         Policy { host_limits, ..policy }
-    }
-}
-
-impl Client {
-    /// The scheduler's policy with HTTP/1.
-    fn policy(&self) -> Policy {
-        let own = match self.profile {
-            Profile::Browser => Policy::browser(),
-            Profile::Mget => Policy::mget(),
-        };
-        Policy {
-            connections_per_host: self.connections_per_host.unwrap_or(own.connections_per_host),
-            connections_total: self.connections_total.unwrap_or(own.connections_total),
-            keep_alive: self.keep_alive.unwrap_or(own.keep_alive),
-            processing_scale: self.processing_scale.unwrap_or(own.processing_scale),
-            phases: self.phases.clone().unwrap_or_else(|| own.phases.clone()),
-            ..own
-        }
     }
 }
 
@@ -326,65 +192,6 @@ impl Default for OriginSettings {
             bodies: Bodies::Filler,
         }
     }
-}
-
-/// How TLS is spoken where a load's transport has it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
-pub struct Tls {
-    pub version: TlsVersion,
-    pub key_share: KeyShare,
-    pub resumption: bool,
-    pub chain_bytes: u16,
-}
-
-impl Default for Tls {
-    fn default() -> Self {
-        Self {
-            version: TlsVersion::Tls13,
-            key_share: KeyShare::X25519MlKem768,
-            resumption: true,
-            chain_bytes: 3500,
-        }
-    }
-}
-
-impl Tls {
-    /// As the origins and the loader take it.
-    pub fn settings(&self) -> tls::Settings {
-        tls::Settings {
-            version: match self.version {
-                TlsVersion::Tls12 => tls::Version::Tls12,
-                TlsVersion::Tls13 => tls::Version::Tls13,
-            },
-            key_share: match self.key_share {
-                KeyShare::X25519MlKem768 => tls::KeyShare::X25519MlKem768,
-                KeyShare::X25519 => tls::KeyShare::X25519,
-            },
-            resumption: self.resumption,
-            chain_bytes: self.chain_bytes.into(),
-        }
-    }
-}
-
-/// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum TlsVersion {
-    #[serde(rename = "1.2")]
-    Tls12,
-    #[serde(rename = "1.3")]
-    Tls13,
-}
-
-/// What the loader's first message holds keys for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum KeyShare {
-    X25519MlKem768,
-    X25519,
 }
 
 /// What is compared.

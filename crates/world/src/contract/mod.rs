@@ -1,11 +1,13 @@
 //! The job contract as `docs/contract.md` has it: what is read, and what is written.
 
+mod client;
 mod job;
 mod reading;
 mod records;
 #[cfg(test)]
 mod tests;
 
+pub use client::*;
 pub use job::*;
 pub use records::*;
 

@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::job::{Client, ClientKind, Job, LinkDirection, LinkMaker, LoadPlan, Network, View};
+use super::client::{ClientSettings, View};
+use super::job::{Job, LinkDirection, LinkMaker, LoadPlan, Network};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
 
@@ -104,10 +105,12 @@ impl Job {
             "cookies: needed with transports of tfo, and only with them".into()
         })?;
         let kind = self.client.kind;
-        let in_the_clear = self.origins.speak_http2() && !load.transport.is_encrypted();
-        demand(!in_the_clear || kind.capabilities().http2_in_the_clear, || {
-            format!("transport: {kind} speaks HTTP/2 over TLS alone")
-        })
+        let clear = kind.capabilities().clear_versions;
+        let versions = self.page.origins().into_iter().map(|origin| self.origins.http_of(&origin.host));
+        let encrypted_only =
+            versions.filter(|_| !load.transport.is_encrypted()).find(|one| !clear.contains(one));
+        encrypted_only
+            .map_or(Ok(()), |version| Err(format!("transport: {kind} speaks HTTP/{version} over TLS alone")))
     }
 }
 
@@ -134,7 +137,7 @@ impl Network {
     }
 }
 
-impl Client {
+impl ClientSettings {
     fn validate(&self) -> Checked {
         let can = self.kind.capabilities();
         demand(!self.screenshot || can.screenshots, || {
@@ -146,7 +149,7 @@ impl Client {
         if let Some(name) = &self.name {
             not_empty("client.name", name)?;
         }
-        demand((self.kind == ClientKind::Command) == self.command.is_some(), || {
+        demand(can.runs_command == self.command.is_some(), || {
             "client.command: needed with kind command, and only with it".into()
         })?;
         if let Some(words) = &self.command {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fastopen_page::FidelityGaps;
+use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, TlsVersion, Transport};
+use super::job::{Cookies, Transport};
 use crate::engine::Engine;
 
 /// A record, as it is written.
@@ -285,7 +286,7 @@ pub struct GivenUpRecord {
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct TlsRecord {
     pub secured_ns: u64,
-    pub version: TlsVersion,
+    pub version: tls::Version,
     pub cipher: Cow<'static, str>,
     pub group: Option<Cow<'static, str>>,
     pub alpn: Option<String>,

@@ -151,7 +151,7 @@ impl<'a> World<'a> {
         let spoken: BTreeSet<_> =
             self.hosts.keys().map(|host| self.job.origins.http_of(host).alpn()).collect();
         let offered: Vec<_> = spoken.into_iter().collect();
-        let client = |authority| tls::client(&self.job.tls.settings(), authority, &offered);
+        let client = |authority| tls::client(&self.job.tls, authority, &offered);
         Ok(authority.map(client).transpose()?.map(Arc::new))
     }
 

@@ -1,0 +1,149 @@
+//! The clients of jobs: their kinds, what each kind can do, and the settings of one.
+
+use std::fmt;
+
+use fastopen_page::{Phase, Policy, Profile};
+use fastopen_replay::HttpVersion;
+use serde::Deserialize;
+
+/// A kind of client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientKind {
+    /// The built-in loader.
+    Loader,
+    /// Any command.
+    Command,
+    /// Unmodified Chromium.
+    Chromium,
+}
+
+/// What a kind of client can do and needs. All rules ask for these, and none for a kind.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers one question of a rule")]
+pub struct Capabilities {
+    /// The kind in a job.
+    pub name: &'static str,
+    /// Whether the settings name a command to run.
+    pub runs_command: bool,
+    /// Whether it has a cache for a repeat view (RFC 9111).
+    pub cache: bool,
+    /// Whether it takes screenshots.
+    pub screenshots: bool,
+    /// The versions of HTTP that it speaks without TLS.
+    pub clear_versions: &'static [HttpVersion],
+    /// Whether it contacts the hosts of the HSTS preload list by https alone, and so needs alias hosts.
+    pub hsts_preloaded: bool,
+    /// Whether it polls the clock until the clock has advanced, so that reading it must take virtual time.
+    pub polls_clock: bool,
+    /// Memory that it needs beside the world, in bytes.
+    pub memory_bytes: u64,
+    /// The longest real time between two records of a job in virtual time, in seconds: its start, or a load.
+    pub silence_s: u64,
+}
+
+/// The capabilities of the loader; others differ from it.
+const LOADER: Capabilities = Capabilities {
+    name: "loader",
+    runs_command: false,
+    cache: false,
+    screenshots: false,
+    clear_versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2],
+    hsts_preloaded: false,
+    polls_clock: false,
+    memory_bytes: 0,
+    silence_s: 120,
+};
+
+impl ClientKind {
+    /// The capabilities of this kind.
+    pub const fn capabilities(self) -> Capabilities {
+        match self {
+            Self::Loader => LOADER,
+            Self::Command => Capabilities { name: "command", runs_command: true, ..LOADER },
+            Self::Chromium => Capabilities {
+                name: "chromium",
+                runs_command: false,
+                cache: true,
+                screenshots: true,
+                clear_versions: &[HttpVersion::Http10, HttpVersion::Http11],
+                hsts_preloaded: true,
+                polls_clock: true,
+                memory_bytes: 3 << 30,
+                // Its start takes most of a minute on an idle machine.
+                silence_s: 600,
+            },
+        }
+    }
+}
+
+impl fmt::Display for ClientKind {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.capabilities().name)
+    }
+}
+
+/// The view of the page that a load measures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// The first view, with an empty cache.
+    #[default]
+    First,
+    /// The second view, right after the first, with its cache.
+    Repeat,
+}
+
+/// The client of a job; none stands for the profile's own value.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct ClientSettings {
+    pub kind: ClientKind,
+    pub name: Option<String>,
+    pub command: Option<Vec<String>>,
+    pub profile: Profile,
+    pub connections_per_host: Option<usize>,
+    pub connections_total: Option<usize>,
+    pub keep_alive: Option<bool>,
+    pub processing_scale: Option<f64>,
+    pub phases: Option<Vec<Phase>>,
+    pub screenshot: bool,
+    pub view: View,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            kind: ClientKind::Loader,
+            name: None,
+            command: None,
+            profile: Profile::Browser,
+            connections_per_host: None,
+            connections_total: None,
+            keep_alive: None,
+            processing_scale: None,
+            phases: None,
+            screenshot: false,
+            view: View::First,
+        }
+    }
+}
+
+impl ClientSettings {
+    /// The scheduler's policy with HTTP/1.
+    pub(super) fn policy(&self) -> Policy {
+        let own = match self.profile {
+            Profile::Browser => Policy::browser(),
+            Profile::Mget => Policy::mget(),
+        };
+        Policy {
+            connections_per_host: self.connections_per_host.unwrap_or(own.connections_per_host),
+            connections_total: self.connections_total.unwrap_or(own.connections_total),
+            keep_alive: self.keep_alive.unwrap_or(own.keep_alive),
+            processing_scale: self.processing_scale.unwrap_or(own.processing_scale),
+            phases: self.phases.clone().unwrap_or_else(|| own.phases.clone()),
+            ..own
+        }
+    }
+}
