@@ -9,9 +9,11 @@ from pydantic_core import PydanticCustomError
 from fastopen.errors import InputError
 
 
-def conflict(said: str, remedy: str, *keys: str) -> PydanticCustomError:
+def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
     """For a validator: settings that cannot be together. `keys` are theirs in an experiment's file."""
-    return PydanticCustomError("conflict", "{said}: {remedy}", {"said": said, "remedy": remedy, "keys": keys})
+    return PydanticCustomError(
+        "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
+    )
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
@@ -22,7 +24,7 @@ def input_error(error: ValidationError, place: str) -> InputError:
     where = "".join(parts).lstrip(".")
     if first["type"] == "conflict":
         found = first["ctx"]
-        return InputError(found["said"], place or ", ".join(found["keys"]), found["remedy"])
+        return InputError(found["message"], place or ", ".join(found["keys"]), found["remedy"])
     more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
     joined = ": ".join(part for part in (place, where) if part)
     return InputError(_plain(first), joined, more)
@@ -34,8 +36,8 @@ def _plain(problem: Mapping[str, Any]) -> str:
         return "missing"
     if kind == "extra_forbidden":
         return "unknown key"
-    said = str(problem["msg"])
+    message = str(problem["msg"])
     if kind == "value_error":
-        return said.removeprefix("Value error, ")
+        return message.removeprefix("Value error, ")
     shown = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
-    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {said[0].lower()}{said[1:]}"
+    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {message[0].lower()}{message[1:]}"

@@ -25,8 +25,8 @@ def test_every_command_is_where_it_is_said_to_be() -> None:
 
 def test_a_command_reads_no_other_commands_modules() -> None:
     asked = "from fastopen.cli.commands import Commands; import sys; Commands().commands['ls']"
-    told = f"{asked}; print(*(name for name in sys.modules if name.startswith('fastopen.cli.')))"
-    read = subprocess.check_output([sys.executable, "-c", told], text=True).split()
+    printed = f"{asked}; print(*(name for name in sys.modules if name.startswith('fastopen.cli.')))"
+    read = subprocess.check_output([sys.executable, "-c", printed], text=True).split()
     places = {f"fastopen.cli.{module}" for module, _ in commands.PLACES.values()}
     assert places & {*read} == {"fastopen.cli.ls"}
 
@@ -123,7 +123,7 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run", "example", "--rtt", "20"], "--rtt: '20' has no unit; accepted: 20ms"),
         (["run", "example", "--rtt", "20ms,"], "--rtt: '' is not a time"),
@@ -157,12 +157,12 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
     ],
 )
 def test_bad_input_is_one_clear_line_and_exit_code_2(
-    fake_world: FakeWorld, arguments: list[str], said: str
+    fake_world: FakeWorld, arguments: list[str], message: str
 ) -> None:
     fake_world()
     done = fastopen(*arguments)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
@@ -172,11 +172,11 @@ def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_pat
         'format = "fastopen-experiment/1"\nname = "one"\npages = ["example"]\nseed = 1\n'
         '[network]\nrtt = ["20ms"]\n[origins]\nhttp = "2"\n'
     )
-    for client, said in (("wget2", "wget2 is run with HTTP"), ("lynx", "'lynx' is none of")):
+    for client, message in (("wget2", "wget2 is run with HTTP"), ("lynx", "'lynx' is none of")):
         done = fastopen("reproduce", tmp_path / "one.toml", "--client", client)
         assert done.returncode == 2
         assert "--client" in done.stderr
-        assert said in done.stderr
+        assert message in done.stderr
         assert "Traceback" not in done.stderr
 
 

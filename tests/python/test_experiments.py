@@ -56,7 +56,7 @@ def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | No
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('"20ms"', '"20"', r"network\.rtt\[0\]: '20' has no unit; accepted: 20ms"),
         ('"20ms"', "20", r"network\.rtt\[0\]: 20 has no unit"),
@@ -85,10 +85,10 @@ def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | No
         ("experiment/1", "experiment/2", r"format: "),
     ],
 )
-def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in SMALL
     path = write(tmp_path, SMALL.replace(old, new))
-    with pytest.raises(InputError, match=rf"^{path}.*{said}"):
+    with pytest.raises(InputError, match=rf"^{path}.*{message}"):
         read_experiment(path)
 
 
@@ -171,7 +171,7 @@ def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("1\n0\n", "line 2"),
         ("x\n", "line 1"),
@@ -181,7 +181,7 @@ def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path
         ("é", "text"),
     ],
 )
-def test_a_trace_that_cannot_be_used_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_trace_that_cannot_be_used_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "link.trace").write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_trace(tmp_path / "link.trace")

@@ -110,9 +110,9 @@ def test_a_har_that_was_written_can_be_loaded_again_as_the_same_page(kept: Path)
     with RunStore.open(kept) as run:
         (page,) = run.pages().values()
     (imported,) = load_pages([str(sorted(place.glob("*.har"))[0])])
-    told = [(r.url, r.type, r.status, r.body_bytes, r.initiator) for r in page.resources]
+    asked = [(r.url, r.type, r.status, r.body_bytes, r.initiator) for r in page.resources]
     again = [(r.url, r.type, r.status, r.body_bytes, r.initiator) for r in imported.page.resources]
-    assert sorted(again) == sorted(told)
+    assert sorted(again) == sorted(asked)
 
 
 def test_what_failed_or_never_began_is_told_as_such(tmp_path: Path) -> None:

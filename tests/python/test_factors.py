@@ -39,7 +39,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "http2_hosts": ("a.test,b.test", ["a.test", "b.test"]),
 }
 # What else must be asked for, so that a factor means something.
-BESIDE: dict[str, dict[str, str]] = {
+NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
     "view": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
@@ -83,25 +83,25 @@ def by_call(written: Mapping[str, Any]) -> Experiment:
 
 def written_of(factor: Factor, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Values of a factor for the command line, and as lists for files and Python."""
-    beside = BESIDE.get(factor.name, {})
+    needed = NEEDED.get(factor.name, {})
     if factor.several:
-        return {factor.name: factor.example, **beside}, {factor.name: factor.example.split(","), **beside}
+        return {factor.name: factor.example, **needed}, {factor.name: factor.example.split(","), **needed}
     (folder / "a.trace").write_text("1\n2\n10\n")
     option, value = SINGLE[factor.name]
     if factor.name.endswith("_trace"):
         option = value = option.format(folder=folder)
-    return {factor.name: option, **beside}, {factor.name: value, **beside}
+    return {factor.name: option, **needed}, {factor.name: value, **needed}
 
 
 def test_names_options_keys_arguments_and_columns_are_each_of_one_factor() -> None:
-    for told in (
+    for names in (
         [factor.name for factor in FACTORS],
         [factor.flag for factor in ASKED],
         [factor.toml for factor in ASKED],
         [factor.argument for factor in ASKED],
         [name for factor in FACTORS for name in factor.export],
     ):
-        assert len(told) == len(set(told))
+        assert len(names) == len(set(names))
     assert [factor.meaning.endswith(".") for factor in FACTORS] == [True] * len(FACTORS)
 
 
@@ -110,7 +110,7 @@ def test_a_factor_is_asked_for_in_the_same_words_everywhere(tmp_path: Path, name
     option, value = written_of(factor_of(name), tmp_path)
     asked = by_options(option)
     assert asked == by_file(tmp_path, value) == by_call(value)
-    assert asked != by_options({} if name == "command" else BESIDE.get(name, {}))
+    assert asked != by_options({} if name == "command" else NEEDED.get(name, {}))
 
 
 def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
@@ -165,16 +165,16 @@ def test_every_factor_is_an_argument_of_an_experiment_in_python() -> None:
 
 
 def test_the_command_lists_them_all() -> None:
-    told = json.loads(fastopen("factors", "--json").stdout)["factors"]
-    assert [one["name"] for one in told] == [factor.name for factor in FACTORS]
+    listed = json.loads(fastopen("factors", "--json").stdout)["factors"]
+    assert [one["name"] for one in listed] == [factor.name for factor in FACTORS]
     keys = ("name", "unit", "default", "flag", "toml", "column", "export_column", "meaning")
-    assert all({*keys} <= one.keys() for one in told)
+    assert all({*keys} <= one.keys() for one in listed)
     text = fastopen("factors").stdout
     assert all(factor.flag in text and factor.export[0] in text for factor in FACTORS)
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ({"rtt": "20"}, "'20' has no unit; accepted: 20ms"),
         ({"rtt": "61s"}, "'61s' is out of bounds (0ms to 60s)"),
@@ -218,22 +218,22 @@ def test_the_command_lists_them_all() -> None:
     ],
 )
 def test_a_fault_is_told_in_the_same_words_with_its_place_everywhere(
-    tmp_path: Path, written: dict[str, Any], said: str
+    tmp_path: Path, written: dict[str, Any], message: str
 ) -> None:
-    def told(experiment: Any) -> InputError:
+    def refusal(experiment: Any) -> InputError:
         with pytest.raises(InputError) as raised:
             experiment()
         return raised.value
 
     faults = {
-        "option": told(lambda: by_options(written)),
-        "file": told(lambda: by_file(tmp_path, written)),
-        "call": told(lambda: by_call(written)),
+        "option": refusal(lambda: by_options(written)),
+        "file": refusal(lambda: by_file(tmp_path, written)),
+        "call": refusal(lambda: by_call(written)),
     }
     assert {str(fault).removeprefix(f"{fault.place}: ") for fault in faults.values()} == {
         str(faults["file"]).removeprefix(f"{faults['file'].place}: ")
     }
-    assert said in str(faults["file"])
+    assert message in str(faults["file"])
     assert any(factor_of(name).flag in faults["option"].place for name in written)
     assert faults["file"].place.startswith(f"{tmp_path / 'my.toml'}: ")
     assert faults["call"].place.startswith("Experiment: ")

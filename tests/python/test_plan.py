@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastopen.contract import Job
 from fastopen.errors import InputError
-from fastopen.experiments import Experiment, Plan, derive_seed, make_plan
+from fastopen.experiments import EngineName, Experiment, Plan, derive_seed, make_plan, with_drawn_seed
 from fastopen.experiments.plan import load_timeout_us
 from fastopen.pages import Page
 
@@ -85,6 +85,21 @@ def test_seeds_of_worlds_differ_and_fit_the_contract() -> None:
     seeds = [planned.job.seed for planned in plan(repeats=50).jobs]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_a_seed_is_drawn_only_where_something_is_left_to_chance() -> None:
+    asked = experiment(seed=0)
+    lossy = asked.networks[0].model_copy(
+        update={"up": asked.networks[0].up.model_copy(update={"loss": 0.01})}
+    )
+    assert with_drawn_seed(asked, "virtual").seed == 0
+    on_the_host = asked.model_copy(update={"engines": ["virtual", "host"]})
+    with_loss = asked.model_copy(update={"networks": [*asked.networks, lossy]})
+    random: list[tuple[Experiment, EngineName]] = [
+        *((asked, "host"), (on_the_host, "virtual"), (with_loss, "virtual"))
+    ]
+    drawn = [with_drawn_seed(one, auto).seed for one, auto in random for _ in range(3)]
+    assert len(set(drawn)) == len(drawn)
 
 
 def test_seeds_never_change_from_version_to_version() -> None:

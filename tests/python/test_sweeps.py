@@ -155,7 +155,7 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--profile", "mget,curl"], "--profile: 'curl' is none of browser, mget"),
         (["--keep-alive", "yes"], "--keep-alive: 'yes' is none of on, off"),
@@ -182,15 +182,15 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_option(options: list[str], said: str) -> None:
+def test_what_makes_no_sense_is_refused_by_option(options: list[str], message: str) -> None:
     done = fastopen("run", "example", *options)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[network]\nrtt = "20ms"\ndown = ["4mbit", "4"]\n', r"network\.down\[1\]: '4' has no unit"),
         ('[network]\nrtt = "20ms"\ndown = "4"\n', r"network\.down: '4' has no unit"),
@@ -208,8 +208,8 @@ def test_what_makes_no_sense_is_refused_by_option(options: list[str], said: str)
         ),
     ],
 )
-def test_what_makes_no_sense_in_a_file_is_refused_by_key(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_makes_no_sense_in_a_file_is_refused_by_key(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         experiment(tmp_path, text)
 
 

@@ -1,7 +1,7 @@
 """What is asked of the factors, wherever it is written down, becomes networks, setups, arms and engines.
 
 The command line, TOML files and Python differ in how values are written next to each other and in how they
-name the place of a fault. All else is shared, so that a fault is told in the same words.
+name the place of a fault. All else is shared, so that a fault is named in the same words.
 """
 
 import difflib
@@ -84,9 +84,9 @@ class Asked:
         if self.combine == "zip":
             lengths = {factor.name: len(values) for factor, values in lists.items() if len(values) > 1}
             if len(set(lengths.values())) > 1:
-                told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                said = f"lists that are combined first with first are equally long: {told} values"
-                raise self.fault(said, tuple(lengths))
+                counted = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+                message = f"lists that are combined first with first are equally long: {counted} values"
+                raise self.fault(message, tuple(lengths))
             longest = max(lengths.values(), default=1)
             stretched = (values if len(values) > 1 else values * longest for values in lists.values())
             combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
@@ -132,7 +132,7 @@ class Asked:
         return self.values.get(ENGINE.name, ["auto"])
 
     def experiment(self, **others: Any) -> Experiment:
-        """With what is no factor beside it: `name`, `pages`, `seed`... Raises InputError."""
+        """With what is no factor: `name`, `pages`, `seed`... Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         try:
@@ -141,11 +141,11 @@ class Asked:
             key = self.source.setting_of(str(error.errors()[0]["loc"][0]))
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
-    def fault(self, said: str, names: Sequence[str], remedy: str = "") -> InputError:
+    def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
         """What is wrong with these factors together; those that were not asked for have their defaults."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
-        return InputError(said, self.source.place(*keys), remedy)
+        return InputError(message, self.source.place(*keys), remedy)
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
@@ -173,9 +173,9 @@ class Asked:
         """More for a host than in all would be a column of the table that changes nothing."""
         asked, total = client.connections_per_host, client.connections_total
         if asked > total:
-            said = f"{asked} a host, but {client.profile} opens {total} in all"
+            message = f"{asked} a host, but {client.profile} opens {total} in all"
             raise self.fault(
-                said,
+                message,
                 ("connections_per_host", "connections_total"),
                 f"ask for {total} at most, or for the profile browser alone",
             )
@@ -193,8 +193,8 @@ def read_asked(
     On the command line several values are a text with commas, elsewhere a list. Raises InputError.
     """
     if combine not in get_args(Combine):
-        said = f"{combine!r} is none of {', '.join(get_args(Combine))}"
-        raise InputError(said, source.place(source.setting_of("combine")))
+        message = f"{combine!r} is none of {', '.join(get_args(Combine))}"
+        raise InputError(message, source.place(source.setting_of("combine")))
     values = {
         name: _read(BY_NAME[name], value, source) for name, value in written.items() if value is not None
     }

@@ -62,7 +62,7 @@ class Setup(BaseModel):
         if self.origins.http == "1.0" and self.origins.http2_hosts:
             remedy = "ask for http 1.1, or leave http2_hosts out"
             keys = ("origins.http", "origins.http2_hosts")
-            raise conflict("beside hosts with HTTP/2 the others speak HTTP/1.1, never 1.0", remedy, *keys)
+            raise conflict("next to hosts with HTTP/2 the others speak HTTP/1.1, never 1.0", remedy, *keys)
         return self
 
 

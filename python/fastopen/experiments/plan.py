@@ -231,7 +231,7 @@ def _job(
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    """A slip in a sweep multiplies: better said now than after a night."""
+    """A slip in a sweep multiplies: better reported now than after a night."""
     counts = {
         "page": pages,
         "network": len(experiment.networks),

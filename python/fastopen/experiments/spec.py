@@ -45,7 +45,7 @@ def experiment_of(
 ) -> Experiment:
     """The experiment that a file says, or that Python says by the same keys.
 
-    `folder` is that in which traces are looked for. `factors`, by their names, and `combine` stand beside
+    `folder` is that in which traces are looked for. `factors`, by their names, and `combine` are added to
     what is in the document. Raises InputError that names the place in `source`.
     """
     written, others = _sorted(document, source)

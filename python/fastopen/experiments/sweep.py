@@ -60,12 +60,12 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     own = {"kind", "name", "command"}
     # What pictures are wanted of does not change what is loaded: the wish is the experiment's.
     pictures = any(setup.client.screenshot for setup in setups)
-    told: list[Setup] = []
+    made: list[Setup] = []
     for setup in setups:
         settings = setup.client.model_dump(exclude=own) | {"screenshot": pictures}
         clients = clients_of({**settings, "kind": list(kinds)})
-        told += setups_of(clients, [setup.origins], [setup.tcp], [setup.tls])
-    return _each_once(told)
+        made += setups_of(clients, [setup.origins], [setup.tcp], [setup.tls])
+    return _each_once(made)
 
 
 def tls_settings(settings: Mapping[str, Any]) -> list[Tls | None]:
@@ -100,7 +100,7 @@ def setups_of(
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """What a ClientHello bets on can be told to the loader alone: other clients send what they send."""
+    """What a ClientHello bets on can be set for the loader alone: other clients send what they send."""
     if tls is None or client.kind == "loader":
         return tls
     return tls.model_copy(update={"key_share": Tls().key_share})

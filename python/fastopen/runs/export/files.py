@@ -11,7 +11,7 @@ from typing import IO, Any, Final, Literal, Protocol
 
 from fastopen.errors import InputError
 from fastopen.experiments.quantities import Kind
-from fastopen.runs.export.folder import whole_folder
+from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow
@@ -39,14 +39,15 @@ def export(
     job: str | None = None,
     watch: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes all loads of a run, or of one job, into a new folder; `watch` is told of each. Returns how many.
+    """Writes all loads of a run, or of one job, into a new folder, and returns how many there are.
 
-    The folder appears when all is in it. Raises InputError, MachineError.
+    `watch` is called with how many are written. The folder appears when all is in it. Raises InputError,
+    MachineError.
     """
     if job is not None and job not in run.jobs():
         raise InputError(f"has no job {job!r}", run.place, "fastopen export --format csv lists them in loads")
     count = 0
-    with whole_folder(folder) as place, _writing(run, place, form) as write:
+    with atomic_folder(folder) as place, _writing(run, place, form) as write:
         for count, (row, record) in enumerate(run.documents(job), 1):
             try:
                 write(row, record)

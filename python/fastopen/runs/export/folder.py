@@ -13,7 +13,7 @@ UNFINISHED: Final = ".unfinished"
 
 
 @contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """Where to write. Raises InputError where `folder` holds something, MachineError where the disk fails."""
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
@@ -28,7 +28,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.rename(folder)
     except OSError as error:
-        said = f"{folder}: cannot be written: {error.strerror or error}; nothing was"
-        raise MachineError(said, "make room there, or name another folder with --output") from None
+        message = f"{folder}: cannot be written: {error.strerror or error}; nothing was"
+        raise MachineError(message, "make room there, or name another folder with --output") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -36,7 +36,7 @@ def har_document(
     connections = {one["id"]: one for one in record["connections"]}
     entries = []
     for request in record["requests"]:
-        if _begun_ns(request) is not None:
+        if _started_ns(request) is not None:
             connection = connections.get(request["connection"])
             entry = _entry(page, request, connection, record["started_unix_ms"], http)
             entry |= _connection(connection, addresses)
@@ -78,7 +78,7 @@ def _entry(
     timings = _timings(request, tls)
     return {
         "pageref": PAGE,
-        "startedDateTime": _date(started_unix_ms, _begun_ns(request)),
+        "startedDateTime": _date(started_unix_ms, _started_ns(request)),
         # What TLS took is in `connect` already.
         "time": round(sum(value for key, value in timings.items() if value >= 0 and key != "ssl"), 6),
         "request": _request(resource, http),
@@ -91,7 +91,7 @@ def _entry(
     }
 
 
-def _begun_ns(request: Mapping[str, Any]) -> Any:
+def _started_ns(request: Mapping[str, Any]) -> Any:
     """When it was queued; of a load seen at the origins, the first that is known of it."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
@@ -104,14 +104,14 @@ def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[
     Where TCP Fast Open sends the request in the SYN,
     `connect` is what opening took, and the round trip stands in `wait`.
     """
-    queued, end = _begun_ns(request), request["end_ns"]
+    queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
     sent, first = request["sent_ns"], request["first_byte_ns"]
     timings = {"blocked": 0.0, "dns": -1.0, "connect": -1.0, "ssl": -1.0}
     timings |= {"send": 0.0, "wait": 0.0, "receive": 0.0}
-    begun = sent if opened is None else opened
-    if begun is not None:
-        timings["blocked"] = _ms(begun - queued)
+    started = sent if opened is None else opened
+    if started is not None:
+        timings["blocked"] = _ms(started - queued)
     if opened is not None and connected is not None:
         ready = connected if tls is None else max(connected, tls["secured_ns"])
         timings["connect"] = _ms(ready - opened)
