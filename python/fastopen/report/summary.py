@@ -1,5 +1,6 @@
-"""What stands first in a report: is it worth turning on, by how much, with what proof."""
+"""What comes first in a report: is it worth turning on, by how much, with what proof."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -7,7 +8,7 @@ from typing import Final
 
 from fastopen.attribution.phrases import NBSP, gain, percent, plural, time, with_sign
 from fastopen.experiments import treatments_of
-from fastopen.report.verdict import worth
+from fastopen.report.verdict import outcome, worth
 from fastopen.statistics import CellResult, Results
 
 COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
@@ -40,7 +41,11 @@ def summarise_run(results: Results) -> Summary:
     for arm, cells in zip(arms[1:], of_arm[1:], strict=True):
         if any(cell.improvement_percent is not None for cell in cells):
             sentences.append(f"On {arm.visit} it is {_sooner(cells)}.")
-    sentences += [_proof(judged)] if judged else []
+    if carried := _carried(judged):
+        sentences.append(
+            f"The kernels of both ends prove it: {carried} connections of the loads {arms[0].words} carried"
+            " data in their SYN."
+        )
     headline = worth(judged) or "Too few valid repeats to say what TFO does."
     return Summary(headline, tuple(sentences), tuple(_tiles(results, valid)))
 
@@ -78,23 +83,22 @@ def _sentence(results: Results, cells: Sequence[CellResult]) -> str:
 
 def _sure(cells: Sequence[CellResult]) -> str:
     """`sooner in every one`, `sooner in 9, later in 1, no difference that could be told in 2`."""
-    intervals = [cell.improvement_ci95 for cell in cells]
-    sooner = sum(one is not None and one[0] > 0 for one in intervals)
-    later = sum(one is not None and one[1] < 0 for one in intervals)
+    counts = Counter(outcome(cell) for cell in cells)
+    sooner, later = counts["sooner"], counts["later"]
     if len(cells) in (sooner, later):
         return f"{'sooner' if sooner else 'later'} in every one"
-    unclear = len(cells) - sooner - later
-    counts = {"sooner in": sooner, "later in": later, "no difference that could be told in": unclear}
-    return ", ".join(f"{words} {count}" for words, count in counts.items() if count)
+    words = {
+        "sooner": sooner,
+        "later": later,
+        "no difference that could be told": len(cells) - sooner - later,
+    }
+    return ", ".join(f"{what} in {count}" for what, count in words.items() if count)
 
 
-def _proof(cells: Sequence[CellResult]) -> str:
-    carried = sum(cell.syn_data_connections for cell in cells)
+def _carried(cells: Sequence[CellResult]) -> str:
+    """`1,000 of 1,000`: connections with data in their SYN; empty where there is none at all."""
     connections = sum(cell.connections for cell in cells)
-    return (
-        f"The kernels of both ends prove it: {carried:,} of {connections:,} connections of the loads with"
-        f" {cells[0].cell.arm.name} cookies carried data in their SYN."
-    )
+    return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
 def _tiles(results: Results, judged: Sequence[CellResult]) -> list[Tile]:
@@ -106,8 +110,6 @@ def _tiles(results: Results, judged: Sequence[CellResult]) -> list[Tile]:
         tiles.append(Tile(_spread(judged), "of the page load time saved"))
         low, high = time(min(saved)), time(max(saved))
         tiles.append(Tile(low if low == high else f"{low} to {high}", "saved a load, in the median"))
-        carried = sum(cell.syn_data_connections for cell in judged)
-        connections = sum(cell.connections for cell in judged)
-        tiles.append(Tile(f"{carried:,} of {connections:,}", "connections sent data in the SYN"))
+        tiles.append(Tile(_carried(judged), "connections sent data in the SYN"))
     tiles.append(Tile(f"{valid:,} of {loads:,}", "loads valid"))
     return tiles
