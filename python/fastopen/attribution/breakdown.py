@@ -8,8 +8,7 @@ from typing import Final
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.segments import CriticalPath, Kind
 from fastopen.contract import LoadRecord
-from fastopen.experiments import Cell, Experiment
-from fastopen.pages import Page
+from fastopen.experiments import Cell
 from fastopen.runs import LoadRow, RunStore
 
 # A load of fifty requests takes two milliseconds to read and take apart; more loads would change no mean.
@@ -25,7 +24,7 @@ class Breakdown:
     plt_ms: float
     kinds_ms: dict[Kind, float]
     handshakes: float
-    """How many handshakes stood on the path."""
+    """How many handshakes are on the path."""
     ready_ms: float
     connections: float
 
@@ -62,21 +61,21 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     for row in rows:
         if row.valid and not row.superseded and row.plt_ns is not None:
             of_cell[row.cell].append(row)
-    # Who waited for whom in a client that is not ours, nobody says.
-    cells = {
-        cell.index: cell
-        for cell in store.cells()
-        if of_cell[cell.index] and experiment.setups[cell.setup].client.kind != "command"
-    }
+    cells = {cell.index: cell for cell in store.cells() if of_cell[cell.index]}
     each = max(1, loads_max // max(len(cells), 1))
     breakdowns: dict[int, Breakdown] = {}
     shown: dict[int, Shown] = {}
     for index, cell in cells.items():
-        taken = [
-            _taken_apart(store, experiment, pages[cell.page], cell, row)
-            for row in _nearest_the_median(of_cell[index], each)
-        ]
-        breakdowns[index], shown[index] = _mean(taken), taken[0]
+        page, client = pages[cell.page], experiment.setups[cell.setup].client
+        taken = []
+        for row, record in store.load_records(_nearest_the_median(of_cell[index], each)):
+            path = critical_path(page, record, client)
+            if path is None:
+                # Seen at the origins alone, as the other loads of its cell.
+                break
+            taken.append(Shown(cell, row.repeat, record, path))
+        if taken:
+            breakdowns[index], shown[index] = _mean(taken), taken[0]
     return Attribution(breakdowns, shown)
 
 
@@ -85,13 +84,6 @@ def _nearest_the_median(rows: Sequence[LoadRow], count: int) -> list[LoadRow]:
     ordered = sorted(rows, key=lambda row: (row.plt_ns or 0, row.repeat))
     middle = (len(ordered) - 1) // 2
     return [ordered[at] for at in sorted(range(len(ordered)), key=lambda at: abs(at - middle))[:count]]
-
-
-def _taken_apart(store: RunStore, experiment: Experiment, page: Page, cell: Cell, row: LoadRow) -> Shown:
-    record = store.load_record(row.job, row.load, row.attempt)
-    path = critical_path(page, record, experiment.setups[cell.setup].client)
-    assert path is not None, "a load without a page load time is not taken apart"
-    return Shown(cell, row.repeat, record, path)
 
 
 def _mean(taken: Sequence[Shown]) -> Breakdown:

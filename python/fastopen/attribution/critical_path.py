@@ -4,12 +4,12 @@ From the last byte before the load event the walk goes back over the response's 
 first byte to the moment the request was sent, and from there to what came last of what sending needed: the
 handshake of its connection, the request that held its connection (or the place of its connection) until
 then, or the response that made the client know of it. So a request that waited in a queue is explained by
-what stood before it; `ready_ns` says for how long that was so.
+the request before it; `ready_ns` is for how long that was so.
 
-If all handshakes on the path took no time and nothing else changed, the same chain of waits would still be
-there: the load could be sooner by their sum, and by no more. A client that binds late (Chromium, the loader)
-gives a connection that stands to the request that is most urgent then: one that has to open another for
-itself waited for that handshake as well, and it counts.
+A client that binds late (Chromium, the loader) gives an established connection to the most urgent request: a
+request that then had to open another one waited for that handshake as well, and it counts.
+
+The handshakes on the path are no bound on what TFO can save: see `fastopen.statistics.bound`.
 """
 
 from fastopen.attribution.segments import CriticalPath, Kind, Segment
@@ -60,22 +60,22 @@ def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:
-        begun_ns = max(sent.opened_ns, sent.queued_ns)
-        connected_ns = max(sent.connected_ns or 0, begun_ns)
+        started_ns = max(sent.opened_ns, sent.queued_ns)
+        connected_ns = max(sent.connected_ns or 0, started_ns)
         if sent.secured_ns is not None:
             walk.back_to(Kind.QUEUEING, max(sent.secured_ns, connected_ns), sent.resource)
             walk.back_to(Kind.TLS, connected_ns, sent.resource)
         walk.back_to(Kind.QUEUEING, connected_ns, sent.resource)
         making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
-        walk.back_to(making, begun_ns, sent.resource)
+        walk.back_to(making, started_ns, sent.resource)
     walk.ready.append((sent.queued_ns, walk.cursor_ns))
     holder = waits.holder(sent)
     if holder is not None:
         walk.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
         return holder
-    for begun_ns, stood_ns in waits.given_away(sent):
-        walk.back_to(Kind.QUEUEING, stood_ns, sent.resource)
-        walk.back_to(Kind.HANDSHAKE, begun_ns, sent.resource)
+    for started_ns, established_ns in waits.handshakes_before(sent):
+        walk.back_to(Kind.QUEUEING, established_ns, sent.resource)
+        walk.back_to(Kind.HANDSHAKE, started_ns, sent.resource)
     walk.back_to(Kind.QUEUEING, sent.queued_ns, sent.resource)
     initiator = waits.initiator(sent)
     if initiator is not None:

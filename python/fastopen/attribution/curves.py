@@ -12,11 +12,11 @@ Along = Literal["rtt", "down"]
 
 @dataclass(frozen=True)
 class Place:
-    """One comparison: where it stands, and its arms by name."""
+    """One comparison: its network and setup, and its arms by name."""
 
     comparison: Comparison
     name: str
-    """What tells it from the others of its page: `20 ms`, or `20 ms, mget`."""
+    """What distinguishes it from the others of its page: `20 ms`, or `20 ms, mget`."""
     rtt_ms: float
     down_mbit: float | None
     """None where there is no limit, or a trace."""
@@ -30,7 +30,7 @@ class Place:
 
     @property
     def headline(self) -> CellResult | None:
-        """The arm that TFO is judged by: the preferred one of those that were loaded."""
+        """The preferred treatment of those that were loaded."""
         return headline_of(self.arms)
 
     @property
@@ -94,7 +94,7 @@ def curves_of(results: Results, places: list[Place], along: Along = "rtt") -> li
 
 
 def position(place: Place, along: Along) -> float | None:
-    """Where a comparison stands on the axis: RTT in milliseconds, or rate in Mbit/s."""
+    """Its place on the axis: RTT in milliseconds, or rate in Mbit/s."""
     return place.rtt_ms if along == "rtt" else place.down_mbit
 
 

@@ -9,7 +9,7 @@ from fastopen.statistics import CellResult
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """`shorter` is what became shorter beside handshakes; empty where the saving is within the bound."""
+    """`shorter`: what else took less time; empty where the saving is within the bound."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

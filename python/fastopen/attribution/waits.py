@@ -16,17 +16,17 @@ class Sent:
 
     resource: int
     connection: int | None
-    """None where the client had kept the answer: then all times are the one at which it had it."""
+    """None where the client's cache answered: then all times are that of the answer."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
-    opened_ns: int | None
+    opened_ns: int | None = None
     """When its connection was opened, where it was the first on it, or one of several at once."""
-    connected_ns: int | None
-    secured_ns: int | None
-    """When TLS stood, on a connection that has TLS."""
-    waited_for_handshake: bool
+    connected_ns: int | None = None
+    secured_ns: int | None = None
+    """When the TLS handshake was done, on a connection that has TLS."""
+    waited_for_handshake: bool = False
 
 
 class Waits:
@@ -74,8 +74,8 @@ class Waits:
             return None
         return made_room
 
-    def given_away(self, sent: Sent) -> list[Span]:
-        """The handshakes that this request stood behind before its own was begun, the latest first."""
+    def handshakes_before(self, sent: Sent) -> list[Span]:
+        """The handshakes to its origin that were under way until it opened a connection, the latest first."""
         if sent.opened_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -114,11 +114,14 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
         if request.cache == "fresh" and request.end_ns is not None:
-            found[request.resource].append(_kept(request.resource, request.end_ns))
-        times = (request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns)
-        if request.connection is None or request.error is not None or None in times:
+            times = (request.end_ns,) * 4
+            found[request.resource].append(Sent(request.resource, None, *times))
+        queued_ns, sent_ns = request.queued_ns, request.sent_ns
+        first_byte_ns, end_ns = request.first_byte_ns, request.end_ns
+        if request.connection is None or request.error is not None:
             continue
-        queued_ns, sent_ns, first_byte_ns, end_ns = (time or 0 for time in times)
+        if queued_ns is None or sent_ns is None or first_byte_ns is None or end_ns is None:
+            continue
         opened_ns = carriers.opened_ns(request)
         carrier = connections.get(request.connection) if opened_ns is not None else None
         tls = None if carrier is None else carrier.tls
@@ -137,18 +140,3 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
             )
         )
     return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]
-
-
-def _kept(resource: int, had_ns: int) -> Sent:
-    return Sent(
-        resource=resource,
-        connection=None,
-        queued_ns=had_ns,
-        sent_ns=had_ns,
-        first_byte_ns=had_ns,
-        end_ns=had_ns,
-        opened_ns=None,
-        connected_ns=None,
-        secured_ns=None,
-        waited_for_handshake=False,
-    )

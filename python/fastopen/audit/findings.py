@@ -31,7 +31,7 @@ MEANING: Final[dict[Kind, str]] = {
     "bound": "more is saved than handshakes can have taken",
     "below_rtt": "the page loads sooner than its first bytes can arrive",
     "below_rate": "the page loads sooner than its bytes can arrive at this rate",
-    "duplicate": "the same cell stands twice in the table, with different figures",
+    "duplicate": "the same cell is twice in the table, with different figures",
 }
 
 

@@ -12,7 +12,7 @@ WAYS: Final = (NEAREST, UP, DOWN)
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
-    """What contradicts itself in one table. Cells without a printed improvement say nothing here."""
+    """What contradicts itself in one table. Cells without a printed improvement are left out."""
     printed = [cell for cell in table if cell.improvement is not None]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
@@ -34,8 +34,8 @@ def _contradiction(cell: PrintedCell, *, table_is_swapped: bool) -> Iterator[Fin
     printed = cell.improvement
     assert printed is not None
     values = improvement_of_times(cell)
-    said = f"{cell.off} and {cell.tfo} {cell.unit} come to {_between(values)} %, but {printed} % is printed"
-    yield Finding(cell, "improvement", said)
+    detail = f"{cell.off} and {cell.tfo} {cell.unit} come to {_between(values)} %, but {printed} % is printed"
+    yield Finding(cell, "improvement", detail)
     other_sign = printed > 0 > values.high or printed < 0 < values.low
     without_sign = other_sign and NEAREST.allows(-printed, values)
     if _fits(cell, NEAREST, swapped=True) and (table_is_swapped or not without_sign):
@@ -44,7 +44,7 @@ def _contradiction(cell: PrintedCell, *, table_is_swapped: bool) -> Iterator[Fin
         yield Finding(cell, "swapped_columns", detail)
     elif other_sign:
         what = "a slowdown is printed as a gain" if printed > 0 else "a gain is printed as a slowdown"
-        why = ": the difference stands without its sign" if without_sign else ""
+        why = ": the difference is printed without its sign" if without_sign else ""
         needed = f"; {printed} % would need {_needed(cell, printed)} {cell.unit} with TFO"
         yield Finding(cell, "sign", what + (why or needed))
 

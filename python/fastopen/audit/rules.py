@@ -13,7 +13,7 @@ from fastopen.audit.units import true_units
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
-    """What is wrong, in the order of the rows. Raises nothing: every cell that can be read can be judged."""
+    """What is wrong, in the order of the rows. Raises nothing for cells that could be read."""
     tables: dict[str, list[PrintedCell]] = defaultdict(list)
     for cell in cells:
         tables[cell.experiment].append(cell)

@@ -14,7 +14,7 @@ GROWTH_MAX: Final = Decimal("1.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """What does not go together in a series. A finding stands at the cell of the longer RTT."""
+    """What does not go together in a series. A finding is on the cell of the longer RTT."""
     found: list[Finding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

@@ -14,7 +14,7 @@ from typing import Final
 from fastopen.errors import InputError
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# `requests` and `bytes` (of one load) are not in published.csv; a table that has them is told more.
+# `requests` and `bytes` (of one load) are not in published.csv; they allow more checks.
 CHECKED: Final = ("down_mbit", "up_mbit", "improvement_percent_as_printed", "requests", "bytes")
 UNCHECKED: Final = ("source", "note")
 UNITS_S: Final = {"s": Decimal(1), "ms": Decimal("0.001")}
@@ -114,13 +114,13 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
     if missing:
         remedy = f"the form of published.csv: {', '.join((*REQUIRED, *CHECKED, *UNCHECKED))}"
         raise InputError(f"no column {', '.join(missing)}", place, remedy)
-    strangers = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
-    for name in strangers:
+    unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
+    for name in unknown:
         absent = [known for known in CHECKED if known not in columns]
         # A slip of the pen would leave a check out in silence.
         for near in difflib.get_close_matches(name, absent, n=1, cutoff=0.8):
             raise InputError(f"unknown column {name!r}", place, f"did you mean {near}?")
-    return strangers
+    return unknown
 
 
 def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedCell:
@@ -137,7 +137,7 @@ def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedC
         line=line,
         experiment=fields["experiment"],
         page=fields["page"],
-        rtt_ms=_needed(fields, "rtt_ms", place, positive=False),
+        rtt_ms=_needed(fields, "rtt_ms", place, or_zero=True),
         off=_needed(fields, "plt_off", place),
         tfo=_needed(fields, "plt_tfo", place),
         unit=unit,
@@ -162,19 +162,17 @@ def _number(fields: Mapping[str, str], name: str, place: str) -> Decimal | None:
     return number
 
 
-def _positive(fields: Mapping[str, str], name: str, place: str) -> Decimal | None:
+def _positive(fields: Mapping[str, str], name: str, place: str, *, or_zero: bool = False) -> Decimal | None:
     number = _number(fields, name, place)
-    if number is not None and number <= 0:
-        raise InputError(f"{number} is not more than 0", f"{place}: {name}")
+    if number is not None and (number < 0 or (number == 0 and not or_zero)):
+        raise InputError(f"{number} is {'less' if or_zero else 'not more'} than 0", f"{place}: {name}")
     return number
 
 
-def _needed(fields: Mapping[str, str], name: str, place: str, *, positive: bool = True) -> Decimal:
-    number = _number(fields, name, place)
+def _needed(fields: Mapping[str, str], name: str, place: str, *, or_zero: bool = False) -> Decimal:
+    number = _positive(fields, name, place, or_zero=or_zero)
     if number is None:
         raise InputError("not a number", f"{place}: {name}")
-    if number < 0 or (positive and number == 0):
-        raise InputError(f"{number} is {'not more' if positive else 'less'} than 0", f"{place}: {name}")
     return number
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from fastopen.audit.findings import Finding
 from fastopen.audit.table import UNITS_S, PrintedCell
 
-# Chromium gives up on a connection after four minutes, servers sooner: nobody measures a page beyond five.
+# Chromium gives up on a connection after four minutes, servers sooner: no page load is measured beyond five.
 PLAUSIBLE_S: Final = Decimal(300)
 # But over a thin link ten megabytes, more than nearly all pages, may take their time.
 LARGE_PAGE_BITS: Final = Decimal(80_000_000)

@@ -47,8 +47,8 @@ def _renderables(cells: Sequence[PrintedCell], findings: Sequence[Finding]) -> I
     sizes = Counter(cell.experiment for cell in cells)
     for experiment, size in sizes.items():
         found = of_table.get(experiment, {})
-        said = f"  {len(found)} of {size} cells" if found else "  nothing found"
-        yield Text.assemble((experiment, "bold"), said)
+        found_text = f"  {len(found)} of {size} cells" if found else "  nothing found"
+        yield Text.assemble((experiment, "bold"), found_text)
         units = [one for ones in found.values() for one in ones if one.kind == "units"]
         of_all = len(units) == size
         if of_all:

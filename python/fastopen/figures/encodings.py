@@ -1,4 +1,4 @@
-"""What figures share: how arms and kinds are told apart, what the pointer shows, how one zooms."""
+"""What figures share: colours, shapes and dashes of arms and kinds, tooltips, zoom."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal

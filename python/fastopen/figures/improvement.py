@@ -70,7 +70,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     place = alt.X("place:N", sort=None, title=None, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
     y = alt.Y("gain:Q", title=TITLE)
-    # Of the interval as well: it stands where one points at a bar.
+    # Of the interval as well, which lies over the middle of the bar.
     tooltip = arm_tooltip(
         alt.Tooltip("place:N", title="network"),
         alt.Tooltip("gain:Q", title="saved %", format="+.1f"),

@@ -90,7 +90,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> 
             color=arm_colour(rows),
         )
     )
-    # The topmost label keeps within the axis, else the panels of a row would not stand in line.
+    # The topmost label stays within the axis, else the panels of a row would not align.
     axis = alt.Axis(labelFlush=True)
     scale = alt.Scale(domain=[0, 1.06 * top], nice=True)
     y = alt.Y("plt:Q", title=TITLE, scale=scale, axis=axis)

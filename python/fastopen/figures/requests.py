@@ -1,4 +1,4 @@
-"""Single loads, request by request: when each began and ended, and what it waited for."""
+"""Single loads, request by request: when each started and ended, and what it waited for."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -32,7 +32,7 @@ def row_height(requests: int) -> int:
 
 
 def request_name(page: Page, resource: int) -> str:
-    """`12 logo.png`: what tells a request from the others in little room."""
+    """`12 logo.png`: number and last part of the path, cut to NAME_LENGTH."""
     url = page.resources[resource].url
     path = url.partition("?")[0].rstrip("/").rpartition("/")[2] or page.resources[resource].host
     return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
@@ -132,7 +132,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
     rows += [event_row(arm, shown) for arm, shown in arms.items()]
     return Figure(
         name=f"timing-{slug}",
-        title=f"{page.name}, {place}: when each request began and ended",
+        title=f"{page.name}, {place}: when each request started and ended",
         caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
         " The upright lines are the load events.",
         alt_text=f"Request index against start and end time of {page.name} at {place}, {_of_arms(arms)}.",
@@ -174,7 +174,7 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """One load beside the other: queueing, handshake, wait and transfer of each request."""
+    """Loads side by side: queueing, handshake, wait and transfer of each request."""
     rows = [
         row for arm, shown in arms.items() for row in (*waterfall_rows(arm, shown), *path_rows(arm, shown))
     ]
@@ -190,7 +190,7 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
         title=f"{page.name}, {place}: what each request waited for",
         caption="Median load of each transport. The thin line runs along the critical path, to the load event"
         " at the upright line.",
-        alt_text=f"Waterfalls of {page.name} at {place} beside each other, {_of_arms(arms)}.",
+        alt_text=f"Waterfalls of {page.name} at {place} side by side, {_of_arms(arms)}.",
         drawing=waterfall_drawing(rows, len(page.resources)),
         rows=rows,
     )

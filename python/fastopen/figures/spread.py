@@ -5,7 +5,7 @@ from typing import Final
 
 from fastopen.statistics import CellResult
 
-# Of more loads in a cell a distribution shows this many, evenly taken: nobody sees the difference.
+# Of more loads in a cell a distribution shows this many, evenly taken: more cannot be told apart in a panel.
 POINTS_MAX: Final = 200
 
 

@@ -32,7 +32,7 @@ class Style:
     background: str
 
 
-# On paper. In a page, text takes the colour of what stands around it, in the dark and in print as well.
+# In a page, text takes the colour of its surroundings: dark mode and print need no second drawing.
 PAPER: Final = Style(ink="#1a1a1a", background="white")
 PAGE: Final = Style(ink="currentColor", background="transparent")
 

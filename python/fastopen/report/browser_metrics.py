@@ -1,4 +1,4 @@
-"""Sentences on what a browser's loads measure beside times: its cache, and missing screenshots."""
+"""Sentences on browser metrics: requests answered by the cache, and missing screenshots."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from fastopen.statistics import BrowserMetrics, CellResult, Results
 
 
 def cache_lines(results: Results, page: str) -> Iterator[str]:
-    """What the browser's cache answered, row by row where that differs; and what nobody knows."""
+    """What the browser's cache answered, row by row where that differs; and what was not recorded."""
     where: dict[str, list[str]] = defaultdict(list)
     for row, cells in results.comparisons(page).items():
         known = {

@@ -30,11 +30,13 @@ def _noise_floor(controls: list[CellResult]) -> Iterator[str]:
         )
 
 
-def _precision(results: Results, judged: list[CellResult]) -> Iterator[str]:
-    widths = {n: width for n, cell in enumerate(judged) if (width := half_width_percent(cell)) is not None}
+def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
+    widths = {
+        n: width for n, cell in enumerate(treatments) if (width := half_width_percent(cell)) is not None
+    }
     if not widths:
         return
-    widest = judged[max(widths, key=lambda n: widths[n])]
+    widest = treatments[max(widths, key=lambda n: widths[n])]
     needed = pairs_needed(widest, WANTED_PERCENT)
     width = max(widths.values())
     where = f"{_name(results, widest)}, {widest.cell.arm.name}"

@@ -19,7 +19,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Texts as numbers into a list of levels; numbers to five digits, which no eye tells apart."""
+    """Texts as numbers into a list of levels; numbers to six digits, more than a screen can show."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

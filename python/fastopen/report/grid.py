@@ -10,12 +10,12 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in a cell. `tone`: good where TFO is surely sooner, bad where it is surely later."""
+    """The content of a cell. `tone`: good where TFO is surely sooner, bad where it is surely later."""
 
     text: str
     tone: Tone = ""
     aside: str = ""
-    """What goes with a figure, such as its interval: where room is short it stands below."""
+    """What goes with a figure, such as its interval: where room is short it goes below."""
     mark: str = ""
     """Behind a figure, for a note."""
     short: str = ""

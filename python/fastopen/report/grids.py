@@ -139,7 +139,7 @@ def path_grid(source: Source) -> Grid:
                 )
     note = (
         "Means in ms; the kinds add up to the PLT. Ready: for how long a request on the path was known and"
-        " only waited for a connection. Handshakes: how many stood on the path."
+        " only waited for a connection. Handshakes: how many are on the path."
     )
     columns = _columns("PLT", *Kind, "ready", "handshakes", "loads")
     return Grid("The critical path in figures", columns, tuple(rows), note)

@@ -33,7 +33,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
         "Page load time runs from navigation start to the load event. The improvement is the median over the"
         f" paired repeats of (PLT off - PLT on) / PLT off, signed{_certainty(results)}. A load counted as one"
         " with TFO only if TCP_INFO of"
-        " its connections said that data in the SYN was acknowledged; loads whose evidence contradicted their"
+        " its connections reported data in the SYN as acknowledged; loads whose evidence contradicted their"
         " label are left out together with their pairs, and listed below."
     )
     yield (
@@ -52,7 +52,7 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
     environment, experiment = results.environment, results.experiment
     versions = environment.get("versions", {})
     facts: list[tuple[str, Any]] = [
-        ("run begun", environment.get("started")),
+        ("run started", environment.get("started")),
         ("status", results.status),
         ("engine", listed(sorted({cell.cell.engine for cell in results.cells}))),
         ("kernel of the worlds", source.world.kernel if source.world is not None else None),
@@ -152,7 +152,7 @@ def _client(setup: Setup) -> str:
 
 
 def _other_setups(results: Results) -> str:
-    """What else varied, beside the networks."""
+    """What varied except the networks."""
     setups = len(results.experiment.setups)
     if setups == 1:
         return ""

@@ -29,7 +29,7 @@ LOADS_BYTES_MAX: Final = 5_000_000
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with what stands in its place until, or unless, scripts run."""
+    """A figure, and its drawing for readers without scripts."""
 
     figure: Figure
     svg: Markup

@@ -38,7 +38,7 @@ SHORT: Final = {
 
 
 def label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """The labels of a cell in words; what was printed stands with those that are about the print."""
+    """The labels of a cell in words; what was printed is shown with those that are about the print."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
     if short:
         return [f"{SHORT[label]} {printed}" if label in OF_PRINT else SHORT[label] for label in one.labels]

@@ -7,7 +7,7 @@ from fastopen.attribution.phrases import NBSP, listed
 from fastopen.experiments import VaryingFactors, treatments_of
 from fastopen.statistics import CellResult, Results
 
-# Less than this is printed as 0.0, and no difference to anybody.
+# Percent; less than this is printed as 0.0.
 SHOWN_MIN: Final = 0.05
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
@@ -59,7 +59,7 @@ def worth(cells: Sequence[CellResult]) -> str:
 
 
 def _sentence(factors: VaryingFactors, cells: Sequence[CellResult], opening: str) -> str:
-    """Row by row; of more rows than anybody would read a list of: how many, and from what to what."""
+    """Row by row; of more than ROWS_IN_WORDS rows: how many of each outcome, and the range of the gains."""
     of_outcome = {key: [cell for cell in cells if outcome(cell) == key] for key in SENTENCES}
     if len(cells) > ROWS_IN_WORDS:
         counts = [

@@ -1,4 +1,4 @@
-"""Statistics: from the loads of a run to what can be said of each cell."""
+"""Statistics: from the loads of a run to the figures of each cell."""
 
 from fastopen.statistics.bootstrap import median_interval, median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, Bound

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
-# Of fewer values a resample is nearly always the sample: nothing can be said of the spread.
+# Of fewer values a resample is nearly always the sample: the spread cannot be estimated.
 VALUES_MIN: Final = 3
 # Samples of one size that are taken together: 80 kB of resampled medians each.
 TOGETHER: Final = 100

@@ -10,7 +10,7 @@ from fastopen.runs import LoadRow
 # What clocks and a busy machine add: a saving beats the bound if it is larger by more than both together.
 SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
-# Stands with a saving that beats the bound, in tables and figures.
+# Marks a saving that beats the bound, in tables and figures.
 BEYOND_BOUND: Final = "\N{DAGGER}"
 
 

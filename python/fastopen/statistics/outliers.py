@@ -1,4 +1,4 @@
-"""Loads far from the others of their cell. They are kept in every figure; medians do not mind them."""
+"""Loads far from the others of their cell. They count in every figure; medians are not sensitive to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 # Tukey 1977: beyond three interquartile ranges from the quartiles a value is "far out".
 FENCE: Final = 3.0
-# In an emulated network most loads are alike to a per mille; nearer than this is no outlier to anybody.
+# In an emulated network most loads are alike to a per mille; what is nearer is no outlier.
 SHARE_MIN: Final = 0.01
 VALUES_MIN: Final = 5
 

@@ -22,7 +22,7 @@ HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """One thing to be said of a cell; the text is what its column shows."""
+    """A finding on a cell; the text is what its column shows."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"
@@ -73,7 +73,7 @@ class Discrepancy:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What is to be said of the cell: first of their print, then of both."""
+        """The findings: first on their print, then on both."""
         return (*self._of_print(), *self._of_both())
 
     def _of_print(self) -> Iterator[Label]:

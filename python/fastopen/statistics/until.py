@@ -18,12 +18,12 @@ class UntilInterval:
     max_repeats: int
 
     def as_json(self) -> dict[str, Any]:
-        """As a run keeps it."""
+        """For the run store."""
         return {"half_width_percent": self.half_width_percent, "max_repeats": self.max_repeats}
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any] | None) -> Self | None:
-        """As a run kept it."""
+        """From the run store."""
         return None if document is None else cls(document["half_width_percent"], document["max_repeats"])
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
