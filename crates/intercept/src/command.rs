@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fastopen_netns::counters::Counters;
+use fastopen_netns::sock_diag::DestroyEvents;
 use fastopen_netns::{process, sysctl};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -22,7 +23,6 @@ use nix::unistd::Pid;
 
 use crate::Error;
 use crate::deferred::FIRST_WRITE_TIMEOUT_NS;
-use crate::diag::DestroyEvents;
 use crate::filter;
 use crate::report::{Record, Records, Report};
 use crate::supervisor::{Observer, Supervisor};

@@ -1,4 +1,4 @@
-//! Socket options and addresses of fetched descriptors.
+//! What is done to fetched sockets, and their addresses as system calls pass them.
 
 use std::io;
 use std::mem;
@@ -6,21 +6,6 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{MsgFlags, SockaddrIn, SockaddrStorage, send, sockopt};
-
-/// Whether it is a TCP socket (of IPv4 or IPv6). Other files, other sockets and Multipath TCP are not.
-pub(crate) fn is_tcp(descriptor: impl AsFd) -> bool {
-    option::<i32>(&descriptor, libc::SO_PROTOCOL).is_ok_and(|protocol| protocol == libc::IPPROTO_TCP)
-}
-
-/// The kernel's ID of a socket (`SO_COOKIE`; unrelated to Fast Open's cookies).
-pub(crate) fn cookie(socket: impl AsFd) -> io::Result<u64> {
-    option(&socket, libc::SO_COOKIE)
-}
-
-/// The ID of a socket's network namespace (`SO_NETNS_COOKIE`). 0 before Linux 5.14.
-pub(crate) fn namespace(socket: impl AsFd) -> u64 {
-    option(&socket, libc::SO_NETNS_COOKIE).unwrap_or(0)
-}
 
 /// Sends the SYN of a connection that waits for its first write, with the cookie and without data.
 pub(crate) fn begin_handshake(socket: impl AsFd) {
@@ -50,22 +35,6 @@ pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
     }
     let address = SockaddrIn::new(0, 0, 0, 0, port.unwrap_or(0));
     Ok(nix::sys::socket::bind(socket.as_raw_fd(), &address)?)
-}
-
-fn option<T: Copy + Default>(socket: &impl AsFd, name: libc::c_int) -> io::Result<T> {
-    let mut value = T::default();
-    let mut length = mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `value`; it is used with integers alone.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            name,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
 /// Reads a `sockaddr_in` or `sockaddr_in6`. None: of another family, or too short.
@@ -112,17 +81,6 @@ pub(crate) fn name(address: SocketAddr) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, UdpSocket};
-    use std::os::unix::net::UnixDatagram;
-
-    #[test]
-    fn only_tcp_sockets_are_taken_for_such() {
-        assert!(is_tcp(TcpListener::bind("127.0.0.1:0").expect("loopback works")));
-        assert!(is_tcp(TcpListener::bind("[::1]:0").expect("loopback works")));
-        assert!(!is_tcp(UdpSocket::bind("127.0.0.1:0").expect("loopback works")));
-        assert!(!is_tcp(UnixDatagram::unbound().expect("UNIX sockets exist")));
-        assert!(!is_tcp(std::fs::File::open("/dev/null").expect("it is there")));
-    }
 
     #[test]
     fn addresses_are_read_as_programs_write_them() {

@@ -9,7 +9,6 @@
 mod command;
 mod deferred;
 mod descriptor;
-mod diag;
 mod error;
 mod filter;
 mod listener;

@@ -8,13 +8,14 @@ use std::rc::Rc;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::poll::wait_readable;
+use fastopen_netns::sock_diag::{DestroyEvents, Outcome, SocketReport, open_sockets};
+use fastopen_netns::socket::{cookie, is_tcp, namespace_cookie};
 use fastopen_netns::tcp::{self, SYN_SENT, TcpInfo};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 
 use crate::deferred::{DeferredConnect, DeferredConnects};
 use crate::descriptor;
-use crate::diag::{self, DestroyEvents, Outcome, SocketReport};
 use crate::listener::{Call, Listener};
 use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
@@ -130,7 +131,7 @@ impl Supervisor {
             fetched => fetched?,
         };
         // After the fetch: as long as the call is held, the thread's ID has not been reused.
-        let is_meant = descriptor::is_tcp(&descriptor) && self.listener.is_held(call);
+        let is_meant = is_tcp(&descriptor) && self.listener.is_held(call);
         Ok(is_meant.then_some((task, descriptor)))
     }
 
@@ -157,7 +158,7 @@ impl Supervisor {
             Ok(()) => descriptor::address(&bytes[..length]),
             Err(_) => None,
         };
-        let cookie = descriptor::cookie(&socket)?;
+        let cookie = cookie(&socket)?;
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
             // Not in TCP_CLOSE: a program may call connect again to ask for the result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
@@ -172,7 +173,7 @@ impl Supervisor {
         };
         let opened_ns = monotonic_ns();
         let local = self.bind_port(&socket, peer);
-        if descriptor::namespace(&socket) == self.namespace {
+        if namespace_cookie(&socket) == self.namespace {
             self.open.insert(cookie, Connection { peer, local, opened_ns, seen: None });
         } else {
             self.tally(peer).add(&Tally { connections: 1, elsewhere: 1, ..Tally::default() });
@@ -209,7 +210,7 @@ impl Supervisor {
     /// the socket for unconnected sends in the clear.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
-        let connection = self.open.get(&descriptor::cookie(&socket)?);
+        let connection = self.open.get(&cookie(&socket)?);
         let Some(peer) = connection.and_then(|connection| connection.peer) else { return Ok(false) };
         if descriptor::has_peer(&socket) {
             return Ok(false);
@@ -243,7 +244,7 @@ impl Supervisor {
 
     fn check(&mut self, connect: &DeferredConnect) -> io::Result<()> {
         let socket = connect.task.fetch(connect.descriptor)?;
-        if descriptor::cookie(&socket)? != connect.cookie {
+        if cookie(&socket)? != connect.cookie {
             return Ok(());
         }
         let mut info = tcp::info(&socket)?;
@@ -260,7 +261,7 @@ impl Supervisor {
 
     /// Counts the sockets whose destroy events have come.
     pub(crate) fn handle_events(&mut self) {
-        while let Some(report) = self.events.next() {
+        while let Some(report) = self.events.try_next() {
             self.count(&report);
         }
     }
@@ -311,7 +312,7 @@ impl Supervisor {
     /// Counts every connection: by its destroy event, by a dump of open sockets, or as unknown.
     fn count_all(&mut self) -> io::Result<()> {
         self.handle_events();
-        for report in diag::open_sockets()? {
+        for report in open_sockets()? {
             self.count(&report);
         }
         // A socket that was just destroyed is in no dump, and its event is sent later, by a workqueue.

@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::poll::{Waker, wait_readable};
+use fastopen_netns::sock_diag::DestroyEvents;
 
 use crate::Error;
 use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
-use crate::diag::DestroyEvents;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 

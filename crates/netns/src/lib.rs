@@ -14,6 +14,8 @@ pub mod poll;
 pub mod process;
 pub mod qdisc;
 pub mod route;
+pub mod sock_diag;
+pub mod socket;
 pub mod sysctl;
 pub mod tcp;
 pub mod tcp_metrics;

@@ -1,10 +1,9 @@
 //! Socket options of TCP that the standard library and tokio lack: Fast Open, `TCP_INFO`.
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use crate::check;
+use crate::socket;
 
 /// `TCP_ESTABLISHED` of `include/net/tcp_states.h`, a value of `tcpi_state`.
 pub const ESTABLISHED: u8 = 1;
@@ -93,17 +92,7 @@ const INFO_BYTES: usize = 208;
 /// Where the socket is not a TCP socket.
 pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = [0; INFO_BYTES];
-    let mut length = INFO_BYTES as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `raw`.
-    check(unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            raw.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    })?;
+    socket::get(&socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut raw)?;
     Ok(TcpInfo::from_bytes(&raw))
 }
 
@@ -113,7 +102,7 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
 /// # Errors
 /// As `setsockopt`.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
-    set_option(listener, libc::TCP_FASTOPEN, queue)
+    socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue)
 }
 
 /// Sets `TCP_FASTOPEN_CONNECT`: with a cookie at hand `connect` returns at once and the first write sends SYN
@@ -123,21 +112,7 @@ pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
 /// EOPNOTSUPP where the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless in
 /// `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
-    set_option(socket, libc::TCP_FASTOPEN_CONNECT, 1)
-}
-
-fn set_option(socket: impl AsFd, option: libc::c_int, value: i32) -> io::Result<()> {
-    // SAFETY: the kernel reads the value during the call.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            option,
-            (&raw const value).cast(),
-            mem::size_of::<i32>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
+    socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
 }
 
 /// The congestion control of a socket (`TCP_CONGESTION`), as the kernel names it.

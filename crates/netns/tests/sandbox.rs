@@ -10,13 +10,12 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Duration;
 
-use fastopen_netns::clock::{monotonic_ns, realtime_ns};
+use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::Counters;
 use fastopen_netns::namespace::{self, NetNs};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
 use fastopen_netns::poll::{Waker, wait_readable};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, interface_index};
-use fastopen_netns::udp::StampedSocket;
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
 
 /// Set in the process that is to run a test's inside.
@@ -318,25 +317,4 @@ fn a_waker_ends_a_wait_until_it_is_cleared() {
 fn a_process_with_other_threads_does_not_fork() {
     let refused = std::panic::catch_unwind(|| process::run_in_child(|| 0));
     assert!(refused.is_err(), "a test runs on a thread beside the main one");
-}
-
-#[test]
-fn a_fresh_connection_is_established_and_carried_no_syn_data() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
-    let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-    let info = tcp::info(&stream).expect("it is a TCP socket");
-    assert_eq!((info.state, info.syn_data_acked()), (tcp::ESTABLISHED, false));
-    assert!(info.segments_out >= 1 && info.send_mss >= 536);
-}
-
-#[test]
-fn a_datagram_has_the_kernels_timestamp() {
-    let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
-    let address = receiver.local_addr().expect("it is bound");
-    let receiver = StampedSocket::new(receiver).expect("the kernel stamps");
-    let before = realtime_ns();
-    UdpSocket::bind("127.0.0.1:0").and_then(|sender| sender.send_to(b"four", address)).expect("it is sent");
-    let (bytes, stamp) = receiver.receive(&mut [0; 10]).expect("it arrives");
-    assert_eq!(bytes, 4);
-    assert!((before..=realtime_ns()).contains(&stamp));
 }

@@ -6,13 +6,13 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use fastopen_netns::tcp::TcpInfo;
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NlasIterator};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use crate::descriptor;
+use crate::socket;
+use crate::tcp::TcpInfo;
 
 /// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY` of `include/uapi/linux/sock_diag.h`.
 const DESTROY_GROUPS: [u32; 2] = [1, 3];
@@ -26,14 +26,17 @@ const PEER_PORT: usize = 6;
 const COOKIE: usize = 44;
 
 /// One socket, as a destroy event or a dump describes it.
-pub(crate) struct SocketReport {
+pub struct SocketReport {
     /// `SO_COOKIE`.
-    pub(crate) cookie: u64,
-    pub(crate) outcome: Outcome,
+    pub cookie: u64,
+    /// What became of its connection.
+    pub outcome: Outcome,
 }
 
 /// What became of a connection.
-pub(crate) enum Outcome {
+#[derive(Debug)]
+pub enum Outcome {
+    /// Open, or ended with its counts.
     Known(TcpInfo),
     /// It was never established, and its counts are cleared.
     Failed,
@@ -42,15 +45,19 @@ pub(crate) enum Outcome {
 }
 
 /// The destroy events of all TCP sockets of this network namespace.
-pub(crate) struct DestroyEvents {
+pub struct DestroyEvents {
     socket: Socket,
     buffer: Vec<u8>,
     /// Whether events were lost because the receive buffer was full.
-    pub(crate) overrun: bool,
+    pub overrun: bool,
 }
 
 impl DestroyEvents {
-    pub(crate) fn subscribe() -> io::Result<Self> {
+    /// Joins the multicast groups of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Where there are no descriptors left.
+    pub fn subscribe() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.bind_auto()?;
         // Capped by net.core.rmem_max.
@@ -61,13 +68,13 @@ impl DestroyEvents {
         Ok(Self { socket, buffer: vec![0; 32 << 10], overrun: false })
     }
 
-    /// The network namespace whose sockets are observed.
-    pub(crate) fn namespace(&self) -> u64 {
-        descriptor::namespace(&self.socket)
+    /// The ID of the network namespace whose sockets are observed.
+    pub fn namespace(&self) -> u64 {
+        socket::namespace_cookie(&self.socket)
     }
 
     /// The next destroyed socket, without waiting.
-    pub(crate) fn next(&mut self) -> Option<SocketReport> {
+    pub fn try_next(&mut self) -> Option<SocketReport> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(length) => {
@@ -91,7 +98,10 @@ impl AsFd for DestroyEvents {
 }
 
 /// All open TCP sockets of this network namespace.
-pub(crate) fn open_sockets() -> io::Result<Vec<SocketReport>> {
+///
+/// # Errors
+/// Where the kernel has no `sock_diag`.
+pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -146,59 +156,4 @@ fn parse(payload: &[u8]) -> Option<SocketReport> {
         (true, _) => Outcome::Unknown,
     };
     Some(SocketReport { cookie, outcome })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{DestroyEvents, Outcome, TcpInfo, descriptor, open_sockets};
-    use fastopen_netns::tcp::ESTABLISHED;
-    use socket2::{Domain, SockRef, Socket, Type};
-    use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsFd;
-    use std::time::Duration;
-
-    #[test]
-    fn an_open_connection_is_listed_and_its_destroy_event_holds_its_counts() {
-        let mut events = DestroyEvents::subscribe().expect("anybody may");
-        let listener = TcpListener::bind("[::1]:0").expect("loopback works");
-        let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-        let cookie = descriptor::cookie(&stream).expect("it is a socket");
-        let open = open_sockets().expect("anybody may");
-        let own = open.iter().find(|report| report.cookie == cookie).expect("it is open");
-        assert!(matches!(own.outcome, Outcome::Known(TcpInfo { state: ESTABLISHED, .. })));
-        drop((stream, listener.accept().expect("it connected")));
-        let outcome = outcome_of(&mut events, cookie);
-        assert!(matches!(outcome, Outcome::Known(info) if info.segments_out >= 2 && info.bytes_acked > 0));
-    }
-
-    #[test]
-    fn a_refused_connection_is_distinguished_from_one_that_was_established_and_aborted() {
-        let mut events = DestroyEvents::subscribe().expect("anybody may");
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("there are descriptors");
-        let cookie = descriptor::cookie(&socket).expect("it is a socket");
-        let nobody =
-            TcpListener::bind("127.0.0.1:0").expect("loopback works").local_addr().expect("it is bound");
-        assert!(socket.connect(&nobody.into()).is_err());
-        drop(socket);
-        assert!(matches!(outcome_of(&mut events, cookie), Outcome::Failed));
-
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
-        let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-        let cookie = descriptor::cookie(&stream).expect("it is a socket");
-        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it is a socket");
-        drop(stream);
-        assert!(matches!(outcome_of(&mut events, cookie), Outcome::Unknown));
-    }
-
-    /// Waits for the destroy event of the socket.
-    fn outcome_of(events: &mut DestroyEvents, cookie: u64) -> Outcome {
-        loop {
-            fastopen_netns::poll::wait_readable(&[events.as_fd()], None).expect("it can be waited for");
-            while let Some(report) = events.next() {
-                if report.cookie == cookie {
-                    return report.outcome;
-                }
-            }
-        }
-    }
 }

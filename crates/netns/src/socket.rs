@@ -1,0 +1,45 @@
+//! Socket options that the standard library and tokio lack, of any socket.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::check;
+
+/// Whether it is a TCP socket (of IPv4 or IPv6). Other files, other sockets and Multipath TCP are not.
+pub fn is_tcp(descriptor: impl AsFd) -> bool {
+    let mut protocol = [0; 4];
+    get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol).is_ok()
+        && i32::from_ne_bytes(protocol) == libc::IPPROTO_TCP
+}
+
+/// The kernel's ID of a socket (`SO_COOKIE`; unrelated to Fast Open's cookies).
+///
+/// # Errors
+/// ENOTSOCK.
+pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie = [0; 8];
+    get(&socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
+    Ok(u64::from_ne_bytes(cookie))
+}
+
+/// The ID of a socket's network namespace (`SO_NETNS_COOKIE`). 0 before Linux 5.14.
+pub fn namespace_cookie(socket: impl AsFd) -> u64 {
+    let mut cookie = [0; 8];
+    let got = get(&socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut cookie);
+    got.map_or(0, |()| u64::from_ne_bytes(cookie))
+}
+
+/// Reads an option into `value`; what the kernel does not fill stays.
+pub(crate) fn get(socket: &impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<()> {
+    let mut length = value.len() as libc::socklen_t;
+    let (descriptor, to) = (socket.as_fd().as_raw_fd(), value.as_mut_ptr().cast());
+    // SAFETY: the kernel writes at most `length` bytes to `value`.
+    check(unsafe { libc::getsockopt(descriptor, level, name, to, &raw mut length) }).map(drop)
+}
+
+/// Sets an option to an integer.
+pub(crate) fn set(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let (descriptor, length) = (socket.as_fd().as_raw_fd(), size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the kernel reads the value during the call.
+    check(unsafe { libc::setsockopt(descriptor, level, name, (&raw const value).cast(), length) }).map(drop)
+}
