@@ -34,6 +34,8 @@ const START_NS: u64 = 1_000_000_000_000_000_000;
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Time between two looks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// The longest time for the console's thread to read the rest when the kernel has ended.
+const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many lines of the console's end an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
 
@@ -318,7 +320,10 @@ impl Running {
     }
 
     fn status(&mut self) -> Option<ExitStatus> {
-        self.child.wait().ok()
+        let status = self.child.wait().ok();
+        // The console's thread may not have read the last lines yet.
+        let _ = self.console_open.recv_timeout(CONSOLE_TIMEOUT);
+        status
     }
 
     fn exit_reason(&self, status: Option<ExitStatus>) -> String {

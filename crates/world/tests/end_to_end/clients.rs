@@ -167,11 +167,14 @@ fn a_command_that_does_not_exist_is_named() {
 #[test]
 fn commands_go_with_their_kind_alone() {
     let page = page(&[root(100)]);
-    for client in
-        [json!({"kind": "command"}), json!({"command": ["true"]}), json!({"kind": "command", "command": []})]
-    {
+    let elsewhere = "client.command: needed with kind command, and only with it";
+    for (client, refusal) in [
+        (json!({"kind": "command"}), elsewhere),
+        (json!({"command": ["true"]}), elsewhere),
+        (json!({"kind": "command", "command": []}), "client.command[0]: is empty"),
+    ] {
         let run = crate::support::run(&with(job(&page, &network(0), &["tcp"]), json!({"client": client})));
         let message = run.only("error")["message"].as_str().expect("it is text").to_owned();
-        assert_eq!(message, "job 1: client.command: needed with kind command, and only with it");
+        assert_eq!(message, format!("job 1: {refusal}"));
     }
 }
