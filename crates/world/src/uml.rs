@@ -67,16 +67,14 @@ pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> R
         match running.copy_records(out, &mut progress) {
             Ok(true) => last_record = Instant::now(),
             Ok(false) => {}
-            Err(error) => {
-                return Err(progress.unfinished(Fault::Internal, format!("writing a record: {error}"), ""));
-            }
+            Err(error) => return Err(progress.unfinished(format!("writing a record: {error}"), "")),
         }
         if ended {
             let status = running.status();
             return if progress.done == jobs.len() {
                 Ok(progress.worst)
             } else {
-                Err(progress.unfinished(Fault::Internal, running.exit_reason(status), ""))
+                Err(progress.unfinished(running.exit_reason(status), ""))
             };
         }
         if last_record.elapsed() > timeout {
@@ -86,7 +84,7 @@ pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> R
                 running.console_tail()
             );
             let remedy = format!("something in it spins or waits for ever; {TIMEOUT_VARIABLE} allows more");
-            return Err(progress.unfinished(Fault::Internal, message, &remedy));
+            return Err(progress.unfinished(message, &remedy));
         }
     }
 }
@@ -174,9 +172,9 @@ impl Progress<'_> {
         self.worst = self.worst.max(record.fault.map_or(0, Fault::exit_code));
     }
 
-    fn unfinished(&self, fault: Fault, message: String, remedy: &str) -> Unfinished {
+    fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
         let job = self.jobs.get(self.done).map(|job| job.id.clone());
-        Unfinished { job, failure: Failure { fault, message, remedy: remedy.into() } }
+        Unfinished { job, failure: Failure { fault: Fault::Internal, message, remedy: remedy.into() } }
     }
 }
 
