@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.running import Printing, resume_and_print
 from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
-from fastopen.runs import find_run
+from fastopen.runs import RunStore, find_run
 from fastopen.workflows.run import RunOptions
 
 
@@ -16,11 +17,19 @@ def resume(
         list[str] | None,
         typer.Argument(metavar="[INPUT...]", help="Where the run's recorded bodies are now, if they moved."),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the virtual engine, in place of the run's own."),
+    ] = None,
+    allow_command: AllowCommandOption = False,
     jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Do what is left of a run: what is done stays, options are the run's own. A finished one is printed."""
     folder = find_run(run)
-    options = RunOptions(output=folder, jobs=jobs, inputs=inputs or ())
+    with RunStore.open(folder) as kept:
+        finished = kept.status == "finished" and not kept.pending()
+        check_commands(kept.experiment(), str(folder), allowed=allow_command or finished)
+    options = RunOptions(output=folder, kernel=kernel, jobs=jobs, inputs=inputs or ())
     resume_and_print(folder, options, Printing(json=json, quiet=quiet))

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.catalogue import list_experiments
 from fastopen.cli.certainty import (
     MAX_REPEATS,
@@ -119,6 +120,7 @@ def reproduce(
     no_keep: NoKeepOption = False,
     report: ReportOption = False,
     quiet: QuietOption = False,
+    allow_command: AllowCommandOption = False,
 ) -> None:
     """Run a named experiment and print it next to the published figures."""
     if list_all:
@@ -127,6 +129,7 @@ def reproduce(
     if name is None:
         raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
     experiment = load_experiment(name)
+    check_commands(experiment, name, allowed=allow_command or client is not None)
     asked: dict[str, Any] = {"repeats": repeats, "seed": seed}
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)

@@ -3,7 +3,16 @@
 from fastopen.kernels.build import Built, Request, build_kernel, is_outdated
 from fastopen.kernels.manifest import Kernel, Manifest
 from fastopen.kernels.progress import Stage, Watcher
-from fastopen.kernels.store import BUILD_IT, Damaged, find, find_all, installed, kernels_folder, remove
+from fastopen.kernels.store import (
+    BUILD_IT,
+    Damaged,
+    find,
+    find_all,
+    find_recorded,
+    installed,
+    kernels_folder,
+    remove,
+)
 
 __all__ = [
     "BUILD_IT",
@@ -17,6 +26,7 @@ __all__ = [
     "build_kernel",
     "find",
     "find_all",
+    "find_recorded",
     "installed",
     "is_outdated",
     "kernels_folder",

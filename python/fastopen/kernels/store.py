@@ -62,6 +62,18 @@ def find(name: str | None = None) -> Kernel:
     return kernel
 
 
+def find_recorded(name: str, sha256: str) -> Kernel:
+    """The installed kernel of exactly this name and these bytes, as a kept run names its own.
+
+    A run may be somebody else's: no path is taken from it. Raises MachineError where it is not installed.
+    """
+    for kernel in installed():
+        if kernel.name == name and kernel.manifest.sha256 == sha256:
+            return find(name)
+    message = f"the run's kernel {name!r} (SHA-256 {sha256[:12]}...) is not installed"
+    raise MachineError(message, f"{BUILD_IT}, or go on with another: --kernel NAME")
+
+
 def remove(name: str) -> Path:
     """Removes the kernel of that name or unique beginning, or a damaged one's folder, and returns its folder.
 

@@ -88,12 +88,14 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def failing(place: str) -> Iterator[None]:
-    """Turns SQLite's error of a file that it cannot write into a MachineError."""
+    """A file that SQLite cannot write is a MachineError, a damaged one an InputError."""
     try:
         yield
     except sqlite3.OperationalError as error:
         message = f"{place}: the run cannot be written: {error}"
         raise MachineError(message, "make room there, or name another folder") from None
+    except sqlite3.DatabaseError as error:  # its rows contradict each other
+        raise InputError(f"damaged: {error}", place) from None
 
 
 class FolderLock:

@@ -1,6 +1,7 @@
 """The engines that a plan needs, on this machine: which one `auto` is and why, and what they run on."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -40,10 +41,15 @@ class EngineSet:
     """What the virtual engine boots, where the plan needs it."""
 
     @classmethod
-    def of(cls, plan: Plan, kernel: str | None, parallel: int | None) -> "EngineSet":
-        """Raises MachineError where this machine lacks the program, or a kernel that the plan needs."""
+    def of(
+        cls, plan: Plan, kernel: str | None, parallel: int | None, recorded: Mapping[str, Any] | None = None
+    ) -> "EngineSet":
+        """Of a run that is resumed, `recorded` is the environment that it was started in.
+
+        Raises MachineError where this machine lacks the program, or a kernel that the plan needs.
+        """
         program = find_program()
-        booted = kernels.find(kernel) if "virtual" in plan.engines else None
+        booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         browsers = any(setup.client.kind == "chromium" for setup in plan.experiment.setups)
         engines = {name: _engine(name, program, booted, parallel, browsers) for name in plan.engines}
         at_once = max(engine.parallel for engine in engines.values())
@@ -71,6 +77,14 @@ class EngineSet:
         repeated = {planned.comparison for planned in plan.jobs if planned.repeat > 0}
         once = any(cell.engine == name and cell.comparison not in repeated for cell in plan.cells)
         return f"{described}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else described
+
+
+def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
+    """The one that the user names, else the one that the run was started on, else the best."""
+    before = recorded.get("virtual_kernel")
+    if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
+        return kernels.find(asked)
+    return kernels.find_recorded(str(before.get("name")), str(before.get("sha256")))
 
 
 def _engine(

@@ -52,7 +52,6 @@ class RunOptions:
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
         return {
-            "kernel": self.kernel,
             "until": None if self.until is None else self.until.as_json(),
             "inputs": [_absolute(path) for path in self.inputs],
             "library": [_absolute(path) for path in self.library],
@@ -168,7 +167,7 @@ def resume_run(
         plan = stored_plan(store)
         bodies = _bodies_of(plan, imported or _pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
-        engines = EngineSet.of(plan, options.kernel or store.options.get("kernel"), options.jobs)
+        engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment)
         store.add_environment(engines.environment)
     return _execute(StartedRun(store, plan, bodies, engines, until, resumed=True), observe)
 

@@ -1,0 +1,32 @@
+"""`--allow-command`: what a file of somebody else would execute is shown, and done when it is allowed."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fastopen.cli.output import errors_console
+from fastopen.errors import InputError
+from fastopen.experiments import Experiment
+from fastopen.workflows.commands import foreign_commands
+
+AllowCommandOption = Annotated[
+    bool,
+    typer.Option("--allow-command", help="Run the client commands that it names, without asking."),
+]
+
+
+def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
+    """Asks for leave to run the commands of clients. Raises InputError where it is not given."""
+    commands = [] if allowed else foreign_commands(experiment)
+    if not commands:
+        return
+    shown = "; ".join(commands)
+    remedy = "read it; if you trust it: --allow-command"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError(f"would run the command {shown}", place, remedy)
+    errors_console().print(
+        f"{place} runs this command for each load:\n  {shown}", markup=False, soft_wrap=True
+    )
+    if not typer.confirm("Run it?", err=True):
+        raise InputError(f"its command {shown} was not allowed", place, remedy)

@@ -1,0 +1,26 @@
+"""The commands that an experiment or a kept run would have this machine execute: both are handed around."""
+
+import shlex
+
+from fastopen.contract import Client
+from fastopen.experiments import Experiment, clients_of
+
+
+def foreign_commands(experiment: Experiment) -> list[str]:
+    """The command lines of its clients, as a shell writes them, without those that fastopen makes itself."""
+    clients = (setup.client for setup in experiment.setups)
+    lines = (shlex.join(client.command) for client in clients if client.command and not _is_own(client))
+    return list(dict.fromkeys(lines))
+
+
+def _is_own(client: Client) -> bool:
+    """Whether the command is the one that fastopen writes for the tool of that name."""
+    settings = {
+        "kind": client.name,
+        "connections_per_host": client.connections_per_host,
+        "keep_alive": client.keep_alive,
+    }
+    try:
+        return clients_of(settings)[0].command == client.command
+    except ValueError:
+        return False
