@@ -1,5 +1,6 @@
 """What figures and reports are made from: a run's results, and where the time of its loads went."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastopen.attribution.breakdown import Attribution, attribute
@@ -21,6 +22,10 @@ class Source:
     def places(self, page: str) -> list[Place]:
         """The comparisons of a page."""
         return places_of(self.results, self.attribution, page)
+
+    def all_places(self) -> Iterator[tuple[str, Place]]:
+        """The comparisons of all pages, with the page's name."""
+        return ((page, place) for page in self.results.pages for place in self.places(page))
 
 
 def read_source(store: RunStore) -> Source:

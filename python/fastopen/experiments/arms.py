@@ -41,15 +41,15 @@ class Arm:
     """Where room is short."""
     words: str
     """In sentences: how pages were loaded."""
-    condition: str
-    """At the beginning of a sentence on what it does."""
-    visit: str
-    """What a user would be doing."""
     colour: str
     shape: str
     """A mark of Vega-Lite."""
     dash: tuple[int, ...]
     """A line's dash and gap lengths, in pixels; where two arms meet they differ in colour, shape and dash."""
+    condition: str = ""
+    """At the beginning of a sentence on what it does."""
+    visit: str = ""
+    """What a user would be doing."""
     preference: int = 0
     """Of several treatments the one with the highest stands for all where only one is shown."""
     encrypted: bool = False
@@ -91,8 +91,6 @@ ARMS: Final[dict[ArmName, Arm]] = {
             label="no TFO",
             short_label="no TFO",
             words="without TFO",
-            condition="Without TFO",
-            visit="any visit",
             colour="#7a7a7a",
             shape="circle",
             dash=(1, 0),
@@ -105,7 +103,6 @@ ARMS: Final[dict[ArmName, Arm]] = {
             short_label="again",
             words="without TFO a second time, which shows what noise alone does",
             condition="Without TFO a second time",
-            visit="any visit",
             colour="#56b4e9",
             shape="cross",
             dash=(8, 2, 2, 2),

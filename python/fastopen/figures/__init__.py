@@ -2,7 +2,7 @@
 
 from fastopen.figures.figure import VEGA_LITE, Figure
 from fastopen.figures.files import FORMATS, Format, rendered, write_figures
-from fastopen.figures.gallery import load_figures, overview_figures, shown_arms, slug_of
+from fastopen.figures.gallery import load_figures, median_loads, overview_figures, slug_of
 from fastopen.figures.style import PAGE, PAPER, Style
 
 __all__ = [
@@ -14,9 +14,9 @@ __all__ = [
     "Format",
     "Style",
     "load_figures",
+    "median_loads",
     "overview_figures",
     "rendered",
-    "shown_arms",
     "slug_of",
     "write_figures",
 ]

@@ -18,26 +18,25 @@ def critical_path_bars(source: Source) -> Figure | None:
     """Stacked bars, a panel for each page; None where no load was valid."""
     rows: list[dict[str, Any]] = []
     bars = 0
-    for page in source.results.pages:
-        for place in source.places(page):
-            for arm, path in place.breakdowns.items():
-                bars += 1
-                if bars <= BARS_MAX:
-                    rows += [
-                        {
-                            "page": page,
-                            "place": place.name,
-                            "arm": ARMS[arm].label,
-                            "bar": f"{place.name}, {ARMS[arm].short_label}",
-                            "kind": kind.value,
-                            "order": order,
-                            "seconds": ms / 1000,
-                            "share": ms / path.plt_ms,
-                            "loads": path.loads,
-                        }
-                        for order, (kind, ms) in enumerate(path.kinds_ms.items())
-                        if ms > SHARE_MIN * path.plt_ms
-                    ]
+    for page, place in source.all_places():
+        for arm, path in place.breakdowns.items():
+            bars += 1
+            if bars <= BARS_MAX:
+                rows += [
+                    {
+                        "page": page,
+                        "place": place.name,
+                        "arm": ARMS[arm].label,
+                        "bar": f"{place.name}, {ARMS[arm].short_label}",
+                        "kind": kind.value,
+                        "order": order,
+                        "seconds": ms / 1000,
+                        "share": ms / path.plt_ms,
+                        "loads": path.loads,
+                    }
+                    for order, (kind, ms) in enumerate(path.kinds_ms.items())
+                    if ms > SHARE_MIN * path.plt_ms
+                ]
     if not rows:
         return None
     left = f" The first {BARS_MAX} of {bars} bars are shown." if bars > BARS_MAX else ""

@@ -21,24 +21,19 @@ def cumulative_distribution(source: Source) -> Figure | None:
     """Share of loads against page load time, a panel for each comparison; None where none spread."""
     rows: list[dict[str, Any]] = []
     count = 0
-    for page in source.results.pages:
-        for place in source.places(page):
-            cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
-            cells = {arm: plts for arm, plts in cells.items() if len(plts) >= LOADS_MIN}
-            if all(plts[-1] - plts[0] <= SPREAD_MIN * plts[0] for plts in cells.values()):
-                continue
-            count += 1
-            if count <= PANELS_MAX:
-                rows += [
-                    {
-                        "panel": f"{page}, {place.name}",
-                        "arm": ARMS[arm].label,
-                        "plt": ms / 1000,
-                        "share": share,
-                    }
-                    for arm, plts in cells.items()
-                    for ms, share in [(plts[0], 0.0), *distribution(plts)]
-                ]
+    for page, place in source.all_places():
+        cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
+        cells = {arm: plts for arm, plts in cells.items() if len(plts) >= LOADS_MIN}
+        if all(plts[-1] - plts[0] <= SPREAD_MIN * plts[0] for plts in cells.values()):
+            continue
+        count += 1
+        if count <= PANELS_MAX:
+            panel = f"{page}, {place.name}"
+            rows += [
+                {"panel": panel, "arm": ARMS[arm].label, "plt": ms / 1000, "share": share}
+                for arm, plts in cells.items()
+                for ms, share in [(plts[0], 0.0), *distribution(plts)]
+            ]
     if not rows:
         return None
     left = f" The first {PANELS_MAX} of {count} panels are shown." if count > PANELS_MAX else ""

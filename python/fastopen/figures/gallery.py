@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from fastopen.attribution import Place, Shown, Source
+from fastopen.attribution import Shown, Source
 from fastopen.experiments import ArmName
 from fastopen.figures.critical import critical_path_bars
 from fastopen.figures.distribution import cumulative_distribution
@@ -13,6 +13,7 @@ from fastopen.figures.improvement import improvement_bars
 from fastopen.figures.lines import plt_along
 from fastopen.figures.published import published_comparison
 from fastopen.figures.requests import timing_breakdown, waterfall
+from fastopen.pages import Page
 
 
 def overview_figures(source: Source) -> list[Figure]:
@@ -30,23 +31,20 @@ def overview_figures(source: Source) -> list[Figure]:
 
 def load_figures(source: Source) -> Iterator[Figure]:
     """Two figures of the median loads of each comparison, without TFO and with."""
-    for page_name, page in source.results.pages.items():
-        for place in source.places(page_name):
-            arms = shown_arms(source, place)
-            if arms:
-                slug = slug_of(f"{page_name}-{place.name}")
-                yield timing_breakdown(page, place.name, arms, slug)
-                yield waterfall(page, place.name, arms, slug)
+    for page, place, arms in median_loads(source):
+        slug = slug_of(f"{page.name}-{place}")
+        yield timing_breakdown(page, place, arms, slug)
+        yield waterfall(page, place, arms, slug)
 
 
-def shown_arms(source: Source, place: Place) -> dict[ArmName, Shown]:
+def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
     """The loads that are drawn side by side: without TFO, and of the arm that TFO is judged by."""
-    pair = [place.baseline, place.headline]
-    return {
-        result.cell.arm.name: source.attribution.shown[result.cell.index]
-        for result in pair
-        if result is not None and result.cell.index in source.attribution.shown
-    }
+    for name, place in source.all_places():
+        pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
+        known = source.attribution.shown
+        arms = {arm: known[index] for arm, index in pair.items() if index in known}
+        if arms:
+            yield source.results.pages[name], place.name, arms
 
 
 def slug_of(text: str) -> str:

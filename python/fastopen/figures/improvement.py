@@ -16,9 +16,7 @@ TITLE: Final = "saved, % of PLT"
 
 def improvement_bars(source: Source) -> Figure | None:
     """Improvement in percent of each comparison, a panel for each page; None where nothing was compared."""
-    rows = [
-        row for page in source.results.pages for place in source.places(page) for row in _rows(page, place)
-    ]
+    rows = [row for page, place in source.all_places() for row in _rows(page, place)]
     if not rows:
         return None
     return Figure(

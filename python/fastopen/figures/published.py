@@ -16,18 +16,17 @@ OURS, PUBLISHED = "measured", "published"
 def published_comparison(source: Source) -> Figure | None:
     """A panel for each page, a row for each network; None where nothing was published."""
     rows: list[dict[str, Any]] = []
-    for page in source.results.pages:
-        for place in source.places(page):
-            theirs = source.results.published.get((page, place.comparison.network))
-            ours = place.headline
-            if theirs is None or ours is None or ours.improvement_percent is None:
-                continue
-            low, high = interval(ours)
-            usual = {"page": page, "place": place.name}
-            gain = ours.improvement_percent
-            rows.append({**usual, "who": OURS, "gain": gain, "low": low, "high": high})
-            printed = theirs.improvement_percent_as_printed
-            rows.append({**usual, "who": PUBLISHED, "gain": theirs.improvement_percent, "printed": printed})
+    for page, place in source.all_places():
+        theirs = source.results.published.get((page, place.comparison.network))
+        ours = place.headline
+        if theirs is None or ours is None or ours.improvement_percent is None:
+            continue
+        low, high = interval(ours)
+        usual = {"page": page, "place": place.name}
+        gain = ours.improvement_percent
+        rows.append({**usual, "who": OURS, "gain": gain, "low": low, "high": high})
+        printed = theirs.improvement_percent_as_printed
+        rows.append({**usual, "who": PUBLISHED, "gain": theirs.improvement_percent, "printed": printed})
     if not rows:
         return None
     sources = dict.fromkeys(cell.source for cell in source.results.published.values())

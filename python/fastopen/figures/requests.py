@@ -46,52 +46,34 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
 
 
 def timing_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Start and end of each request that was answered, in milliseconds since the navigation start."""
+    """Start and end of each request that was answered."""
     for request in shown.record.requests:
         if request.queued_ns is not None and request.end_ns is not None:
-            yield {
-                "what": "request",
-                "arm": ARMS[arm].label,
-                "request": request.resource,
-                "start": request.queued_ns / 1e6,
-                "end": request.end_ns / 1e6,
-            }
+            yield _row("request", arm, request.queued_ns, request.end_ns, request=request.resource)
 
 
 def waterfall_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
-    """What each request waited for, piece after piece, in milliseconds."""
+    """What each request waited for, piece after piece, and the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
         c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
     }
     for request in shown.record.requests:
         tls = None if request.connection is None else secured.get(request.connection)
-        for kind, start_ns, end_ns in _pieces(request, handshake=request.connection in waited, tls=tls):
-            yield {
-                "what": "piece",
-                "arm": ARMS[arm].label,
-                "request": request.resource,
-                "kind": kind.value,
-                "start": start_ns / 1e6,
-                "end": end_ns / 1e6,
-            }
-
-
-def path_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
-    """The critical path, drawn over the requests that it goes through."""
+        for kind, *span_ns in _pieces(request, handshake=request.connection in waited, tls=tls):
+            yield _row("piece", arm, *span_ns, request=request.resource, kind=kind.value)
     for piece in shown.path.segments:
-        yield {
-            "what": "path",
-            "arm": ARMS[arm].label,
-            "request": piece.resource,
-            "start": piece.start_ns / 1e6,
-            "end": piece.end_ns / 1e6,
-        }
+        yield _row("path", arm, piece.start_ns, piece.end_ns, request=piece.resource)
 
 
-def event_row(arm: ArmName, shown: Shown) -> dict[str, Any]:
-    """The load event."""
-    return {"what": "load event", "arm": ARMS[arm].label, "end": shown.path.plt_ns / 1e6}
+def event_rows(arms: dict[ArmName, Shown]) -> list[dict[str, Any]]:
+    """The load event of each arm."""
+    return [_row("load event", arm, shown.path.plt_ns, shown.path.plt_ns) for arm, shown in arms.items()]
+
+
+def _row(what: str, arm: ArmName, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
+    """In milliseconds since the navigation start."""
+    return {"what": what, "arm": ARMS[arm].label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
 
 
 def _pieces(
@@ -129,25 +111,21 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
     """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
     rows = [row for arm, shown in arms.items() for row in timing_rows(arm, shown)]
     name_rows(page, rows)
-    rows += [event_row(arm, shown) for arm, shown in arms.items()]
+    rows += event_rows(arms)
     return Figure(
         name=f"timing-{slug}",
         title=f"{page.name}, {place}: when each request started and ended",
         caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
         " The upright lines are the load events.",
         alt_text=f"Request index against start and end time of {page.name} at {place}, {_of_arms(arms)}.",
-        drawing=timing_drawing(rows, len(page.resources)),
+        drawing=_timing_drawing(_values("arm", rows), _names(rows, page), len(page.resources)),
         rows=rows,
     )
 
 
-def timing_drawing(rows: list[dict[str, Any]], requests: int) -> Drawing:
-    """The chart of `timing_rows` with names and `event_row`s."""
-    return _timing_drawing(_values("arm", rows), _names(rows, requests), requests)
-
-
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
+    """The chart of `timing_rows` with names, and of `event_rows`."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
@@ -175,11 +153,9 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """Loads side by side: queueing, handshake, wait and transfer of each request."""
-    rows = [
-        row for arm, shown in arms.items() for row in (*waterfall_rows(arm, shown), *path_rows(arm, shown))
-    ]
+    rows = [row for arm, shown in arms.items() for row in waterfall_rows(arm, shown)]
     name_rows(page, rows)
-    rows += [event_row(arm, shown) for arm, shown in arms.items()]
+    rows += event_rows(arms)
     times = {ARMS[arm].label: time(shown.path.plt_ns / 1e6) for arm, shown in arms.items()}
     places = {ARMS[arm].label: place for place, arm in enumerate(arms)}
     for row in rows:
@@ -191,18 +167,14 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
         caption="Median load of each transport. The thin line runs along the critical path, to the load event"
         " at the upright line.",
         alt_text=f"Waterfalls of {page.name} at {place} side by side, {_of_arms(arms)}.",
-        drawing=waterfall_drawing(rows, len(page.resources)),
+        drawing=_waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources)),
         rows=rows,
     )
 
 
-def waterfall_drawing(rows: list[dict[str, Any]], requests: int) -> Drawing:
-    """The chart of `waterfall_rows`, `path_rows` and `event_row`s, with names, panels and their places."""
-    return _waterfall_drawing(_values("kind", rows), _names(rows, requests), requests)
-
-
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
+    """The chart of `waterfall_rows` and `event_rows`, with names, panels and their places."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
@@ -236,9 +208,9 @@ def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted({row[field] for row in rows if field in row}))
 
 
-def _names(rows: Iterable[dict[str, Any]], requests: int) -> tuple[str, ...]:
+def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
     """The names of the requests that the rows have, in order, where there is room for them."""
-    if requests > NAMED_MAX:
+    if len(page.resources) > NAMED_MAX:
         return ()
     names = {row["request"]: row["name"] for row in rows if "request" in row}
     return tuple(names[index] for index in sorted(names))

@@ -124,19 +124,16 @@ def published_grid(results: Results) -> Grid | None:
 
 def path_grid(source: Source) -> Grid:
     """The mean critical path of each cell in milliseconds."""
-    rows = []
-    for page in source.results.pages:
-        for place in source.places(page):
-            for arm, path in place.breakdowns.items():
-                times = (path.kinds_ms[kind] for kind in Kind)
-                rows.append(
-                    (
-                        *_heads(page, place.name, ARMS[arm]),
-                        *(Entry(f"{ms:.0f}") for ms in (path.plt_ms, *times, path.ready_ms)),
-                        Entry(f"{path.handshakes:.1f}"),
-                        Entry(str(path.loads)),
-                    )
-                )
+    rows = [
+        (
+            *_heads(page, place.name, ARMS[arm]),
+            *(Entry(f"{ms:.0f}") for ms in (path.plt_ms, *path.kinds_ms.values(), path.ready_ms)),
+            Entry(f"{path.handshakes:.1f}"),
+            Entry(str(path.loads)),
+        )
+        for page, place in source.all_places()
+        for arm, path in place.breakdowns.items()
+    ]
     note = (
         "Means in ms; the kinds add up to the PLT. Ready: for how long a request on the path was known and"
         " only waited for a connection. Handshakes: how many are on the path."

@@ -11,7 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from fastopen.attribution import Answer, Source, page_answers, run_answers
-from fastopen.figures import Figure, overview_figures, shown_arms
+from fastopen.figures import Figure, median_loads, overview_figures
 from fastopen.figures.requests import timing_breakdown, waterfall
 from fastopen.report.browser_metrics import cache_lines
 from fastopen.report.embedding import inline_svg, packed, script_json
@@ -103,32 +103,15 @@ def _caching(results: Results, page: str) -> Iterator[Answer]:
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
     """What can be chosen: page and network, the figures, and the same packed; and how many had no room."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
-    size, left_out = 0, 0
-    for page, place, figures in _load_figures(source):
+    size, loads = 0, list(median_loads(source))
+    for page, place, arms in loads:
+        figures = (waterfall(page, place, arms, "chosen"), timing_breakdown(page, place, arms, "chosen"))
         data = [packed(figure) for figure in figures]
         size += len(script_json(data))
         if size > LOADS_BYTES_MAX and taken:
-            left_out += 1
-            # Those that follow are no smaller in sum: they need not be made to be counted.
-            left_out += sum(len(source.places(name)) for name in source.results.pages) - len(taken) - 1
             break
-        taken.append(({"page": page, "place": place}, figures, data))
-    return taken, left_out
-
-
-def _load_figures(source: Source) -> Iterator[tuple[str, str, tuple[Figure, ...]]]:
-    for name, page in source.results.pages.items():
-        for place in source.places(name):
-            arms = shown_arms(source, place)
-            if arms:
-                yield (
-                    name,
-                    place.name,
-                    (
-                        waterfall(page, place.name, arms, "chosen"),
-                        timing_breakdown(page, place.name, arms, "chosen"),
-                    ),
-                )
+        taken.append(({"page": page.name, "place": place}, figures, data))
+    return taken, len(loads) - len(taken)
 
 
 def _drawn(figure: Figure) -> Drawn:
