@@ -25,7 +25,8 @@ def input_error(error: ValidationError, place: str) -> InputError:
     if first["type"] == "conflict":
         found = first["ctx"]
         return InputError(found["message"], place or ", ".join(found["keys"]), found["remedy"])
-    more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+    others = len(problems) - 1
+    more = f"and {others} more problem{'s' if others > 1 else ''}" if others else ""
     joined = ": ".join(part for part in (place, where) if part)
     return InputError(_plain(first), joined, more)
 
