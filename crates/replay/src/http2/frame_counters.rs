@@ -31,48 +31,26 @@ pub struct StreamTraffic {
 /// Counters of all streams of a connection.
 #[derive(Debug, Default)]
 pub struct FrameCounters {
-    streams: BTreeMap<u32, StreamTraffic>,
-    written: FrameParser,
-    read: FrameParser,
+    written: DirectionCounters,
+    read: DirectionCounters,
 }
 
 impl FrameCounters {
     /// The traffic so far on the stream with this identifier.
     pub fn stream(&self, id: u32) -> StreamTraffic {
-        self.streams.get(&id).copied().unwrap_or_default()
+        let of = |direction: &DirectionCounters| direction.streams.get(&id).copied().unwrap_or_default();
+        StreamTraffic { written: of(&self.written), read: of(&self.read) }
     }
 }
 
 impl TrafficCounters for FrameCounters {
     fn wrote(&mut self, at_ns: u64, bytes: &[u8]) {
-        let streams = &mut self.streams;
-        self.written.parse(bytes, |number, part| streams.entry(number).or_default().written.add(at_ns, part));
+        self.written.parse(at_ns, bytes);
     }
 
     fn read(&mut self, at_ns: u64, bytes: &[u8]) {
-        let streams = &mut self.streams;
-        self.read.parse(bytes, |number, part| streams.entry(number).or_default().read.add(at_ns, part));
+        self.read.parse(at_ns, bytes);
     }
-}
-
-impl DirectionTraffic {
-    fn add(&mut self, at_ns: u64, part: StreamPart) {
-        self.first_ns.get_or_insert(at_ns);
-        self.last_ns = Some(at_ns);
-        match part {
-            StreamPart::Header(bytes) => self.header_bytes += bytes,
-            StreamPart::Data(bytes) => self.body_bytes += bytes,
-            StreamPart::End => self.ended = true,
-        }
-    }
-}
-
-/// A part of a stream in one frame, with its number of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StreamPart {
-    Header(u64),
-    Data(u64),
-    End,
 }
 
 /// The first bytes of a client (RFC 9113 section 3.4).
@@ -86,9 +64,10 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
-/// A parser of the frames in one direction of a connection.
+/// A parser of the frames in one direction of a connection, and the traffic of its streams.
 #[derive(Debug, Default)]
-struct FrameParser {
+struct DirectionCounters {
+    streams: BTreeMap<u32, DirectionTraffic>,
     /// The bytes so far of the next frame header, or of the preface.
     header: Vec<u8>,
     started: bool,
@@ -106,21 +85,23 @@ struct Frame {
     stream: u32,
 }
 
-impl FrameParser {
-    /// Parses `bytes` and calls `on_part` with each part of a stream.
-    fn parse(&mut self, mut bytes: &[u8], mut on_part: impl FnMut(u32, StreamPart)) {
+impl DirectionCounters {
+    fn parse(&mut self, at_ns: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = if self.left > 0 {
-                self.parse_payload(bytes, &mut on_part)
+                let used = self.left.min(bytes.len());
+                self.left -= used;
+                self.count(at_ns, used);
+                used
             } else {
-                self.parse_header(bytes, &mut on_part)
+                self.parse_header(at_ns, bytes)
             };
             bytes = &bytes[used..];
         }
     }
 
     /// Parses bytes of a frame header or the preface, and returns how many.
-    fn parse_header(&mut self, bytes: &[u8], on_part: &mut impl FnMut(u32, StreamPart)) -> usize {
+    fn parse_header(&mut self, at_ns: u64, bytes: &[u8]) -> usize {
         // A server's first frame is a short SETTINGS, whose length begins with a byte of 0.
         let is_preface = !self.started && self.header.first().unwrap_or(&bytes[0]) == &PREFACE[0];
         let length = if is_preface { PREFACE.len() } else { FRAME_HEADER_BYTES };
@@ -129,57 +110,36 @@ impl FrameParser {
         if self.header.len() == length {
             self.started = true;
             if !is_preface {
-                self.begin_frame(on_part);
+                self.begin_frame(at_ns);
             }
             self.header.clear();
         }
         used
     }
 
-    fn begin_frame(&mut self, on_part: &mut impl FnMut(u32, StreamPart)) {
+    fn begin_frame(&mut self, at_ns: u64) {
         let header = &self.header;
         self.left = (usize::from(header[0]) << 16) | (usize::from(header[1]) << 8) | usize::from(header[2]);
         let stream = u32::from_be_bytes([header[5] & 0x7f, header[6], header[7], header[8]]);
         self.frame = Frame { kind: header[3], flags: header[4], stream };
-        match self.frame.kind {
-            HEADERS => self.header_ends_stream = self.frame.flags & END_STREAM != 0,
-            CONTINUATION | DATA => {}
-            _ => return,
+        if self.frame.kind == HEADERS {
+            self.header_ends_stream = self.frame.flags & END_STREAM != 0;
         }
-        let part = if self.frame.kind == DATA {
-            StreamPart::Data(0)
-        } else {
-            StreamPart::Header(FRAME_HEADER_BYTES as u64)
-        };
-        on_part(stream, part);
-        if self.left == 0 {
-            self.end_frame(on_part);
-        }
+        self.count(at_ns, if self.frame.kind == DATA { 0 } else { FRAME_HEADER_BYTES });
     }
 
-    fn parse_payload(&mut self, bytes: &[u8], on_part: &mut impl FnMut(u32, StreamPart)) -> usize {
-        let used = self.left.min(bytes.len());
-        self.left -= used;
-        let Frame { kind, stream, .. } = self.frame;
-        match kind {
-            HEADERS | CONTINUATION => on_part(stream, StreamPart::Header(used as u64)),
-            DATA => on_part(stream, StreamPart::Data(used as u64)),
-            _ => return used,
-        }
-        if self.left == 0 {
-            self.end_frame(on_part);
-        }
-        used
-    }
-
-    fn end_frame(&mut self, on_part: &mut impl FnMut(u32, StreamPart)) {
+    /// Counts bytes of the current frame, and the end of its stream after the last of them.
+    fn count(&mut self, at_ns: u64, bytes: usize) {
         let Frame { kind, flags, stream } = self.frame;
-        let ends = match kind {
+        let ends_stream = match kind {
             DATA => flags & END_STREAM != 0,
-            _ => flags & END_HEADERS != 0 && self.header_ends_stream,
+            HEADERS | CONTINUATION => flags & END_HEADERS != 0 && self.header_ends_stream,
+            _ => return,
         };
-        if ends {
-            on_part(stream, StreamPart::End);
-        }
+        let traffic = self.streams.entry(stream).or_default();
+        traffic.first_ns.get_or_insert(at_ns);
+        traffic.last_ns = Some(at_ns);
+        *(if kind == DATA { &mut traffic.body_bytes } else { &mut traffic.header_bytes }) += bytes as u64;
+        traffic.ended |= ends_stream && self.left == 0;
     }
 }
