@@ -284,6 +284,38 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
 }
 
 #[test]
+fn connections_that_a_browser_gives_up_when_it_learns_the_version_leave_the_load_valid() {
+    if !browser() {
+        return;
+    }
+    // The stylesheet opens the first connection to b.test, whose TLS handshake takes two round trips. The
+    // images are known after one and a half: the browser opens more, and closes them in SYN_SENT once ALPN
+    // has named HTTP/2.
+    let root = with(root(40_000), json!({"server_send_us": 400_000}));
+    let style = json!({"url": "http://b.test/s.css", "type": "stylesheet", "body_bytes": 2000, "initiator": 0,
+        "mime": "text/css", "initiator_at_bytes": 1000});
+    let images = (0..8).map(|number| {
+        let picture = image(&format!("http://b.test/{number}"), 3000);
+        with(picture, json!({"mime": "image/gif", "initiator_at_bytes": 16_000}))
+    });
+    let page = page(&[root, style].into_iter().chain(images).collect::<Vec<_>>());
+    let arms = &ARMS[3..];
+    let job = in_chromium(job(&page, &network(100_000), arms));
+    let job = with(job, json!({"origins": {"http": "2", "bodies": "synthetic"}}));
+    for run in on_each_engine(&job) {
+        for arm in arms {
+            let given_up = &run.valid(arm)["given_up"];
+            // On a busy machine the browser may be too late to open them.
+            if run.is_of("virtual") {
+                assert!(number(&given_up["connections"]) > 0, "{arm}: {given_up}");
+                let taken = if *arm == "tls" { 0 } else { number(&given_up["connections"]) };
+                assert_eq!(number(&given_up["syn_data"]), taken, "{arm}");
+            }
+        }
+    }
+}
+
+#[test]
 fn each_host_of_a_page_speaks_its_own_version() {
     let images: Vec<_> = (0..12)
         .map(|number| image(&format!("http://{}.test/{number}", ["old", "new"][number % 2]), 700))
