@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from fastopen.browsers import find_browser
+from fastopen.clients import CHROMIUM
 from fastopen.contract import CONTRACT
 from fastopen.engines import find_program
 from fastopen.errors import MachineError
@@ -50,7 +50,7 @@ class World:
 def main() -> None:
     """Prints the table."""
     try:
-        find_browser()
+        CHROMIUM.find()
     except MachineError as error:
         print(f"Chromium on host: not measured: {error}")
         return

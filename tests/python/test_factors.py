@@ -202,7 +202,7 @@ def test_the_command_lists_them_all() -> None:
         ),
         (
             {"client": "curl", "view": "repeat"},
-            "keeps nothing from visit to visit (view repeat goes with chromium",
+            "has no cache (view repeat goes with chromium",
         ),
         ({"client": "curl", "screenshots": True}, "none of these clients shows a page (ask for chromium)"),
         (

@@ -3,14 +3,15 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fastopen.clients import CHROMIUM, CLIENTS, LOADER
 from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel
-from fastopen.engines import world_process as world_process_module
-from fastopen.engines.world_process import TIMEOUT_MARGIN_S, WorldProcess
+from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
 
@@ -87,7 +88,7 @@ def test_a_world_that_says_nothing_is_ended_after_its_deadline(
 ) -> None:
     plan = small_plan(repeats=1)
     hurried = plan.jobs[0].job.model_copy(update={"load_timeout_us": 1})
-    monkeypatch.setattr(world_process_module, "TIMEOUT_MARGIN_S", 3.0)
+    monkeypatch.setitem(CLIENTS, LOADER.label, replace(LOADER, timeout_margin_s=3.0))
     events = list(HostEngine(fake_world({JOB: "hangs"}), 1).run([hurried], {}))
     faulty = [event.record for event in events if isinstance(event, LoadDone) and not event.record.valid]
     assert len(faulty) == 2
@@ -99,7 +100,7 @@ def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: 
     job = small_plan(repeats=1).jobs[0].job
     world = WorldProcess([fake_world()], job, 1, (), now=1000.0)
     try:
-        silence = job.load_timeout_us / 1e6 + TIMEOUT_MARGIN_S
+        silence = job.load_timeout_us / 1e6 + LOADER.timeout_margin_s
         assert world.deadline == 1000 + silence
         line = (Path(__file__).parents[1] / "contract" / "world.json").read_text()
         record = json.dumps({**json.loads(line), "job": job.id}).encode()
@@ -186,4 +187,4 @@ def test_no_descriptor_is_left_open(small_plan: MakePlan, fake_world: FakeWorld)
 
 
 def test_with_a_browser_in_each_fewer_worlds_run_at_once() -> None:
-    assert 1 <= default_parallel(browsers=True) <= default_parallel() / 4
+    assert 1 <= default_parallel([CHROMIUM]) <= default_parallel() / 4

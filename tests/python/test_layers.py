@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
     {"errors", "resources", "units", "versions", "atomic"},
-    {"pydantic_errors", "browsers"},
+    {"pydantic_errors", "clients"},
     {"pages", "kernels", "exec_front", "probe", "record"},
     {"contract"},
     {"experiments"},

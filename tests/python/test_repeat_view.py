@@ -49,7 +49,7 @@ def test_views_are_an_axis_of_chromium() -> None:
 
 @pytest.mark.parametrize("client", ["loader", "curl", "wget2", "chromium,loader"])
 def test_who_keeps_nothing_is_refused_with_the_remedy(client: str) -> None:
-    said = "--client, --view: .* keeps nothing from visit to visit .view repeat goes with chromium alone."
+    said = "--client, --view: .* has no cache .view repeat goes with chromium alone."
     with pytest.raises(InputError, match=said):
         asked_setups(client, "repeat")
     with pytest.raises(ValidationError, match="view repeat goes with chromium alone"):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import ValidationError
 
+from fastopen.clients import COMMAND
 from fastopen.errors import InputError
 from fastopen.experiments import (
     COMMAND_LINE,
@@ -87,7 +88,7 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
     """The experiment's setups with the named clients in place of its own. Raises InputError."""
-    named = choice(*(kind for kind in KINDS if kind != "command"))
+    named = choice(*(kind for kind in KINDS if kind != COMMAND.label))
     try:
         return with_clients(experiment.setups, list(map(named.read, text.split(","))))
     except ValidationError as error:

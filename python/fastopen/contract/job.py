@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from fastopen.clients import CLIENTS, COMMAND, LOADER, ClientKind, ClientType, client_type
 from fastopen.pages import Page
 from fastopen.pages.model import Bytes, Microseconds, Phase
 from fastopen.pages.url import target_of
@@ -29,7 +30,6 @@ LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
-ClientKind = Literal["loader", "command", "chromium"]
 View = Literal["first", "repeat"]
 LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
@@ -151,7 +151,7 @@ class Client(_Part):
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 
-    kind: ClientKind = "loader"
+    kind: ClientKind = LOADER.kind
     """The built-in loader, a command, or Chromium (see below)."""
     name: NotEmpty | None = None
     """What tables call it, where that is not the kind."""
@@ -194,9 +194,14 @@ class Client(_Part):
         """What tables call it."""
         return self.name or self.kind
 
+    @property
+    def type(self) -> ClientType:
+        """What it can do."""
+        return client_type(self.kind, self.label)
+
     @model_validator(mode="after")
     def _a_command_is_a_commands_client(self) -> Self:
-        if (self.kind == "command") != (self.command is not None):
+        if (self.kind == COMMAND.kind) != (self.command is not None):
             raise ValueError("command goes with the kind command, and only with it")
         if self.command and not self.command[0]:
             raise ValueError("the first word of command is empty")
@@ -204,20 +209,18 @@ class Client(_Part):
 
     @model_validator(mode="after")
     def _a_picture_needs_a_browser(self) -> Self:
-        if self.screenshot and self.kind != "chromium":
-            raise conflict(
-                f"{self.label} shows nothing",
-                "screenshot goes with the kind chromium",
-                "client.kind",
-                "client.screenshot",
-            )
+        if self.screenshot and "screenshot" not in self.type.takes:
+            able = " or ".join(one.label for one in CLIENTS.values() if "screenshot" in one.takes)
+            remedy = f"screenshot goes with the kind {able}"
+            raise conflict(f"{self.label} shows nothing", remedy, "client.kind", "client.screenshot")
         return self
 
     @model_validator(mode="after")
     def _a_repeat_view_needs_a_cache(self) -> Self:
-        if self.view == "repeat" and self.kind != "chromium":
-            said = f"{self.label} keeps nothing from visit to visit"
-            raise conflict(said, "view repeat goes with chromium alone", "client.kind", "client.view")
+        if self.view == "repeat" and not self.type.cache:
+            able = " or ".join(one.label for one in CLIENTS.values() if one.cache)
+            said, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
+            raise conflict(said, remedy, "client.kind", "client.view")
         return self
 
     @model_validator(mode="after")
@@ -362,6 +365,7 @@ class Job(_Part):
     @model_validator(mode="after")
     def _the_client_speaks_the_version(self) -> Self:
         clear = [number for number, load in enumerate(self.loads) if "tls" not in load.transport]
-        if clear and self.origins.speak_http2 and self.client.kind == "chromium":
-            raise ValueError(f"loads[{clear[0]}].transport: chromium speaks HTTP/2 over TLS alone")
+        kind = CLIENTS[self.client.kind]
+        if clear and self.origins.speak_http2 and "2" not in kind.http_in_the_clear:
+            raise ValueError(f"loads[{clear[0]}].transport: {kind.label} speaks HTTP/2 over TLS alone")
         return self

@@ -2,12 +2,11 @@
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import describe_clients
-from fastopen.engines.host import WORLDS_PER_CORE, HostEngine, default_parallel
+from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_version
 from fastopen.engines.virtual import VirtualEngine
 
 __all__ = [
-    "WORLDS_PER_CORE",
     "Engine",
     "Event",
     "HostEngine",

@@ -7,23 +7,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from fastopen.browsers import find_browser
 from fastopen.contract import Client, Job
 from fastopen.errors import MachineError
 
-# What a client that has a name is in, on Debian and its like.
-PACKAGES: Final = {"curl": "curl", "wget2": "wget2"}
 VERSION_TIMEOUT_S: Final = 10.0
 
 
 def program_of(client: Client) -> Path:
-    """Where the program of a command is. Raises MachineError that names the package."""
+    """Where the program of a client is that is not ours. Raises MachineError that says how to get it."""
+    if client.type.executables:
+        return client.type.find()
     assert client.command is not None
     name = client.command[0]
     found = shutil.which(name)
     if found is None:
-        package = PACKAGES.get(client.label)
-        remedy = f"apt install {package}" if package else "give its path, or put it into a folder of PATH"
+        remedy = "give its path, or put it into a folder of PATH"
         raise MachineError(f"client {client.label}: there is no program {name}", remedy)
     return Path(found).absolute()
 
@@ -38,19 +36,18 @@ def with_program(job: Job) -> Job:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Name of each command to what it is: the version that it prints, or the program's digest.
+    """Name of each client that is not ours to what it is: the version it prints, or the program's digest.
 
     Raises MachineError where one is missing.
     """
     described: dict[str, str] = {}
     for client in clients:
-        if client.kind == "chromium":
-            described.setdefault(client.label, _version(find_browser()))
-        elif client.command is not None and client.label not in described:
-            program = program_of(client)
-            # An unknown program may do anything when called with --version.
-            named = client.label in PACKAGES
-            described[client.label] = _version(program) if named else f"{program}, sha256 {_digest(program)}"
+        known = bool(client.type.executables)
+        if client.label in described or (client.command is None and not known):
+            continue
+        program = program_of(client)
+        # An unknown program may do anything when called with --version.
+        described[client.label] = _version(program) if known else f"{program}, sha256 {_digest(program)}"
     return described
 
 

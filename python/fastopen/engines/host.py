@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from fastopen.clients import LOADER, ClientType
 from fastopen.contract import Invalid, Job, LoadRecord, LoadSpec
 from fastopen.contract.records import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
@@ -18,18 +19,14 @@ from fastopen.engines.clients import with_program
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
 
-# By benches/parallel.py on two cores: from 2 to 24 worlds at once, medians moved by less than 0.7 %.
-WORLDS_PER_CORE: Final = 4
-# A browser is a dozen processes that compute all the time: four at once on two cores made the link late.
-BROWSERS_PER_CORE: Final = 0.5
 # A world whose measured network is not as asked has loaded nothing yet: it is built again, so often in all.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
 
-def default_parallel(*, browsers: bool = False) -> int:
-    """How many worlds at once this machine runs without moving results; fewer with a browser in each."""
-    each = BROWSERS_PER_CORE if browsers else WORLDS_PER_CORE
+def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
+    """How many worlds at once this machine runs without moving results, with these clients in them."""
+    each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
 

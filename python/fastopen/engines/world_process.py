@@ -17,10 +17,6 @@ from fastopen.engines.base import Event, LoadDone, WorldBuilt
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
-# Building and measuring a world, and taking cookies before a warm load, come on top of what a load may take.
-TIMEOUT_MARGIN_S: Final = 60.0
-# A browser that starts in virtual time is silent for longer; crates/world/src/boot.rs ends it before this.
-TIMEOUT_MARGIN_OF_BROWSERS_S: Final = 660.0
 # How long a program may take to end after its last record.
 EXIT_TIMEOUT_S: Final = 30.0
 
@@ -40,8 +36,7 @@ class WorldProcess:
         self.ended = False
         self._rest = b""
         self._stderr = b""
-        margin_s = TIMEOUT_MARGIN_OF_BROWSERS_S if job.client.kind == "chromium" else TIMEOUT_MARGIN_S
-        self._timeout_s = job.load_timeout_us / 1e6 + margin_s
+        self._timeout_s = job.load_timeout_us / 1e6 + job.client.type.timeout_margin_s
         self.deadline = now + self._timeout_s
         # From a file without a name, since a pipe would block us if the program never read it.
         with tempfile.TemporaryFile() as stdin:

@@ -1,48 +1,55 @@
-"""Clients by name: what `curl` and `wget2` stand for, and how an experiment's client becomes a job's.
-
-A command's words may hold placeholders, which are filled in for each page: `{url}` is the page's own URL,
-`{urls}` (a word of its own) all that a load asks for, `{http}` the version of HTTP.
-"""
+"""How a client that somebody asks for becomes an experiment's, and an experiment's a job's."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
-from fastopen import units
+from fastopen.clients import (
+    CLIENTS,
+    COMMAND,
+    CONNECTIONS,
+    HTTP,
+    KEEP_ALIVE,
+    LOADER,
+    URL,
+    URLS,
+    OwnSetting,
+    Tool,
+)
 from fastopen.contract import Client, Origins
 from fastopen.pages import Page
 
-KINDS: Final = ("loader", "chromium", "curl", "wget2", "command")
-URL: Final = "{url}"
-URLS: Final = "{urls}"
-HTTP: Final = "{http}"
-BROWSER_ONLY: Final = ("screenshot",)
+KINDS: Final = tuple(CLIENTS)
 PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
     """A client as the command line and experiments name it; `kind` is one of KINDS, `command` a command line.
 
-    Raises ValueError and ValidationError where they do not fit.
+    Settings that are another client's own are nothing to it. Raises ValueError and ValidationError.
     """
-    given = dict(settings)
-    kind = given.pop("kind", "loader")
+    asked = settings.get("kind", LOADER.label)
+    if asked not in CLIENTS:
+        raise ValueError(f"client {asked!r} is none of {', '.join(KINDS)}")
+    of = CLIENTS[asked]
+    others = set(get_args(OwnSetting)) - of.takes
+    given: dict[str, Any] = {key: value for key, value in settings.items() if key not in others}
+    given["kind"] = of.kind
     line = given.pop("command", None)
-    if kind not in KINDS:
-        raise ValueError(f"client {kind!r} is none of {', '.join(KINDS)}")
-    if kind != "command":
-        if line is not None:
-            raise ValueError("a command goes with the client command")
-        if kind == "chromium":
-            return Client.model_validate({**_without(given, ("profile",)), "kind": kind})
-        given = _without(given, BROWSER_ONLY)
-        return Client.model_validate(given) if kind == "loader" else _named(kind, given)
-    words = _words(line)
-    name = PurePath(words[0]).name
-    name = "command" if name in KINDS else name
-    return _command(given, name, words)
+    if of is COMMAND:
+        words = _words(line)
+        name = PurePath(words[0]).name
+        return Client.model_validate(
+            {**given, "name": COMMAND.label if name in CLIENTS else name, "command": words}
+        )
+    if line is not None:
+        raise ValueError("a command goes with the client command")
+    if of.tool is None:
+        return Client.model_validate(given)
+    client = Client.model_validate({**given, "name": of.label, "command": list(of.tool.words)})
+    return client.model_copy(update={"command": _command(of.tool, client)})
 
 
 def _words(line: object) -> list[str]:
@@ -56,43 +63,15 @@ def _words(line: object) -> list[str]:
     return [str(word) for word in words]
 
 
-def _command(settings: Mapping[str, Any], name: str, words: list[str]) -> Client:
-    # Profiles and processing times are the loader's.
-    own = _without(settings, ("profile", "processing_scale", "phases", *BROWSER_ONLY))
-    return Client.model_validate({**own, "kind": "command", "name": name, "command": words})
-
-
-def _without(settings: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key not in keys}
-
-
-def _named(name: str, settings: Mapping[str, Any]) -> Client:
-    client = _command(settings, name, [name])
-    words = (_curl if name == "curl" else _wget2)(client)
-    return client.model_copy(update={"command": words})
-
-
-def _curl(client: Client) -> list[str]:
-    """Everything that the load event waits for, at once; curl reads no pages."""
-    words = ["curl", "--silent", "--show-error", "--globoff", f"--http{HTTP}"]
-    words += ["--parallel", "--parallel-max", str(client.connections_per_host)]
-    if not client.keep_alive:
-        words += ["--header", "Connection: close"]
-    return [*words, URLS]
-
-
-def _wget2(client: Client) -> list[str]:
-    """The page and what it finds in HTML and CSS; it runs no scripts. Fast Open is the kernel's affair."""
-    words = [
-        "wget2",
-        "--quiet",
-        "--page-requisites",
-        "--span-hosts",
-        f"--max-threads={client.connections_per_host}",
-    ]
-    words += ["--tries=1", "--robots=off", "--no-hsts", "--no-hpkp", "--no-ocsp", "--http2=off"]
-    words += ["--no-tcp-fastopen", f"--http-keep-alive={units.on_off(client.keep_alive)}"]
-    return [*words, "--output-document=/dev/null", URL]
+def _command(tool: Tool, client: Client) -> list[str]:
+    """The tool's command line with the client's settings; what is of a page stays open."""
+    words: list[str] = []
+    for word in tool.words:
+        if word == KEEP_ALIVE:
+            words += tool.kept if client.keep_alive else tool.closed
+        else:
+            words.append(word.replace(CONNECTIONS, str(client.connections_per_host)))
+    return words
 
 
 def filled_in(client: Client, page: Page, origins: Origins, *, encrypted: bool = False) -> Client:
@@ -128,7 +107,7 @@ def served_as(url: str, *, encrypted: bool = False) -> str:
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Bodies that a client can read, where nobody chose: the loader alone needs none."""
-    if client.kind == "loader" or "bodies" in origins.model_fields_set:
+    """Bodies that a client can read, where nobody chose and it reads them."""
+    if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

@@ -6,6 +6,7 @@ Their order is that of options, columns of tables and phrases. In tables the RTT
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
+from fastopen.clients import LOADER
 from fastopen.contract import Client, Network, Origins, Tls
 from fastopen.contract.job import PROFILES
 from fastopen.experiments.arms import ARMS
@@ -185,7 +186,7 @@ _CLIENT: Final = (
         quantity=choice(*KINDS),
         meaning=f"What loads the pages: of {', '.join(KINDS)}.",
         columns=("client",),
-        default="loader",
+        default=LOADER.label,
         example="loader,chromium",
         header="client",
         key="client.kind",

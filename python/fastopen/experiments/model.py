@@ -46,15 +46,20 @@ class Setup(BaseModel):
     """None: every origin speaks in the clear, whatever its URL says; else each speaks TLS on its port."""
 
     @model_validator(mode="after")
-    def _the_client_speaks_http2(self) -> Self:
-        name, http = self.client.label, "origins.http" if self.origins.http == "2" else "origins.http2_hosts"
-        if self.origins.speak_http2 and name == "wget2":
+    def _the_client_speaks_the_version(self) -> Self:
+        client, can = self.client.label, self.client.type
+        key = "origins.http" if self.origins.http == "2" else "origins.http2_hosts"
+        version = "2" if self.origins.speak_http2 else self.origins.http
+        if self.tls is not None and not can.http_over_tls:
+            remedy = "ask for another client, or for transports tcp and tfo"
+            raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
+        if version not in can.http_in_the_clear | can.http_over_tls:
             remedy = "ask for another client, or for http 1.1"
-            raise conflict(f"{name} is run with HTTP/1.1", remedy, "client.kind", http)
-        # Browsers never do in the clear, and curl before 8.0 breaks off at the second request.
-        if self.origins.speak_http2 and name in ("chromium", "curl") and self.tls is None:
+            raise conflict(f"{client} is run with HTTP/1.1", remedy, "client.kind", key)
+        if self.tls is None and version not in can.http_in_the_clear:
             remedy = "ask for transports tls and tls+tfo, or for http 1.1"
-            raise conflict(f"{name} speaks HTTP/2 over TLS alone", remedy, "client.kind", http, "tls.version")
+            said = f"{client} speaks HTTP/{version} over TLS alone"
+            raise conflict(said, remedy, "client.kind", key, "tls.version")
         return self
 
     @model_validator(mode="after")

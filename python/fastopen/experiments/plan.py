@@ -96,16 +96,15 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Whether a load comes out the same however often it is done: virtual time, no random loss, no browser.
-
-    A browser draws random numbers of its own, and has threads that wait for each other's clocks.
+    """Whether a load comes out the same however often it is done: virtual time, no random loss, and a client
+    that does the same each time.
     """
     if comparison.engine != "virtual":
         return False
     setup = experiment.setups[comparison.setup]
     point = Point(experiment.networks[comparison.network], setup, comparison.engine)
     random = any(value for factor in FACTORS if factor.chance for value in factor.values(point))
-    return not random and setup.client.kind != "chromium"
+    return not random and setup.client.type.deterministic
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from fastopen.clients import COMMAND
 from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
@@ -28,13 +29,13 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
     `command` goes with the kind `command` alone. Raises ValueError and ValidationError.
     """
-    kinds = settings.get("kind", "loader")
-    if "command" in settings and "command" not in (kinds if isinstance(kinds, list) else [kinds]):
+    kinds = settings.get("kind")
+    if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("a command goes with the client command")
     combinations = _combinations(settings)
     return _each_once(
         client_of(
-            {key: value for key, value in one.items() if key != "command" or one.get("kind") == "command"}
+            {key: value for key, value in one.items() if key != "command" or one.get("kind") == COMMAND.label}
         )
         for one in combinations
     )
@@ -100,7 +101,7 @@ def setups_of(
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """What a ClientHello bets on can be set for the loader alone: other clients send what they send."""
-    if tls is None or client.kind == "loader":
+    """Key shares can be set for some clients alone: others send what they send."""
+    if tls is None or "key_share" in client.type.takes:
         return tls
     return tls.model_copy(update={"key_share": Tls().key_share})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from fastopen.browsers import find_browser
+from fastopen.clients import CHROMIUM
 from fastopen.errors import MachineError
 from fastopen.record.events import EVENTS, Log, NetworkExchange
 from fastopen.record.handshakes import missing_handshakes_ms
@@ -42,7 +42,7 @@ class Recorder:
             message = "recording drives Chromium with playwright, which is not installed"
             raise MachineError(message, "pip install 'fastopen[record]'") from None
         self._insecure = insecure
-        chromium = find_browser()
+        chromium = CHROMIUM.find()
         # A browser that root starts has no sandbox to put itself into.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         self._playwright = sync_playwright().start()

@@ -1,7 +1,7 @@
 """What was done, in words fit for a methods section, and on what."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fastopen import units
@@ -22,7 +22,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
         f" {_rates(results)}. Half of the round-trip time was spent in each direction; all hosts of a page"
         " shared one access link, each with an address of its own."
     )
-    yield _client(experiment.setups[0]) + _other_setups(results)
+    yield _client(experiment.setups[0], results.environment.get("clients", {})) + _other_setups(results)
     yield (
         f"Each page was loaded {listed([ARMS[arm].words for arm in experiment.arms])}, {_repeats(results)}"
         " The loads of one repeat ran in one world and were compared with each other only. No connection,"
@@ -133,22 +133,32 @@ def _queue(limit: RateLimit) -> str:
     return "any length" if limit.queue_bytes is None else f"{limit.queue_bytes / 1000:g}{NBSP}kB"
 
 
-def _client(setup: Setup) -> str:
+def _client(setup: Setup, versions: Mapping[str, str]) -> str:
     client, origins = setup.client, setup.origins
-    if client.command is not None:
-        return (
-            f"The client was {client.label} ({shlex.join(client.command)}), run once for each load,"
-            " from its start to its exit; its requests were recorded by the origins, which answered with"
-            f" HTTP/{origins.http}."
-        )
-    return (
-        f"The client was the {client.kind} in its {client.profile} profile: at most"
-        f" {client.connections_per_host} connections a host and {client.connections_total} in all, keep-alive"
-        f" {units.on_off(client.keep_alive)}, recorded processing times multiplied by"
-        f" {client.processing_scale:g}."
-        f" The origins answered with HTTP/{origins.http} and recorded think times multiplied by"
-        f" {origins.think_scale:g}."
+    described = client.type.method.format(
+        program=versions.get(client.label, client.label),
+        command=shlex.join(client.command or ()),
+        limits=_limits(setup),
+        profile=client.profile,
+        keep_alive=units.on_off(client.keep_alive),
+        processing_scale=client.processing_scale,
+        label=client.label,
     )
+    return (
+        f"The client was {described}. The origins answered with HTTP/{origins.http} and recorded think times"
+        f" multiplied by {origins.think_scale:g}."
+    )
+
+
+def _limits(setup: Setup) -> str:
+    """How many connections a client may open: with HTTP/2 one a host, unless each carries one request."""
+    client, origins = setup.client, setup.origins
+    hosts = f"at most {client.connections_per_host} connections a host"
+    if client.keep_alive and origins.http == "2":
+        hosts = "one connection a host"
+    elif client.keep_alive and origins.http2_hosts:
+        hosts += ", one to those that spoke HTTP/2,"
+    return f"{hosts} and {client.connections_total} in all"
 
 
 def _other_setups(results: Results) -> str:

@@ -87,7 +87,8 @@ def _asked_for_less(results: Results, page: str) -> Iterator[str]:
     least: dict[str, float] = {}
     for result in results.cells:
         client = results.experiment.setups[result.cell.setup].client
-        if result.cell.page == page and client.kind != "loader" and result.requests is not None:
+        partial = result.cell.page == page and not client.type.loads_everything
+        if partial and result.requests is not None:
             least[client.label] = min(result.requests, least.get(client.label, result.requests))
     for name, requests in least.items():
         if requests < wanted:
@@ -126,11 +127,11 @@ def _closing(results: Results) -> Iterator[str]:
 
 
 def _clients(experiment: Experiment) -> list[str]:
-    """`loader (browser)`, `curl`: each client once, the loader with its profile."""
+    """`loader (browser)`, `curl`: each client once, with its profile where it has profiles."""
     clients = [setup.client for setup in experiment.setups]
     return list(
         dict.fromkeys(
-            f"{client.label} ({client.profile})" if client.kind == "loader" else client.label
+            f"{client.label} ({client.profile})" if "profile" in client.type.takes else client.label
             for client in clients
         )
     )

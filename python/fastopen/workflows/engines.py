@@ -1,12 +1,13 @@
 """The engines that a plan needs, on this machine: which one `auto` is and why, and what they run on."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen import kernels
+from fastopen.contract import Client
 from fastopen.engines import (
     Engine,
     HostEngine,
@@ -50,13 +51,12 @@ class EngineSet:
         """
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
-        browsers = any(setup.client.kind == "chromium" for setup in plan.experiment.setups)
-        engines = {name: _engine(name, program, booted, parallel, browsers) for name in plan.engines}
+        clients = [setup.client for setup in plan.experiment.setups]
+        engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
-        clients = describe_clients(setup.client for setup in plan.experiment.setups)
-        if clients:
-            environment["clients"] = clients
+        if described := describe_clients(clients):
+            environment["clients"] = described
         if booted is not None:
             environment["virtual_kernel"] = {
                 "name": booted.name,
@@ -88,9 +88,9 @@ def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
 
 
 def _engine(
-    name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None, browsers: bool
+    name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None, clients: Sequence[Client]
 ) -> Engine:
     if name == "virtual":
         assert kernel is not None
         return VirtualEngine(program, kernel, parallel)
-    return HostEngine(program, default_parallel(browsers=browsers) if parallel is None else parallel)
+    return HostEngine(program, parallel or default_parallel(client.type for client in clients))

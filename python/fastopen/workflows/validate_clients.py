@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fastopen.clients import CHROMIUM, LOADER
 from fastopen.contract import LoadRecord, Network, Origins, Tcp
 from fastopen.experiments import (
     BASELINE,
@@ -21,7 +22,7 @@ from fastopen.workflows.differences import difference_ms, difference_percent
 from fastopen.workflows.run import Watch, run_in_memory
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
-CLIENTS: Final = ("loader", "chromium")
+COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def compare_clients(
             name="clients",
             pages=[page.name],
             networks=[network],
-            setups=setups_of(clients_of({"kind": list(CLIENTS)}), [Origins()], [Tcp()]),
+            setups=setups_of(clients_of({"kind": list(COMPARED)}), [Origins()], [Tcp()]),
             arms=ARMS,
             engines=[engine],
             repeats=1,
@@ -106,7 +107,7 @@ def compare_clients(
         with run_in_memory(plan, kernel, jobs, watch(page.name)) as run:
             found = _found(run.store)
         for arm in ARMS:
-            yield _compared(page, arm, found.get(("loader", arm)), found.get(("chromium", arm)))
+            yield _compared(page, arm, *(found.get((client, arm)) for client in COMPARED))
 
 
 _Found = dict[tuple[str, str], tuple[LoadRecord, int]]
@@ -141,7 +142,7 @@ def _compared(
         chromium_ms=_plt_ms(chromium),
         missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
         extra=len(asked - wanted) + unknown,
-        invalid=(*_reasons("loader", loader), *_reasons("chromium", chromium)),
+        invalid=(*_reasons(LOADER.label, loader), *_reasons(CHROMIUM.label, chromium)),
         unlike=0 if chromium is None else chromium[1],
     )
 

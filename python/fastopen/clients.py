@@ -1,0 +1,168 @@
+"""What each client is, can do and needs: rules ask this table, and no rule asks for a client by its name.
+
+A further command-line tool is one more entry of CLIENTS. What the world program has to know of the kinds of
+clients stands in crates/world/src/contract/job.rs (Capabilities).
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from fastopen.errors import MachineError
+
+ClientKind = Literal["loader", "command", "chromium"]
+# Settings that some clients have; all have keep_alive, connections and view.
+OwnSetting = Literal["profile", "processing_scale", "phases", "screenshot", "key_share"]
+
+URL: Final = "{url}"
+URLS: Final = "{urls}"
+HTTP: Final = "{http}"
+CONNECTIONS: Final = "{connections_per_host}"
+KEEP_ALIVE: Final = "{keep_alive}"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """The command line of a tool. The word KEEP_ALIVE stands for `kept` or `closed`, by the client's setting,
+    CONNECTIONS for that setting. A command of the user's may hold as well URL (of the page), HTTP (the
+    version) and the word URLS (all that a load asks for).
+    """
+
+    words: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClientType:
+    """One client. What is not said is as of any command."""
+
+    label: str
+    """What people call it, in options, files and tables."""
+    meaning: str
+    """What it does, in a line of a table."""
+    method: str
+    """What a methods section calls it; placeholders: `label`, `program` (its version), `command`, `limits`
+    (of its connections), `profile`, `keep_alive`, `processing_scale`."""
+    kind: ClientKind = "command"
+    """What the contract calls it."""
+    tool: Tool | None = None
+    """How a tool that has a name is started."""
+    executables: tuple[str, ...] = ()
+    """What it is called on machines, the first that is there; none: it is part of fastopen, or the user's."""
+    package: str = ""
+    """What it is in, on Debian and its like."""
+    takes: frozenset[OwnSetting] = frozenset()
+    """The settings of its own; others are nothing to it."""
+    cache: bool = False
+    """Whether it caches answers, and has them in its next view (RFC 9111)."""
+    http_in_the_clear: frozenset[str] = frozenset({"1.0", "1.1", "2"})
+    """The versions of HTTP that it speaks without TLS."""
+    http_over_tls: frozenset[str] = frozenset({"1.0", "1.1", "2"})
+    """The versions of HTTP that it speaks over TLS; none: it does not speak TLS."""
+    reads_bodies: bool = True
+    """Whether it follows references in bodies, so that it needs some that hold them."""
+    loads_everything: bool = False
+    """Whether it asks for each resource of the page and for nothing else, by construction."""
+    deterministic: bool = True
+    """Whether it does the same each time where nothing else is random."""
+    worlds_per_core: float = 4
+    """How many may run at once on a core of the host engine without moving results (benches/parallel.py)."""
+    timeout_margin_s: float = 60
+    """How long a world may write no record beside the time that a load may take: building and measuring it,
+    taking cookies, starting the client. The launcher of the virtual engine ends a silent kernel before."""
+
+    def find(self) -> Path:
+        """Where its program is. Raises MachineError that names the package."""
+        found = next(filter(None, map(shutil.which, self.executables)), None)
+        if found is None:
+            raise MachineError(
+                f"client {self.label}: there is no program {self.executables[0]}",
+                f"apt install {self.package}",
+            )
+        return Path(found).absolute()
+
+
+_RUN: Final = "run once for each load, from its start to its exit; the origins recorded its requests"
+_OF_COMMANDS: Final = f"{{label}} ({{command}}), {_RUN}"
+LOADER: Final = ClientType(
+    label="loader",
+    kind="loader",
+    meaning="the page in the order of its initiators, as a browser or as mget (`--profile`)",
+    method="the loader in its {profile} profile: {limits}, keep-alive {keep_alive}, recorded processing times"
+    " multiplied by {processing_scale:g}",
+    takes=frozenset({"profile", "processing_scale", "phases", "key_share"}),
+    reads_bodies=False,
+    loads_everything=True,
+)
+CHROMIUM: Final = ClientType(
+    label="chromium",
+    kind="chromium",
+    meaning="the page, as the browser that it is: its load event ends the load ([below](#chromium))",
+    method="unmodified {program}, with a profile of its own for each load; connections and priorities are the"
+    " browser's",
+    # The first that is there, as in crates/world/src/clients/chromium/browser.rs.
+    executables=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    package="chromium",
+    takes=frozenset({"processing_scale", "phases", "screenshot"}),
+    cache=True,
+    http_in_the_clear=frozenset({"1.0", "1.1"}),
+    # It draws random numbers of its own, and has threads that wait for each other's clocks.
+    deterministic=False,
+    # It is a dozen processes that compute all the time: four at once on two cores made the link late.
+    worlds_per_core=0.5,
+    timeout_margin_s=660,
+)
+COMMAND: Final = ClientType(
+    label="command",
+    meaning="what you say: `{url}` is the page's URL, `{urls}` (a word of its own) all that the load event"
+    " waits for, `{http}` the version of HTTP",
+    method=_OF_COMMANDS,
+)
+_TOOLS: Final = (
+    ClientType(
+        label="curl",
+        meaning="all that the load event waits for, at once: `--connections-per-host` at a time over **all**"
+        " hosts",
+        method=_OF_COMMANDS,
+        tool=Tool(
+            (
+                *("curl", "--silent", "--show-error", "--globoff", f"--http{HTTP}"),
+                *("--parallel", "--parallel-max", CONNECTIONS, KEEP_ALIVE, URLS),
+            ),
+            closed=("--header", "Connection: close"),
+        ),
+        executables=("curl",),
+        package="curl",
+        # Before 8.0 it breaks off at the second request of HTTP/2 without TLS.
+        http_in_the_clear=frozenset({"1.0", "1.1"}),
+    ),
+    ClientType(
+        label="wget2",
+        meaning="the page, and what it finds in HTML and CSS; runs no scripts",
+        method=_OF_COMMANDS,
+        # Fast Open is the kernel's affair, not a flag's.
+        tool=Tool(
+            (
+                *("wget2", "--quiet", "--page-requisites", "--span-hosts", f"--max-threads={CONNECTIONS}"),
+                *("--tries=1", "--robots=off", "--no-hsts", "--no-hpkp", "--no-ocsp", "--http2=off"),
+                *("--no-tcp-fastopen", KEEP_ALIVE, "--output-document=/dev/null", URL),
+            ),
+            kept=("--http-keep-alive=on",),
+            closed=("--http-keep-alive=off",),
+        ),
+        executables=("wget2",),
+        package="wget2",
+        http_in_the_clear=frozenset({"1.0", "1.1"}),
+        http_over_tls=frozenset({"1.0", "1.1"}),
+    ),
+)
+CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)}
+
+
+def client_type(kind: ClientKind, label: str) -> ClientType:
+    """What a client of the contract is: a command by the name of a tool is that tool."""
+    if kind == COMMAND.kind:
+        return next((one for one in _TOOLS if one.label == label), COMMAND)
+    return CLIENTS[kind]
