@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fastopen.attribution import Attribution, Source
 from fastopen.engines import HostEngine
 from fastopen.experiments import (
     Experiment,
@@ -19,12 +20,13 @@ from fastopen.experiments import (
     published_cells,
 )
 from fastopen.experiments.published import PublishedCell, all_published_cells
+from fastopen.figures.published import published_comparison
 from fastopen.pages import Page, load_pages
 from fastopen.pages.library import packaged_pages
 from fastopen.report import results_renderables
 from fastopen.report.published import comparison_sentences
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import Bound, Discrepancy, Label, Results, collect, discrepancies
+from fastopen.statistics import BEYOND_BOUND, Bound, Discrepancy, Label, Results, collect, discrepancies
 from packaged_pages.handwritten import handwritten_pages
 
 FakeWorld = Callable[..., Path]
@@ -165,6 +167,15 @@ def test_more_than_ours_within_the_bound_is_told_from_more_than_the_bound(palguy
     roomy = replace(one.headline, bound=Bound(800.0, 1000.0))
     labels = replace(one, theirs=cell(1.0, 0.7, 30), headline=roomy).labels
     assert labels == (Label.THEIRS_MORE,)
+
+
+def test_a_measured_improvement_above_its_bound_is_marked_in_the_figure(palguyev: Results) -> None:
+    tight = [replace(cell, bound=Bound(1.0, 1000.0)) for cell in palguyev.cells]
+    for results, marked in ((palguyev, False), (replace(palguyev, cells=tight), True)):
+        figure = published_comparison(Source(results, Attribution({}, {}), None))
+        assert figure is not None
+        assert any(row.get("mark") for row in figure.rows) is marked
+        assert (BEYOND_BOUND in figure.caption) is marked
 
 
 def test_the_words_say_where_and_why_they_differ(palguyev: Results) -> None:

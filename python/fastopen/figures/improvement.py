@@ -9,7 +9,7 @@ from fastopen.experiments import ARMS
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, panels
 from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.spread import interval
-from fastopen.statistics import BEYOND_BOUND
+from fastopen.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE
 
 TITLE: Final = "saved, % of PLT"
 
@@ -19,22 +19,17 @@ def improvement_bars(source: Source) -> Figure | None:
     rows = [row for page, place in source.all_places() for row in _rows(page, place)]
     if not rows:
         return None
+    note = f" {BEYOND_BOUND_NOTE}" if any(row["mark"] for row in rows) else ""
     return Figure(
         name="improvement",
         title="What TFO saves of the page load time",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
         " Thin lines: 95 % interval (bootstrap, BCa). Long marks: what handshakes in a row took without TFO,"
-        f" the most that it could save.{_legend(rows)}",
+        f" the most that it could save.{note}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
         drawing=Drawing(_chart(rows)),
         rows=rows,
     )
-
-
-def _legend(rows: list[dict[str, Any]]) -> str:
-    if not any(row["mark"] for row in rows):
-        return ""
-    return f" {BEYOND_BOUND}: more than that; something else took less time as well."
 
 
 def _rows(page: str, place: Place) -> list[dict[str, Any]]:
@@ -67,7 +62,10 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     axis = alt.Axis(labelAngle=-35 if long_names else 0, labelLimit=0)
     place = alt.X("place:N", sort=None, title=None, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
-    y = alt.Y("gain:Q", title=TITLE)
+    # A mark above a bar needs room, else it would push up the heading of its panel.
+    top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)
+    room = alt.Scale(domainMax=top) if any(row["mark"] for row in rows) else alt.Scale()
+    y = alt.Y("gain:Q", title=TITLE, scale=room)
     # Of the interval as well, which lies over the middle of the bar.
     tooltip = arm_tooltip(
         alt.Tooltip("place:N", title="network"),
@@ -83,6 +81,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     )
     bounds = alt.Chart().mark_tick(thickness=2, opacity=1, width={"band": 1}).encode(x=place, y="bound:Q")
     marks = base.mark_text(dy=-7).encode(y="top:Q", text="mark:N", tooltip=tooltip)
+    marks = marks.transform_filter("datum.mark")
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
     width = min(640, max(260, places * (arms * 22 + 18)))
     pages = len({row["page"] for row in rows})

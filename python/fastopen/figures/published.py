@@ -9,6 +9,7 @@ from fastopen.experiments import HEADLINE
 from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.spread import interval
 from fastopen.figures.style import PUBLISHED_COLOUR
+from fastopen.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE
 
 OURS, PUBLISHED = "measured", "published"
 
@@ -24,17 +25,19 @@ def published_comparison(source: Source) -> Figure | None:
         low, high = interval(ours)
         usual = {"page": page, "place": place.name}
         gain = ours.improvement_percent
-        rows.append({**usual, "who": OURS, "gain": gain, "low": low, "high": high})
+        mark = BEYOND_BOUND if ours.beats_bound else ""
+        rows.append({**usual, "who": OURS, "gain": gain, "low": low, "high": high, "mark": mark})
         printed = theirs.improvement_percent_as_printed
         rows.append({**usual, "who": PUBLISHED, "gain": theirs.improvement_percent, "printed": printed})
     if not rows:
         return None
     sources = dict.fromkeys(cell.source for cell in source.results.published.values())
+    note = f" {BEYOND_BOUND_NOTE}" if any(row.get("mark") for row in rows) else ""
     return Figure(
         name="published",
         title="Measured and published improvement",
         caption=f"Published: {'; '.join(sources)}, computed from"
-        " its two times, so that a slowdown is below zero. Lines: 95 % interval of ours.",
+        f" its two times, so that a slowdown is below zero. Lines: 95 % interval of ours.{note}",
         alt_text="Improvement by TFO as measured and as published, for each page and network.",
         drawing=Drawing(_chart(rows)),
         rows=rows,
@@ -73,4 +76,5 @@ def _view(page: str) -> Any:
             alt.Tooltip("printed:Q", title="as printed %"),
         ],
     )
-    return alt.layer(intervals, points).properties(width=250, height=alt.Step(26), title=page)
+    marks = base.mark_text(dy=-9).encode(x="gain:Q", text="mark:N").transform_filter("datum.mark")
+    return alt.layer(intervals, points, marks).properties(width=250, height=alt.Step(26), title=page)

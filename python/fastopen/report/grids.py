@@ -11,14 +11,11 @@ from fastopen.experiments import ARMS, BASELINE, Arm, Factor, Point, compared
 from fastopen.report.document import flat_cells
 from fastopen.report.grid import Column, Entry, Grid, Tone
 from fastopen.report.published import label_texts
-from fastopen.statistics import BEYOND_BOUND, CellResult, Label, Results, discrepancies
+from fastopen.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE, CellResult, Label, Results, discrepancies
 
 MISSING: Final = "-"
 # Networks are all that varies in a published table.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
-BEYOND_BOUND_NOTE: Final = (
-    f"{BEYOND_BOUND}: more than handshakes in a row took; something else took less time as well."
-)
 
 
 def result_grid(results: Results, page: str) -> Grid:

@@ -1,7 +1,7 @@
 """Statistics: from the loads of a run to the figures of each cell."""
 
 from fastopen.statistics.bootstrap import median_interval, median_intervals
-from fastopen.statistics.bound import BEYOND_BOUND, Bound
+from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, Reason, summarise
 from fastopen.statistics.outliers import Outlier
@@ -12,6 +12,7 @@ from fastopen.statistics.until import UntilInterval
 
 __all__ = [
     "BEYOND_BOUND",
+    "BEYOND_BOUND_NOTE",
     "Bound",
     "BrowserMetrics",
     "CellResult",

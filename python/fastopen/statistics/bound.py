@@ -12,6 +12,9 @@ SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
 # Marks a saving that beats the bound, in tables and figures.
 BEYOND_BOUND: Final = "\N{DAGGER}"
+BEYOND_BOUND_NOTE: Final = (
+    f"{BEYOND_BOUND}: more than handshakes in a row took; something else took less time as well."
+)
 
 
 @dataclass(frozen=True)
