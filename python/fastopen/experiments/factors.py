@@ -1,4 +1,4 @@
-"""The registry of factors: all that varies, and where a new one is added (docs/development.md).
+"""The registry of factors: all that varies, and where a new one is added (CONTRIBUTING.md).
 
 Their order is that of options, columns of tables and phrases. In tables the RTT comes last.
 """
