@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use fastopen_netns::process::{pidfd_getfd, pidfd_open};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
@@ -42,9 +43,7 @@ impl Task {
     /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: the thread
     /// has ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
-        // SAFETY: no pointers.
-        let fetched = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.handle.as_raw_fd(), descriptor, 0) };
-        owned(fetched)
+        pidfd_getfd(&self.handle, descriptor)
     }
 
     /// Reads memory at `address`; fewer bytes than asked for are an error.
@@ -69,19 +68,6 @@ impl Task {
 
 fn complete(moved: usize, wanted: usize) -> io::Result<()> {
     if moved == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-}
-
-fn pidfd_open(number: i32, flags: u32) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number, flags) })
-}
-
-fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just made this descriptor (close-on-exec); nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
 /// The process that a thread belongs to.

@@ -13,32 +13,28 @@ use nix::unistd::{ForkResult, Pid, fork, getppid};
 
 use crate::clock::monotonic_ns;
 use crate::poll::{Timer, wait_readable};
-use crate::{Doing, Result};
+use crate::{Doing, Result, check};
 
 /// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`).
 ///
 /// # Errors
 /// Where the parent ended before the call.
 pub fn die_with_parent() -> Result<()> {
-    let parent = getppid();
-    prctl::set_pdeathsig(Some(Signal::SIGKILL)).doing(|| "tying this process to its parent".into())?;
-    if getppid() == parent {
-        return Ok(());
-    }
-    Err(io::Error::other("the parent is gone")).doing(|| "tying this process to its parent".into())
+    tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }
 
-/// Makes the kernel kill what `command` starts when the thread that starts it ends (`PR_SET_PDEATHSIG`).
+/// Makes the kernel kill what `command` starts when the thread that starts it ends.
 pub fn tie_to_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let parent = nix::unistd::getpid();
-    let tie = move || {
-        prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
-        // A parent that ended before the prctl sends no signal.
-        if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
-    };
     // SAFETY: two system calls without memory or locks, which are allowed between fork and exec.
-    unsafe { command.pre_exec(tie) };
+    unsafe { command.pre_exec(move || tie_to(parent)) };
+}
+
+fn tie_to(parent: Pid) -> io::Result<()> {
+    prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
+    // A parent that ended before the prctl sends no signal.
+    if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
 }
 
 /// Makes a folder of mode 0700 in the system's folder for temporary files.
@@ -116,18 +112,36 @@ impl Drop for CleanupProcess {
     }
 }
 
+/// A descriptor of a process, or with `PIDFD_THREAD` of a thread; unlike its ID it is never reused.
+///
+/// # Errors
+/// ESRCH: it has ended. EINVAL: the kernel does not know the flags.
+pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })
+}
+
+/// A duplicate of a descriptor of the process behind `pidfd`.
+///
+/// # Errors
+/// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
+pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
+}
+
+fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
+    let descriptor = check(descriptor as i32)?;
+    // SAFETY: the call has just made this descriptor (close-on-exec); nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
 /// Waits until `child` has ended (true) or the monotonic clock reaches `until_ns` (false). Does not reap it.
 ///
 /// # Errors
 /// Where there are no descriptors left.
 pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Result<bool> {
-    // SAFETY: no pointers.
-    let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
-    if handle < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: pidfd_open has just made this descriptor; nothing else owns it.
-    let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
+    let handle = pidfd_open(child.id() as i32, 0)?;
     let mut timer = Timer::new()?;
     timer.set(Some(until_ns))?;
     loop {

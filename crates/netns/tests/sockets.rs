@@ -6,6 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use fastopen_netns::clock::realtime_ns;
+use fastopen_netns::counters::Counters;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{self, is_tcp};
 use fastopen_netns::tcp::{self, ESTABLISHED, TcpInfo};
@@ -83,5 +84,14 @@ fn outcome_of(events: &mut DestroyEvents, cookie: u64) -> Outcome {
                 return report.outcome;
             }
         }
+    }
+}
+
+#[test]
+fn the_kernel_has_the_fast_open_counters() {
+    let counters = Counters::read().expect("/proc is mounted");
+    let names: Vec<_> = counters.iter().map(|(name, _)| name).collect();
+    for name in ["TCPFastOpenActive", "TCPFastOpenPassive", "TCPFastOpenListenOverflow", "ActiveOpens"] {
+        assert!(names.contains(&name), "{name} is missing");
     }
 }

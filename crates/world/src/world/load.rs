@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
-use fastopen_netns::tcp;
+use fastopen_netns::{Error, tcp};
 use fastopen_replay::tls;
 use rustls::ClientConfig;
+use socket2::{Domain, Socket, Type};
 
 use super::World;
 use crate::addresses::client_address;
@@ -97,11 +98,8 @@ impl<'a> World<'a> {
             // A second connection to a host would use the cookie, and wait for a first write.
             let mut fetched = BTreeSet::new();
             for address in self.servers.addresses.iter().filter(|address| fetched.insert(*address.ip())) {
-                let failed = |source| {
-                    fastopen_netns::Error::other(format!("fetching a cookie from {address}"), source)
-                };
-                let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-                    .map_err(failed)?;
+                let failed = |source| Error::other(format!("fetching a cookie from {address}"), source);
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(failed)?;
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 let address = SocketAddr::V4(*address);
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
