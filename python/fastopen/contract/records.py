@@ -49,8 +49,9 @@ class MeasuredRate(_Part):
 
 
 class Measured(_Part):
-    """What the network of this world turned out to be, over the link as asked, but without its random loss
-    and, since a probe meets a trace at any point, without a limit in place of a trace."""
+    """What the network of this world turned out to be, over the link as asked, but with nothing left to
+    chance, a queue that drops at its tail and, since a probe meets a trace at any point, no limit in place of
+    a trace."""
 
     rtt_us: MeasuredRtt
     """Of the access link."""

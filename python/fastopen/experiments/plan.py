@@ -5,8 +5,9 @@ repeat are paired. The arms are shuffled within a job, and the jobs within a rep
 hash of the seed, so that the order is the same for ever, whatever version of Python runs it. Engines take
 turns: nothing else runs while the clock of the machine counts.
 
-Where nothing is left to chance (virtual time, no random loss) one repeat says all that there is to say, and
-its arms stay in the order of the experiment, so that the seed makes no difference at all.
+Where nothing is left to chance (virtual time, no factor of chance such as loss) one repeat says all that
+there is to say, and its arms stay in the order of the experiment, so that the seed makes no difference at
+all.
 """
 
 import hashlib
@@ -96,8 +97,8 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Whether a load comes out the same however often it is done: virtual time, no random loss, and a client
-    that does the same each time.
+    """Whether a load comes out the same however often it is done: virtual time, no factor of chance, and a
+    client that does the same each time.
     """
     if comparison.engine != "virtual":
         return False

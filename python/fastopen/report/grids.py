@@ -65,7 +65,7 @@ def no_noise(cells: Sequence[CellResult]) -> str:
         return ""
     return (
         f"{'No' if all(exact) else 'Rows without'} interval: the virtual engine is deterministic, and nothing"
-        " was lost at random, so there is no noise to measure; the same run gives the same figures."
+        " was left to chance, so there is no noise to measure; the same run gives the same figures."
     )
 
 

@@ -181,7 +181,7 @@ def _repeats(results: Results) -> str:
         return f"{once}."
     if alone == {False}:
         return f"{shuffled}."
-    return f"{shuffled}; in virtual time without random loss {once}."
+    return f"{shuffled}; in virtual time, where neither network nor client draws random numbers, {once}."
 
 
 def _certainty(results: Results) -> str:

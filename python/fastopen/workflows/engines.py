@@ -23,7 +23,7 @@ from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
 
 NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
-ONE_IS_ENOUGH: Final = "cells without loss are loaded once, since nothing in them is random"
+ONE_IS_ENOUGH: Final = "cells in which nothing is random are loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
