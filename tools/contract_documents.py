@@ -189,7 +189,10 @@ RESOURCE: Final = "/page/resources/1"
 # What values within their own bounds need beside them.
 BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/network/up/rate_bit_per_s", int, {"/network/up/trace_ms": None}),
-    ("/network/link", "kernel", {"/network/up/trace_ms": None, "/network/host_extra_rtt_us": {}}),
+    (
+        *("/network/link", "kernel"),
+        {"/network/up/trace_ms": None, "/network/up/jitter": None, "/network/host_extra_rtt_us": {}},
+    ),
     ("/client/kind", "command", {"/client/command": ["get"]}),
     ("/client/screenshot", True, {"/client/kind": "chromium"}),
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
@@ -398,6 +401,7 @@ _SPELT: Final[Mapping[str, tuple[Any, ...]]] = {
     f"{RESOURCE}/mime": ("", "text/html; charset=utf-8", "ü", "a\nb", "a\u007fb", "a\u0000"),
     "/page/name": ("a b", "a\tb"),
     "/network/up/trace_ms": ([1], [0], [0, 0], [5, 3], [1, 1, 2], [TRACE_MAX_MS], [TRACE_MAX_MS + 1]),
+    "/network/up/jitter": (None, {}, {"normal_us": 1, "uniform_us": 1}, {"normal_us": 0}, {"pareto_us": 1}),
     "/client/phases": (["load"], ["load", "load"], ["async"], ["async", "after"]),
     "/origins/http2_hosts": ([], ["b.test"], ["b.test", "b.test"], ["z.test"]),
     "/network/host_extra_rtt_us": ({}, {"a.test": 0}, {"z.test": 1}),
@@ -423,6 +427,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {"/network/link": "kernel"},
     {"/network/link": "kernel", "/network/up/trace_ms": None},
     {"/network/link": "kernel", "/network/host_extra_rtt_us": {}},
+    {"/network/link": "kernel", "/network/up/trace_ms": None, "/network/host_extra_rtt_us": {}},
     {"/client/kind": "command"},
     {"/client/command": ["get"]},
     {"/client/command": []},

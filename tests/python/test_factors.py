@@ -211,8 +211,12 @@ def test_the_command_lists_them_all() -> None:
         ),
         (
             {"link": "kernel", "extra_rtt": ["a.test=20ms"]},
-            "neither traces nor extra RTTs of hosts (ask for link program)",
+            "neither traces, nor jitter, nor extra RTTs of hosts (ask for link program)",
         ),
+        ({"link": "kernel", "jitter": "2ms"}, "neither traces, nor jitter, nor extra RTTs of hosts"),
+        ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
+        ({"jitter": "pareto:2ms"}, "'pareto' is none of normal, uniform"),
+        ({"jitter": "uniform:61s"}, "'uniform:61s' is out of bounds (0.001ms to 60s)"),
         ({"phases": "async"}, "phases must hold load (add it)"),
         ({"client": "command"}, "the client command needs its command line"),
     ],

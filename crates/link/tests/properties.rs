@@ -40,6 +40,7 @@ fn configs() -> impl Strategy<Value = DirectionConfig> {
             queue_limit_bytes,
             loss: Loss::new(loss).unwrap(),
             seed,
+            ..DirectionConfig::default()
         },
     )
 }

@@ -67,6 +67,10 @@ impl Routers {
         if any(|direction| matches!(direction.rate, Rate::Trace(_))) {
             return Some("traces");
         }
+        // netem's jitter reorders, or with a rate is taken off every packet that waits (see the link's stage).
+        if any(|direction| direction.jitter.is_some()) {
+            return Some("jitter");
+        }
         config.extra_delay.iter().any(|delay| *delay > 0).then_some("extra RTTs of hosts")
     }
 

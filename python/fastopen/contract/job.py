@@ -34,6 +34,8 @@ View = Literal["first", "repeat"]
 LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
+Distribution = Literal["normal_us", "uniform_us"]
+JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
 Scale = Annotated[float, Field(ge=0, le=1000)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
@@ -66,6 +68,12 @@ class RateLimit(_Part):
     """What may wait for the link; null: no limit."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
     """The probability with which a packet is lost at random."""
+    jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
+    """How each packet's delay is drawn around that of the direction: `{"normal_us": ...}` with this standard
+    deviation, or `{"uniform_us": ...}` with at most so much to either side; null: not at all."""
+    reorder: bool = False
+    """Whether packets may overtake each other where the delay varies; else one that would overtake arrives
+    with the one before it."""
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -97,16 +105,16 @@ class Network(_Part):
     """The largest IP packet."""
     link: LinkMaker = "auto"
     """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
-    neither traces nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on `virtual` the
-    kernel where it can."""
+    neither traces, nor jitter, nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on
+    `virtual` the kernel where it can."""
 
     @model_validator(mode="after")
     def _the_kernels_link_is_plain(self) -> Self:
-        traces = (self.down.trace_ms, self.up.trace_ms)
-        if self.link == "kernel" and (traces != (None, None) or any(self.host_extra_rtt_us.values())):
-            keys = ("network.link", "network.down_trace", "network.up_trace", "network.extra_rtt")
-            said = "the kernel's link has neither traces nor extra RTTs of hosts"
-            raise conflict(said, "ask for link program", *keys)
+        own = [one for way in (self.down, self.up) for one in (way.trace_ms, way.jitter) if one is not None]
+        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values())):
+            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt")
+            said = "the kernel's link has neither traces, nor jitter, nor extra RTTs of hosts"
+            raise conflict(said, "ask for link program", *(f"network.{key}" for key in keys))
         return self
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fastopen import units
+from fastopen.contract.job import RTT_MAX_US
 from fastopen.units import UnitError
 
 Kind = Literal["int", "float", "text", "flag"]
@@ -169,6 +170,26 @@ def _extra_rtts(value: object) -> dict[str, int]:
     return {str(host).lower(): DURATION.read(rtt) for host, rtt in pairs}
 
 
+def _jitter(value: object) -> dict[str, int] | None:
+    """A standard deviation, `uniform:` and the most to either side, or `none`."""
+    if value == "none":
+        return None
+    distribution, colon, most = _text(value).rpartition(":")
+    named = choice("normal", "uniform").read(distribution) if colon else "normal"
+    most_us = DURATION.read(most)
+    if not 1 <= most_us <= RTT_MAX_US:
+        bounds = " to ".join(map(units.format_duration_us, (1, RTT_MAX_US)))
+        raise UnitError(f"{value!r} is out of bounds ({bounds})")
+    return {f"{named}_us": most_us}
+
+
+def _plain_jitter(value: dict[str, int] | None) -> str:
+    if value is None:
+        return "none"
+    ((distribution, us),) = value.items()
+    return ("uniform:" if distribution == "uniform_us" else "") + units.format_duration_us(us)
+
+
 def _shown(value: object) -> str:
     text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
@@ -227,6 +248,7 @@ QUEUE: Final = Quantity(
 BYTES: Final = Quantity(_size, kind="int", unit="bytes")
 COUNT: Final = Quantity(_count, kind="int")
 SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
+JITTER: Final = Quantity(_jitter, _plain_jitter, export=lambda value: value and _plain_jitter(value))
 FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
 WORDS: Final = Quantity(_words, ",".join, export=list)

@@ -1,11 +1,13 @@
 //! What a direction is asked to be, what may not be asked, and the stages that follow from it.
 
 mod delay;
+mod jitter;
 mod random_loss;
 mod serialiser;
 mod tail_drop;
 mod trace;
 
+pub use jitter::Jitter;
 pub use random_loss::Loss;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
@@ -25,6 +27,10 @@ pub struct DirectionConfig {
     pub queue_limit_bytes: Option<u64>,
     /// Share of packets that are lost at random.
     pub loss: Loss,
+    /// How the delay varies from packet to packet.
+    pub jitter: Option<Jitter>,
+    /// Whether packets may overtake each other where the delay varies.
+    pub reorder: bool,
     /// Where all randomness comes from: the same seed treats the same packets, counted in order of offering,
     /// the same.
     pub seed: u64,
@@ -64,7 +70,15 @@ pub(crate) fn stages<P: Datagram>(
         Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(checked(*bit_per_s)?))),
         Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
     }
-    stages.push(Box::new(delay::Delay(config.delay)));
+    match config.jitter {
+        None => stages.push(Box::new(delay::Delay(config.delay))),
+        Some(jitter) => stages.push(Box::new(jitter::JitteredDelay::new(
+            config.delay,
+            jitter,
+            config.reorder,
+            config.seed,
+        ))),
+    }
     Ok(stages)
 }
 

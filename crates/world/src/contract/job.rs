@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use fastopen_link::{DirectionConfig, Loss, Nanos, Rate, Trace};
+use fastopen_link::{self as link, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Page, Policy};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::tls::Settings;
@@ -87,6 +87,32 @@ pub struct LinkDirection {
     pub queue_bytes: Option<u64>,
     #[serde(default)]
     pub loss: f64,
+    #[serde(default)]
+    pub jitter: Option<Jitter>,
+    #[serde(default)]
+    pub reorder: bool,
+}
+
+/// How the delay of a direction varies from packet to packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Jitter {
+    /// Normal, with this standard deviation.
+    NormalUs(u64),
+    /// Uniform, at most this far to either side.
+    UniformUs(u64),
+}
+
+impl Jitter {
+    /// What the link model is to do; none where it is 0 or larger than the link can do.
+    fn model(self) -> Option<link::Jitter> {
+        let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
+        let ns = us.checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
+        Some(match self {
+            Self::NormalUs(_) => link::Jitter::Normal(ns),
+            Self::UniformUs(_) => link::Jitter::Uniform(ns),
+        })
+    }
 }
 
 impl LinkDirection {
@@ -108,7 +134,19 @@ impl LinkDirection {
             (None, None) => Rate::Unlimited,
         };
         let loss = Loss::new(self.loss).map_err(|error| wrong("loss", &error))?;
-        Ok(DirectionConfig { delay, rate, queue_limit_bytes: self.queue_bytes, loss, seed })
+        let jitter = match self.jitter {
+            None => None,
+            Some(one) => Some(one.model().ok_or_else(|| wrong("jitter", &"not within 1 us and a minute"))?),
+        };
+        Ok(DirectionConfig {
+            delay,
+            rate,
+            queue_limit_bytes: self.queue_bytes,
+            loss,
+            jitter,
+            reorder: self.reorder,
+            seed,
+        })
     }
 }
 

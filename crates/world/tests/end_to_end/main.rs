@@ -12,6 +12,7 @@ mod hosts;
 mod http;
 mod http2;
 mod input;
+mod jitter;
 mod links;
 mod loads;
 mod nothing_left;
