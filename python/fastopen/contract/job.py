@@ -261,7 +261,7 @@ class Origins(_Part):
     bodies: Annotated[Literal["filler", "synthetic"], BeforeValidator(_todays_name)] = "filler"
     """`filler`: the recorded bytes, and dots where there are none. `synthetic`: HTML, CSS, scripts and
     pictures of the page's sizes that make a browser ask for exactly the page's resources, see
-    [clients](clients.md)."""
+    [synthetic bodies](synthetic.md)."""
 
     @property
     def speak_http2(self) -> bool:
