@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import client_documents as clients
 import contract_documents as contract
 import factor_documents as factors
 
@@ -47,6 +48,7 @@ OUTPUTS: Final = (
     Output("docs/contract.md", contract.page_tables, "page"),
     Output("docs/contract.md", contract.job_tables, "job"),
     Output("docs/contract.md", contract.record_tables, "records"),
+    Output("docs/clients.md", clients.client_table, "clients"),
     Output("docs/factors.md", factors.factor_tables, "factors"),
 )
 

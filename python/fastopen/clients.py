@@ -99,7 +99,7 @@ LOADER: Final = ClientType(
 CHROMIUM: Final = ClientType(
     label="chromium",
     kind="chromium",
-    meaning="the page, as the browser that it is: its load event ends the load ([below](#chromium))",
+    meaning="the page, as the browser that it is: its load event ends the load ([chromium.md](chromium.md))",
     method="unmodified {program}, with a profile of its own for each load; connections and priorities are the"
     " browser's",
     # The first that is there, as in crates/world/src/clients/chromium/browser.rs.

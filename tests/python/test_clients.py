@@ -5,16 +5,26 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fastopen.clients import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, ClientType
 from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
 from fastopen.engines.clients import describe_clients
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import MachineError
-from fastopen.experiments import Experiment, clients_of, load_experiment, make_plan, setups_of, with_clients
+from fastopen.experiments import (
+    Experiment,
+    Setup,
+    clients_of,
+    load_experiment,
+    make_plan,
+    setups_of,
+    with_clients,
+)
 from fastopen.experiments.clients import asked_for, client_of, filled_in, served_as
 from fastopen.pages import Page, load_pages
 
@@ -224,3 +234,26 @@ def test_an_experiment_is_done_by_other_clients_with_the_settings_that_they_have
     assert [setup.origins.bodies for setup in setups] == ["synthetic", "synthetic", "filler"]
     with pytest.raises(ValueError, match="needs its command line"):
         with_clients(experiment.setups, ["command"])
+
+
+def test_what_a_client_does_not_speak_is_refused_by_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CLIENTS, LOADER.label, replace(LOADER, http_over_tls=frozenset()))
+    with pytest.raises(
+        ValueError, match="loader does not speak TLS: ask for another client"
+    ):
+        Setup(tls=Tls())
+    with_h2_over_tls = replace(LOADER, http_in_the_clear=frozenset({"1.1"}))
+    monkeypatch.setitem(CLIENTS, LOADER.label, with_h2_over_tls)
+    with pytest.raises(ValueError, match="loader speaks HTTP/2 over TLS alone"):
+        Setup(origins=Origins(http="2"))
+    assert Setup(origins=Origins(http="2"), tls=Tls()).client.label == "loader"
+
+
+@pytest.mark.parametrize("one", CLIENTS.values(), ids=lambda one: one.label)
+def test_every_client_of_the_table_can_be_asked_for_and_is_described(one: ClientType) -> None:
+    asked = {"kind": one.label, **({"command": "get {url}"} if one is COMMAND else {})}
+    client = client_of(asked)
+    assert (client.type, client.kind) == (one, one.kind)
+    words = client.command or []
+    assert not [word for word in words if CONNECTIONS in word or KEEP_ALIVE in word]
+    assert (one.package == "") == (one.executables == ())

@@ -81,6 +81,10 @@ def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     )
 
 
+# Clients that need no command line beside their name.
+NAMED_CLIENTS: Final = tuple(kind for kind in KINDS if kind != COMMAND.label)
+
+
 def engines_asked(text: str) -> list[AskedEngine]:
     """`host,virtual` as a list. Raises InputError."""
     return read_asked({ENGINE.name: text}, COMMAND_LINE).engines()
@@ -88,9 +92,8 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
     """The experiment's setups with the named clients in place of its own. Raises InputError."""
-    named = choice(*(kind for kind in KINDS if kind != COMMAND.label))
     try:
-        return with_clients(experiment.setups, list(map(named.read, text.split(","))))
+        return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:
         raise input_error(error, "--client") from None
     except UnitError as error:

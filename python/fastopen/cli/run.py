@@ -15,6 +15,7 @@ from fastopen.cli.certainty import (
     with_control,
 )
 from fastopen.cli.options import (
+    NAMED_CLIENTS,
     LenientOption,
     Written,
     changed,
@@ -108,7 +109,7 @@ def reproduce(
     seed: Annotated[int | None, typer.Option(min=0, help="Instead of the experiment's.")] = None,
     client: Annotated[
         str | None,
-        typer.Option(help="Instead of the experiment's: of loader, chromium, curl and wget2, with commas."),
+        typer.Option(help=f"Instead of the experiment's: of {', '.join(NAMED_CLIENTS)}, with commas."),
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Instead of the experiment's: auto, or of host and virtual.")

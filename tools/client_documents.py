@@ -1,0 +1,13 @@
+"""The table of clients, made from what each says of itself."""
+
+from fastopen.clients import CLIENTS
+
+
+def client_table() -> str:
+    """A row for each client."""
+    rows = ["| client | what it does | HTTP in the clear | over TLS | needs |", "|---|---|---|---|---|"]
+    for one in CLIENTS.values():
+        spoken = (", ".join(sorted(versions)) for versions in (one.http_in_the_clear, one.http_over_tls))
+        needs = f"`apt install {one.package}`" if one.package else ""
+        rows.append(f"| {' | '.join((f'`{one.label}`', one.meaning, *spoken, needs))} |")
+    return "\n".join(rows) + "\n"
