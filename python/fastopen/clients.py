@@ -157,6 +157,23 @@ _TOOLS: Final = (
         http_in_the_clear=frozenset({"1.0", "1.1"}),
         http_over_tls=frozenset({"1.0", "1.1"}),
     ),
+    ClientType(
+        label="wget",
+        meaning="as wget2, but one request after another, in the order in which it finds them",
+        method=_OF_COMMANDS,
+        # It finds references in files alone, not in what goes to /dev/null.
+        tool=Tool(
+            (
+                *("wget", "--no-config", "--quiet", "--page-requisites", "--span-hosts", "--tries=1"),
+                *("--no-hsts", "--execute", "robots=off", KEEP_ALIVE, "--delete-after", URL),
+            ),
+            closed=("--no-http-keep-alive",),
+        ),
+        executables=("wget",),
+        package="wget",
+        http_in_the_clear=frozenset({"1.0", "1.1"}),
+        http_over_tls=frozenset({"1.0", "1.1"}),
+    ),
 )
 CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)}
 

@@ -82,7 +82,7 @@ def test_the_command_is_asked_with_its_kind_alone() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"kind": "netscape"}, "none of loader, chromium, curl, wget2, command"),
+        ({"kind": "netscape"}, f"none of {', '.join(CLIENTS)}"),
         ({"kind": "command"}, "needs its command line"),
         ({"kind": "command", "command": "get page"}, "would not know what to load"),
         ({"kind": "command", "command": "get x{urls}y {url}"}, "a word of its own"),
@@ -149,12 +149,13 @@ def results(words: list[str]) -> Any:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("engine", ["host", "virtual"])
-def test_three_clients_stand_in_one_table(engine: str, request: pytest.FixtureRequest) -> None:
+def test_the_tools_of_this_machine_stand_in_one_table(engine: str, request: pytest.FixtureRequest) -> None:
     if engine == "virtual":
         request.getfixturevalue("kernel")
-    present = [name for name in ("curl", "wget2") if shutil.which(name)]
+    tools = [one for one in CLIENTS.values() if one.tool]
+    present = [one.label for one in tools if shutil.which(one.executables[0])]
     if not present:
-        pytest.skip("neither curl nor wget2 is installed (apt install curl wget2)")
+        pytest.skip(f"none is installed (apt install {' '.join(one.package for one in tools)})")
     clients = ",".join(["loader", *present])
     document = results(["--engine", engine, "--client", clients, "--transports", "off,warm"])
     warm = {cell["client"]: cell for cell in document["cells"] if cell["arm"] == "warm"}
