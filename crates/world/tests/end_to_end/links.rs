@@ -84,8 +84,8 @@ fn a_short_queue_drops_what_it_has_no_room_for() {
 }
 
 #[test]
-fn a_queue_without_room_for_anything_still_passes_one_packet_at_a_time() {
-    let down = json!({"rate_bit_per_s": 10_000_000, "queue_bytes": 0});
+fn a_queue_without_room_for_a_packet_still_passes_one_at_a_time() {
+    let down = json!({"rate_bit_per_s": 10_000_000, "queue_bytes": 1});
     let run = run(&job(&page(&[root(3000)]), &with(network(2000), json!({"down": down})), &["tcp"]));
     let load = run.valid("tcp");
     assert_eq!(load["link"]["down"]["queue_bytes_max"], 0);
