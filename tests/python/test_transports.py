@@ -9,7 +9,7 @@ import pytest
 from fastopen.attribution import Kind, critical_path
 from fastopen.contract import LoadRecord, Tls
 from fastopen.errors import InputError
-from fastopen.experiments import arms_and_tls, make_plan, tls_settings
+from fastopen.experiments import COMMAND_LINE, arms_and_tls, make_plan, read_asked
 from fastopen.experiments.files import read_experiment
 from fastopen.runs.export.har import _timings
 from made_up_run import made_up_page, made_up_plan
@@ -35,10 +35,10 @@ def test_words_of_transports_say_whether_there_is_tls(words: Any, tls: Any, arms
 
 
 def test_a_list_of_versions_may_hold_none() -> None:
-    asked = tls_settings({"version": ["none", "1.2", "1.3"], "key_share": "x25519"})
-    assert [one and one.version for one in asked] == [None, "1.2", "1.3"]
-    assert {one.key_share for one in asked if one is not None} == {"x25519"}
-    assert tls_settings({"version": "none"}) == [None]
+    written = {"tls": ["none", "1.2", "1.3"], "key_share": "x25519"}
+    over = [setup.tls for setup in read_asked(written, COMMAND_LINE).arms_and_setups()[1]]
+    assert [one and one.version for one in over] == [None, "1.2", "1.3"]
+    assert {one.key_share for one in over if one is not None} == {"x25519"}
 
 
 def experiment_file(folder: Path, text: str) -> Path:

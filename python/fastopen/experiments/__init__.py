@@ -4,9 +4,7 @@ from fastopen.experiments.arms import (
     ARMS,
     BASELINE,
     CONTROL,
-    DEFAULT_ARMS,
     HEADLINE,
-    TREATMENTS,
     Arm,
     ArmName,
     Role,
@@ -26,16 +24,9 @@ from fastopen.experiments.asked import (
 )
 from fastopen.experiments.clients import KINDS, asked_for
 from fastopen.experiments.estimate import estimated_s
-from fastopen.experiments.factors import ASKED, BY_NAME, FACTORS, RTT, Factor, Point, of_part
+from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
-from fastopen.experiments.model import (
-    AskedEngine,
-    EngineName,
-    Experiment,
-    PublishedTable,
-    Setup,
-    default_queue_bytes,
-)
+from fastopen.experiments.model import AskedEngine, EngineName, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.plan import (
     Cell,
     Comparison,
@@ -43,30 +34,24 @@ from fastopen.experiments.plan import (
     PlannedJob,
     derive_seed,
     make_plan,
-    repeats_of,
     with_drawn_seed,
     without_chance,
 )
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.sweep import clients_of, multiplied, setups_of, tls_settings, with_clients
+from fastopen.experiments.sweep import clients_of, setups_of, with_clients
 from fastopen.experiments.trace import read_trace
-from fastopen.experiments.transports import TRANSPORT_WORDS, arms_and_tls
+from fastopen.experiments.transports import arms_and_tls
 from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors
 
 __all__ = [
     "ARMS",
     "ASKED",
     "BASELINE",
-    "BY_NAME",
     "COMMAND_LINE",
     "CONTROL",
-    "DEFAULT_ARMS",
     "FACTORS",
     "HEADLINE",
     "KINDS",
-    "RTT",
-    "TRANSPORT_WORDS",
-    "TREATMENTS",
     "Arm",
     "ArmName",
     "Asked",
@@ -81,7 +66,6 @@ __all__ = [
     "PlannedJob",
     "Point",
     "PublishedCell",
-    "PublishedTable",
     "Role",
     "Setup",
     "Source",
@@ -97,7 +81,6 @@ __all__ = [
     "headline_of",
     "load_experiment",
     "make_plan",
-    "multiplied",
     "networks_asked",
     "of_part",
     "packaged_experiments",
@@ -106,9 +89,7 @@ __all__ = [
     "read_asked",
     "read_experiment",
     "read_trace",
-    "repeats_of",
     "setups_of",
-    "tls_settings",
     "treatments_of",
     "unknown",
     "varying_factors",

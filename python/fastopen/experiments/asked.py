@@ -11,22 +11,23 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from fastopen.contract import Client, Network, Origins, Tcp
+from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.errors import InputError
 from fastopen.experiments.arms import ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.quantities import DEFAULT_QUEUE
-from fastopen.experiments.sweep import clients_of, multiplied, setups_of, tls_settings
+from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 from fastopen.experiments.transports import arms_and_tls
 from fastopen.pydantic_errors import input_error
 from fastopen.units import UnitError
 
+T = TypeVar("T")
 Combine = Literal["cross", "zip"]
 DIRECTIONS: Final = ("down", "up")
 
@@ -71,9 +72,8 @@ class Asked:
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
-                raise self.fault(
-                    "a trace stands for the rate", (way, trace), f"leave one of {way} and {trace} out"
-                )
+                remedy = f"leave one of {way} and {trace} out"
+                raise self.fault("a trace stands for the rate", (way, trace), remedy)
         with self._named("network"):
             return list({one.model_dump_json(): one for one in map(_network, self._networks())}.values())
 
@@ -105,27 +105,24 @@ class Asked:
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
         """What is compared, over each client, way of answering, TCP and TLS, each once. Raises InputError."""
-        words = self.values.get(TRANSPORT.name) or [
-            TRANSPORT.read(one) for one in str(TRANSPORT.default).split(",")
-        ]
+        words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._named("client"):
             clients = clients_of(self._settings("client"))
-        for client in clients:
-            self._check_connections(client)
-        if True in self.values.get("screenshots", ()) and not any(client.screenshot for client in clients):
-            raise self.fault(
-                "none of these clients shows a page", ("client", "screenshots"), "ask for chromium"
-            )
-        with self._named("tls"):
-            asked = self._settings("tls")
-            implied = asked or any("tls" in word for word in words)
-            arms, tls = arms_and_tls(words, tls_settings({"version": "1.3" if implied else "none", **asked}))
-        with self._named("origins"):
-            origins = multiplied(Origins, self._settings("origins"))
-        with self._named("tcp"):
-            tcps = multiplied(Tcp, self._settings("tcp"))
+        self._check(clients)
+        tls = self._settings("tls")
+        implied = "1.3" if tls or any("tls" in word for word in words) else None
+        encryptions = self._models("tls", {"version": implied, **tls}, _tls)
+        arms, over = arms_and_tls(words, encryptions)
+        origins = self._models("origins", self._settings("origins"), Origins.model_validate)
+        tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
         with self._named("client", "origins", "tls"):
-            return arms, setups_of(clients, origins, tcps, tls)
+            return arms, setups_of(clients, origins, tcps, over)
+
+    def _models(
+        self, part: Part, settings: Mapping[str, Any], make: Callable[[dict[str, Any]], T]
+    ) -> list[T]:
+        with self._named(part):
+            return multiplied(make, settings)
 
     def engines(self) -> list[AskedEngine]:
         """Where it runs."""
@@ -169,16 +166,17 @@ class Asked:
             if factor.name in self.values
         }
 
-    def _check_connections(self, client: Client) -> None:
-        """More for a host than in all would be a column of the table that changes nothing."""
-        asked, total = client.connections_per_host, client.connections_total
-        if asked > total:
-            message = f"{asked} a host, but {client.profile} opens {total} in all"
-            raise self.fault(
-                message,
-                ("connections_per_host", "connections_total"),
-                f"ask for {total} at most, or for the profile browser alone",
-            )
+    def _check(self, clients: Sequence[Client]) -> None:
+        """Refuses factors of clients that would be a column of the table and change nothing."""
+        for client in clients:
+            asked, total = client.connections_per_host, client.connections_total
+            if asked > total:
+                message = f"{asked} a host, but {client.profile} opens {total} in all"
+                remedy = f"ask for {total} at most, or for the profile browser alone"
+                raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
+        if True in self.values.get("screenshots", ()) and not any(client.screenshot for client in clients):
+            message = "none of these clients shows a page"
+            raise self.fault(message, ("client", "screenshots"), "ask for chromium")
 
 
 def read_asked(
@@ -231,9 +229,12 @@ def unknown(key: str, known: Iterable[str], place: str) -> InputError:
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     near = elsewhere or difflib.get_close_matches(key, listed, n=1)
-    return InputError(
-        "unknown key", place, f"did you mean {near[0]}?" if near else "fastopen factors lists them"
-    )
+    remedy = f"did you mean {near[0]}?" if near else "fastopen factors lists them"
+    return InputError("unknown key", place, remedy)
+
+
+def _tls(settings: Mapping[str, Any]) -> Tls | None:
+    return None if settings["version"] is None else Tls.model_validate(settings)
 
 
 def _network(values: Mapping[Factor, Any]) -> Network:

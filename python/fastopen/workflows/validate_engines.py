@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fastopen.contract import Client, Network, Origins, Tcp
+from fastopen.contract import Network, Origins, Tcp
 from fastopen.experiments import (
     BASELINE,
     HEADLINE,
@@ -13,8 +13,8 @@ from fastopen.experiments import (
     EngineName,
     Experiment,
     Plan,
+    clients_of,
     make_plan,
-    multiplied,
     setups_of,
 )
 from fastopen.pages import Page
@@ -157,7 +157,7 @@ def compare_engines(
             name="agreement",
             pages=[page.name],
             networks=list(networks),
-            setups=setups_of(multiplied(Client, {"profile": profile}), [Origins()], [Tcp()]),
+            setups=setups_of(clients_of({"profile": profile}), [Origins()], [Tcp()]),
             arms=ARMS,
             engines=["host", "virtual"],
             repeats=repeats,
