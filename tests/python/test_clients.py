@@ -239,9 +239,7 @@ def test_an_experiment_is_done_by_other_clients_with_the_settings_that_they_have
 
 def test_what_a_client_does_not_speak_is_refused_by_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CLIENTS, LOADER.label, replace(LOADER, http_over_tls=frozenset()))
-    with pytest.raises(
-        ValueError, match="loader does not speak TLS: ask for another client"
-    ):
+    with pytest.raises(ValueError, match="loader does not speak TLS: ask for another client"):
         Setup(tls=Tls())
     with_h2_over_tls = replace(LOADER, http_in_the_clear=frozenset({"1.1"}))
     monkeypatch.setitem(CLIENTS, LOADER.label, with_h2_over_tls)
