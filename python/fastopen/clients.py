@@ -91,7 +91,7 @@ LOADER: Final = ClientType(
     kind="loader",
     meaning="the page in the order of its initiators, as a browser or as mget (`--profile`)",
     method="the loader in its {profile} profile: {limits}, keep-alive {keep_alive}, recorded processing times"
-    " multiplied by {processing_scale:g}",
+    " multiplied by {processing_scale}",
     takes=frozenset({"profile", "processing_scale", "phases", "key_share"}),
     reads_bodies=False,
     loads_everything=True,

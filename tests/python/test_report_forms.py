@@ -6,7 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from fastopen.attribution import Source, read_source
 from fastopen.cli.app import app
+from fastopen.contract import Client
 from fastopen.experiments import Plan
 from fastopen.pages import Page
 from fastopen.report import latex, markdown
@@ -91,6 +92,40 @@ def test_the_method_names_what_is_not_usual_of_the_networks_and_nothing_else() -
     plan = made_up_plan(PAGES[:1], (20,), repeats=1, networks=networks)
     text = "".join(method_paragraphs(source_of(plan)))
     assert "and no random loss, an MTU of 1280 and 1500 bytes. Half of" in text
+
+
+def method_of(*setups: dict[str, Any]) -> str:
+    plan = made_up_plan(PAGES[:1], (20,), repeats=1, setups=list(setups))
+    return "\n".join(method_paragraphs(source_of(plan)))
+
+
+LOADER: Final = Client.model_validate({}).model_dump()
+CHROMIUM: Final = Client.model_validate({"kind": "chromium"}).model_dump()
+
+
+def test_the_method_counts_connections_by_the_version_of_http() -> None:
+    one, two = {"client": LOADER, "origins": {"http": "1.1"}}, {"client": LOADER, "origins": {"http": "2"}}
+    assert "at most 6 connections a host and 256 in all" in method_of(one)
+    assert "one connection a host and 256 in all" in method_of(two)
+    both = method_of(one, two)
+    assert "at most 6 connections a host (one with HTTP/2) and 256 in all" in both
+    assert "The origins answered with HTTP/1.1 and HTTP/2" in both
+
+
+def test_the_method_describes_each_client_by_what_it_is() -> None:
+    text = method_of({"client": LOADER}, {"client": CHROMIUM})
+    assert "One client was the loader in its browser profile" in text
+    assert "Another client was unmodified chromium" in text
+    assert "profile: at most" not in text[text.index("Another client") :]
+
+
+def test_the_method_gives_every_value_of_what_varies() -> None:
+    slow, fast = {"initial_window_segments": 4}, {"initial_window_segments": 10}
+    clear, encrypted = {"tcp": slow, "tls": None}, {"tcp": fast, "tls": {"key_share": "x25519"}}
+    text = method_of({"client": LOADER, **clear}, {"client": LOADER, **encrypted})
+    assert "initial window 4 and 10" in text
+    assert "HTTP/1.1, TLS none and 1.3, key share x25519, and recorded think times" in text
+    assert "Each of these 2 settings has rows of its own" in text
 
 
 def test_the_page_asks_for_nothing_outside_itself(source: Source) -> None:

@@ -1,6 +1,6 @@
 """What a factor is: one thing that may vary from cell to cell, with all that anybody needs to know of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -185,7 +185,14 @@ class Factor:
         """Whether it is something of its own that is different from point to point."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
-        return self.natural is None or any(self.values(p) != self.natural(p) for p in points)
+        return self.natural is None or not self.is_usual(points)
+
+    def is_usual(self, points: Iterable[Point]) -> bool:
+        """Whether it is at every point what it is where nobody asks."""
+        if self.natural is not None:
+            return all(self.values(point) == self.natural(point) for point in points)
+        values = (value for point in points for value in self.values(point))
+        return all(value is None or self.quantity.write(value) == self.usual for value in values)
 
 
 def _field(model: type[BaseModel], dotted: str) -> Any:

@@ -1,14 +1,15 @@
 """What was done, in words fit for a methods section, and on what."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fastopen import units
 from fastopen.attribution import Source
 from fastopen.attribution.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
-from fastopen.experiments import ARMS, Point, Setup, of_part
+from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
+from fastopen.experiments.factors import Part
 from fastopen.statistics import Results
 
 
@@ -22,7 +23,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
         f" {_rates(results)}. Half of the round-trip time was spent in each direction; all hosts of a page"
         " shared one access link, each with an address of its own."
     )
-    yield _client(experiment.setups[0], results.environment.get("clients", {})) + _other_setups(results)
+    yield " ".join(_setups(results))
     yield (
         f"Each page was loaded {listed([ARMS[arm].words for arm in experiment.arms])}, {_repeats(results)}"
         " The loads of one repeat ran in one world and were compared with each other only. No connection,"
@@ -103,18 +104,22 @@ def _rates(results: Results) -> str:
     queues = _distinct(_queue(network.down) for network in networks)
     losses = _distinct(f"{100 * one.down.loss:g}{NBSP}%" if one.down.loss else "no" for one in networks)
     rates = f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
-    return rates + "".join(f", {phrase}" for phrase in _unusual(results))
+    named = ("rtt", "down", "up", "down_trace", "up_trace", "queue", "loss")
+    return rates + "".join(f", {phrase}" for phrase in _unusual(results, ("network",), named))
 
 
-def _unusual(results: Results) -> Iterator[str]:
-    """What else the networks have that is not as by default: `an MTU of 1280 and 1500 bytes`."""
-    experiment = results.experiment
-    points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
-    told = ("rtt", "down", "up", "down_trace", "up_trace", "queue", "loss")
-    for factor in of_part("network"):
-        texts = list(dict.fromkeys(map(factor.text_at, points)))
-        if factor.header and factor.name not in told and texts != [factor.usual or "none"]:
-            yield factor.phrase.format(listed(texts))
+def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
+    """What else varies or is not as by default: `an MTU of 1280 and 1500 bytes`."""
+    points = [results.factors.point(result.cell) for result in results.cells]
+    for factor in of_part(*parts):
+        if factor.header and factor.name not in named and not factor.is_usual(points):
+            yield _of_factor(factor, points)
+
+
+def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
+    """Its values, where it has one: a key share, say, is nothing to a connection in the clear."""
+    applies = (point for point in points if factor.natural is None or factor.natural(point) != (None,))
+    return factor.phrase.format(_distinct(map(factor.text_at, applies)))
 
 
 def _distinct(texts: Iterable[str]) -> str:
@@ -133,41 +138,49 @@ def _queue(limit: RateLimit) -> str:
     return "any length" if limit.queue_bytes is None else f"{limit.queue_bytes / 1000:g}{NBSP}kB"
 
 
-def _client(setup: Setup, versions: Mapping[str, str]) -> str:
-    client, origins = setup.client, setup.origins
-    described = client.type.method.format(
-        program=versions.get(client.label, client.label),
-        command=shlex.join(client.command or ()),
-        limits=_limits(setup),
-        profile=client.profile,
-        keep_alive=units.on_off(client.keep_alive),
-        processing_scale=client.processing_scale,
-        label=client.label,
-    )
-    return (
-        f"The client was {described}. The origins answered with HTTP/{origins.http} and recorded think times"
-        f" multiplied by {origins.think_scale:g}."
+def _setups(results: Results) -> Iterator[str]:
+    """What loaded the pages, what answered, and what else varied."""
+    setups = results.experiment.setups
+    of_client: dict[str, list[Setup]] = {}
+    for setup in setups:
+        of_client.setdefault(setup.client.label, []).append(setup)
+    versions = results.environment.get("clients", {})
+    for number, ones in enumerate(of_client.values()):
+        which = "The" if len(of_client) == 1 else "Another" if number else "One"
+        yield f"{which} client was {_client(ones, versions)}."
+    http = _distinct(f"HTTP/{setup.origins.http}" for setup in setups)
+    scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
+    others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
+    settings = ", ".join([http, *others])
+    yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
+    if len(setups) > 1:
+        yield f"Each of these {len(setups)} settings has rows of its own in the tables."
+
+
+def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
+    """What a client is, over all settings that it has; placeholders as in fastopen.clients."""
+    clients = [setup.client for setup in setups]
+    first = clients[0]
+    return first.type.method.format(
+        label=first.label,
+        program=versions.get(first.label, first.label),
+        command=shlex.join(first.command or ()),
+        limits=_limits(setups),
+        profile=_distinct(client.profile for client in clients),
+        keep_alive=_distinct(units.on_off(client.keep_alive) for client in clients),
+        processing_scale=_distinct(f"{client.processing_scale:g}" for client in clients),
     )
 
 
-def _limits(setup: Setup) -> str:
+def _limits(setups: Sequence[Setup]) -> str:
     """How many connections a client may open: with HTTP/2 one a host, unless each carries one request."""
-    client, origins = setup.client, setup.origins
-    hosts = f"at most {client.connections_per_host} connections a host"
-    if client.keep_alive and origins.http == "2":
-        hosts = "one connection a host"
-    elif client.keep_alive and origins.http2_hosts:
-        hosts += ", one to those that spoke HTTP/2,"
-    return f"{hosts} and {client.connections_total} in all"
-
-
-def _other_setups(results: Results) -> str:
-    """What varied except the networks."""
-    setups = len(results.experiment.setups)
-    if setups == 1:
-        return ""
-    varied = [factor.header.replace("-\n", "").replace("\n", " ") for factor in results.factors.varying]
-    return f" This is the first of {setups} settings; varied were {listed(varied)}, as the tables say."
+    one_each = [setup.client.keep_alive and setup.origins.speak_http2 for setup in setups]
+    several = [setup for setup in setups if not (setup.client.keep_alive and setup.origins.http == "2")]
+    hosts = "one connection a host"
+    if several:
+        count = _distinct(str(setup.client.connections_per_host) for setup in several)
+        hosts = f"at most {count} connections a host" + (" (one with HTTP/2)" if any(one_each) else "")
+    return f"{hosts} and {_distinct(str(setup.client.connections_total) for setup in setups)} in all"
 
 
 def _repeats(results: Results) -> str:
@@ -205,11 +218,9 @@ def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:
     }
     text = f"All packets went through {listed([words[engine] for engine in engines])}"
     if world is not None:
-        route = world.routes.client
-        text += (
-            f" (Linux {world.kernel}, {route.congestion_control}, initial window of"
-            f" {route.initial_window_segments} segments), in network namespaces of their own"
-        )
+        points = [results.factors.point(result.cell) for result in results.cells]
+        settings = [f"Linux {world.kernel}", *(_of_factor(factor, points) for factor in of_part("tcp"))]
+        text += f" ({', '.join(settings)}), in network namespaces of their own"
     yield text + "."
 
 
