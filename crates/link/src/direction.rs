@@ -5,7 +5,7 @@ use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
 use crate::stages::{ConfigError, DirectionConfig, stages};
 use crate::{Nanos, Stats};
 
-/// One direction of a link, carrying packets `P`; a buffer, a reference to one, or nothing at all.
+/// One direction of a link for packets `P`: a buffer, a reference to one, or nothing at all.
 pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.

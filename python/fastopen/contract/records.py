@@ -94,9 +94,9 @@ class FidelityGaps(_Part):
 
     left_out: list[Count]
     """No body has room for a reference to it."""
-    relocated: list[Count] = Field(validation_alias=AliasChoices("relocated", "moved"))
+    relocated: list[Count]
     """Its reference stands further up than the page has it."""
-    early: list[Count] = Field(validation_alias=AliasChoices("early", "hurried"))
+    early: list[Count]
     """It is asked for without the page's processing time."""
 
 
@@ -127,9 +127,7 @@ class WorldRecord(_Part):
     """Of the world's processes: -20 where root, else as started."""
     measured: Measured
     """The network."""
-    fidelity_gaps: FidelityGaps | None = Field(
-        default=None, validation_alias=AliasChoices("fidelity_gaps", "structure")
-    )
+    fidelity_gaps: FidelityGaps | None = None
     """null: bodies are not synthetic."""
     setup_us: Count
     """How long building and measuring took."""
