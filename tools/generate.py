@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import client_documents as clients
+import command_documents as commands
 import contract_documents as contract
 import factor_documents as factors
 
@@ -50,6 +51,8 @@ OUTPUTS: Final = (
     Output("docs/contract.md", contract.record_tables, "records"),
     Output("docs/clients.md", clients.client_table, "clients"),
     Output("docs/factors.md", factors.factor_tables, "factors"),
+    Output("docs/options.md", commands.option_tables, "options"),
+    Output("docs/cli.md", commands.experiment_table, "experiments"),
 )
 
 

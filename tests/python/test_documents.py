@@ -1,0 +1,112 @@
+"""Documents name all that they are meant to name, and lead to what is there."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from fastopen.cli.commands import Commands
+from fastopen.contract.records import Record
+from fastopen.experiments import FACTORS, packaged_experiments
+from fastopen.pages.library import packaged_pages
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def documents() -> list[Path]:
+    """Every document that is not somebody else's."""
+    folders = (ROOT, ROOT / "docs", ROOT / "docs" / "decisions", ROOT / "kernel", ROOT / "tests" / "contract")
+    return [path for folder in folders for path in sorted(folder.glob("*.md"))]
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Each command with its name, `kernel build` for one of a group."""
+    every = Commands().commands
+    for name in every:
+        group = getattr(every[name], "commands", {"": every[name]})
+        yield from ((f"{name} {inner}".strip(), command) for inner, command in group.items())
+
+
+def anchors(path: Path) -> set[str]:
+    """The headings of a document as links name them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_a_command_is_in_the_table_of_commands(name: str) -> None:
+    table = [line for line in text("docs/cli.md").splitlines() if line.startswith("| `")]
+    first, *inner = name.split()
+    assert any(re.search(rf"`{first}\b[^|]*{' '.join(inner)}", line.split("|")[1]) for line in table)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [*commands()], ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_an_option_is_in_its_commands_table_or_a_factor(name: str, command: Any) -> None:
+    (section,) = re.findall(
+        rf"^## `fastopen {name}\b[^`]*`$(.*?)(?=^## |\Z)", text("docs/options.md"), re.M | re.S
+    )
+    named = set(re.findall(r"`(--[a-z][a-z0-9-]*)`", section + text("docs/factors.md")))
+    options = {one.opts[0] for one in command.params if one.param_type_name == "option"}
+    assert sorted(options - named - {"--help"}) == []
+
+
+def test_every_factor_is_in_its_table() -> None:
+    listed = text("docs/factors.md")
+    assert [factor.name for factor in FACTORS if f"`{factor.name}`" not in listed] == []
+
+
+def test_every_kind_of_client_is_in_the_table_of_clients() -> None:
+    kinds = next(factor for factor in FACTORS if factor.name == "client").quantity.accepted
+    assert [kind for kind in kinds if f"| `{kind}` |" not in text("docs/clients.md")] == []
+
+
+def test_every_key_of_a_record_is_in_the_contract() -> None:
+    told = text("docs/contract.md")
+    keys = {key for model in get_args(Record) for key in model.model_fields}
+    assert sorted(key for key in keys if f"`{key}`" not in told) == []
+
+
+@pytest.mark.parametrize("name", sorted(packaged_experiments()))
+def test_a_packaged_experiment_is_named(name: str) -> None:
+    assert f"`{name}`" in text("docs/cli.md")
+
+
+@pytest.mark.parametrize("name", sorted(packaged_pages()))
+def test_a_packaged_page_is_named(name: str) -> None:
+    assert f"`{name}`" in text("docs/pages.md")
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_link_leads_to_what_is_there(path: Path) -> None:
+    for target, anchor in re.findall(
+        r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", path.read_text(encoding="utf-8")
+    ):
+        file = (path.parent / target) if target else path
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_the_readme_leads_to_each_document(path: Path) -> None:
+    assert f"](docs/{path.name})" in text("README.md")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "decisions").glob("[a-z]*.md")), ids=lambda path: path.name
+)
+def test_a_decision_has_a_status_and_is_in_the_index(path: Path) -> None:
+    title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
+    assert re.fullmatch(r"Status: (accepted|replaced by \[.*\]\(.*\))", status)
+    assert f"[{title.removeprefix('# ')}]({path.name}) | {status.removeprefix('Status: ')} |" in text(
+        "docs/decisions/README.md"
+    )
