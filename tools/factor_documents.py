@@ -33,9 +33,7 @@ def _rows(factors: list[Factor]) -> list[str]:
 
 def _cells(factor: Factor) -> list[str]:
     values = (
-        factor.bounds
-        or ", ".join(f"`{one}`" for one in factor.quantity.accepted)
-        or f"such as `{factor.example}`"
+        factor.bounds or ", ".join(f"`{one}`" for one in factor.accepted) or f"such as `{factor.example}`"
     )
     default = f"`{factor.usual}`" if factor.usual else factor.otherwise or "none"
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""

@@ -27,7 +27,7 @@ def _words(factor: Factor) -> Text:
     """What it is, and below it its values and its other names."""
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
-        "values": factor.bounds or ", ".join(factor.quantity.accepted),
+        "values": factor.bounds or ", ".join(factor.accepted),
         "default": factor.usual or factor.otherwise or "none",
         "in TOML": factor.toml,
         "in Python": factor.argument,
@@ -49,7 +49,7 @@ def _document(factor: Factor) -> dict[str, Any]:
         "column": factor.heading or None,
         "export_column": factor.export[0],
         "export_columns": list(factor.export),
-        "accepted": list(factor.quantity.accepted),
+        "accepted": list(factor.accepted),
         "bounds": factor.bounds or None,
         "several": factor.several,
         "meaning": factor.meaning,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.model import EngineName, Setup
-from fastopen.experiments.quantities import Kind, Quantity
+from fastopen.experiments.quantities import Kind, Quantity, shown
 from fastopen.pydantic_errors import input_error
 from fastopen.units import UnitError
 
@@ -125,17 +125,19 @@ class Factor:
     @cached_property
     def usual(self) -> str | None:
         """The default as it is written; None where it follows from other factors."""
-        if self.default is not None or self.otherwise:
+        if self.default is not None or self.otherwise or self._field is None:
             return self.default
-        field = _field(MODELS[self.part], self.fields[0])
-        value = None if field.is_required() else field.get_default(call_default_factory=True)
+        value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
         return None if value in (None, [], {}) else self.quantity.write(value)
+
+    @cached_property
+    def accepted(self) -> tuple[str, ...]:
+        """The words that are accepted, where those are few."""
+        return (*self.quantity.accepted, *self._adapter.json_schema().get("enum", ()))
 
     @cached_property
     def bounds(self) -> str:
         """Between which values it lies by the contract, as people write them; empty where there are none."""
-        if self.quantity.accepted or self.fields[0] == "label" or self.part not in MODELS:
-            return ""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -147,22 +149,35 @@ class Factor:
         return f"{low} to {high}" if low and high else f"{low} at least" if low else ""
 
     @cached_property
+    def _field(self) -> Any:
+        """Of the contract's model; None where the contract does not know it by that name."""
+        model: Any = MODELS.get(self.part)
+        *path, last = self.fields[0].split(".")
+        for name in path:
+            model = model.model_fields[name].annotation
+        return model.model_fields.get(last) if model else None
+
+    @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
-        field = _field(MODELS[self.part], self.fields[0])
-        kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        field = self._field
+        kind: Any = Any
+        if field is not None:
+            kind = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
         """A value in base units, as the contract allows it. Raises UnitError."""
         value = self.quantity.read(written)
-        if self.part in MODELS and self.quantity.in_contract(value):
-            try:
-                self._adapter.validate_python(value)
-            except ValidationError as error:
-                if not self.bounds:
-                    raise UnitError(input_error(error, "").message) from None
-                raise UnitError(f"{written!r} is out of bounds ({self.bounds})") from None
-        return value
+        if not self.quantity.in_contract(value):
+            return value
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            if self.accepted:
+                raise UnitError(f"{shown(written)} is none of {', '.join(self.accepted)}") from None
+            if self.bounds:
+                raise UnitError(f"{shown(written)} is out of bounds ({self.bounds})") from None
+            raise UnitError(input_error(error, "").message) from None
 
     def values(self, point: Point) -> tuple[Any, ...]:
         """The value of each field at a point."""
@@ -171,7 +186,7 @@ class Factor:
 
     def text_at(self, point: Point) -> str:
         """The value as a column shows it; of both directions where they differ."""
-        return "/".join(dict.fromkeys(self.quantity.shown(value) for value in self.values(point)))
+        return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def phrase_at(self, point: Point) -> str:
         """The value as a sentence says it."""
@@ -193,13 +208,3 @@ class Factor:
             return all(self.values(point) == self.natural(point) for point in points)
         values = (value for point in points for value in self.values(point))
         return all(value is None or self.quantity.write(value) == self.usual for value in values)
-
-
-def _field(model: type[BaseModel], dotted: str) -> Any:
-    """The field of a model, or of the model that is its field."""
-    first, _, rest = dotted.partition(".")
-    field = model.model_fields[first]
-    if not rest:
-        return field
-    assert isinstance(field.annotation, type)
-    return _field(field.annotation, rest)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 from fastopen.clients import LOADER
-from fastopen.contract import Client, Network, Origins, Tls
+from fastopen.contract import Origins, Tls
 from fastopen.contract.job import PROFILES
 from fastopen.experiments.arms import ARMS
 from fastopen.experiments.clients import KINDS, with_bodies_for
@@ -26,12 +26,11 @@ from fastopen.experiments.quantities import (
     RATE,
     SCALE,
     TEXT,
+    TEXT_OR_NONE,
     TRACE,
     WORDS,
     Kind,
     choice,
-    or_none,
-    words_of,
 )
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.transports import TRANSPORT_WORDS
@@ -118,7 +117,7 @@ _NETWORK: Final = (
         example="1280,1500", header="MTU\nbytes", phrase="an MTU of {} bytes", label="mtu{}",
     ),
     Factor(
-        "link", "network", ("link",), words_of(Network, "link"),
+        "link", "network", ("link",), TEXT,
         "Who makes the link: fastopen's program, or the kernel (auto: that of the virtual engine).",
         example="program,kernel", header="link", phrase="link {}",
     ),
@@ -134,12 +133,12 @@ _CLIENT: Final = (
         "The command line of the client command; {urls}: all of the page's.", example="'CMD {url}'",
     ),
     Factor(
-        "view", "client", ("view",), words_of(Client, "view"),
+        "view", "client", ("view",), TEXT,
         "Chromium's first visit, or one with the cache that a first visit left.", example="first,repeat",
         header="view", phrase="{} view",
     ),
     Factor(
-        "profile", "client", ("profile",), words_of(Client, "profile"),
+        "profile", "client", ("profile",), TEXT,
         "How the loader loads: as a browser of today, or as the paper's mget.", example="browser,mget",
         header="profile",
     ),
@@ -174,7 +173,7 @@ _CLIENT: Final = (
 )
 _ORIGINS_AND_TLS: Final = (
     Factor(
-        "http", "origins", ("http",), words_of(Origins, "http"), "Version of HTTP: of 1.0, 1.1 and 2.",
+        "http", "origins", ("http",), TEXT, "Version of HTTP: of 1.0, 1.1 and 2.",
         example="1.1,2", header="HTTP", phrase="HTTP/{}",
     ),
     Factor(
@@ -182,13 +181,13 @@ _ORIGINS_AND_TLS: Final = (
         "Hosts that speak HTTP/2, whatever the others speak.", example="HOST,HOST",
     ),
     Factor(
-        "tls", "tls", ("version",), or_none(words_of(Tls, "version")),
+        "tls", "tls", ("version",), TEXT_OR_NONE,
         "Every origin over TLS, whatever its URL, or none: all in the clear.", example="none,1.3,1.2",
         otherwise="1.3 where a transport or another factor of TLS asks for it, else none", header="TLS",
         phrase="TLS {}", columns=("tls",),
     ),
     Factor(
-        "key_share", "tls", ("key_share",), words_of(Tls, "key_share"),
+        "key_share", "tls", ("key_share",), TEXT,
         "In the loader's ClientHello: x25519mlkem768 (browsers'; no SYN holds it), x25519.",
         example="x25519,x25519mlkem768", header="key\nshare", phrase="key share {}",
         natural=_of_tls("key_share"),
@@ -218,7 +217,7 @@ _ORIGINS_AND_TLS: Final = (
         phrase="TFO queue {}",
     ),
     Factor(
-        "bodies", "origins", ("bodies",), words_of(Origins, "bodies"),
+        "bodies", "origins", ("bodies",), TEXT,
         "What stands in the bodies of a page whose own were not recorded.", example="filler,synthetic",
         otherwise="what the client needs", header="bodies", phrase="{} bodies", natural=_bodies_for_client,
     ),
@@ -253,7 +252,7 @@ _OF_TRANSPORT: Final = (
         columns=("arm",), named="transports", key="transports",
     ),
     Factor(
-        "cookies", "arm", ("cookies",), or_none(choice("cold", "warm")),
+        "cookies", "arm", ("cookies",), choice("none", "cold", "warm"),
         "TFO cookies that the client starts with, where it asks for TFO.", default="none,cold,warm",
         named="transports", key="transports",
     ),

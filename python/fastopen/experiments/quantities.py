@@ -4,10 +4,8 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, get_args
-
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from fastopen import units
 from fastopen.contract.job import RTT_MAX_US
@@ -36,11 +34,11 @@ class Quantity:
     export: Callable[[Any], Any] = lambda value: value
     """As `--json` has it, and exported columns that can hold it."""
     accepted: tuple[str, ...] = ()
-    """All that is accepted, where that is a short list."""
+    """Words that are accepted, besides the contract's."""
     in_contract: Callable[[Any], bool] = lambda _: True
     """Whether the contract's bounds are for that value."""
 
-    def shown(self, value: Any) -> str:
+    def in_column(self, value: Any) -> str:
         """In a column whose header names the unit."""
         return "none" if value is None else (self.text or self.write)(value)
 
@@ -58,45 +56,17 @@ def choice(*accepted: str) -> Quantity:
     """One of a few words."""
 
     def read(value: object) -> str:
-        for one in accepted:
-            if isinstance(value, str) and one == value.strip():
-                return one
-        raise UnitError(f"{_shown(value)} is none of {', '.join(accepted)}")
+        if isinstance(value, str) and value.strip() in accepted:
+            return value.strip()
+        raise UnitError(f"{shown(value)} is none of {', '.join(accepted)}")
 
     return Quantity(read, accepted=accepted, in_contract=lambda _: False)
-
-
-def words_of(model: type[BaseModel], field: str) -> Quantity:
-    """The words that the contract's model takes there, also those that it took once."""
-    info = model.model_fields[field]
-    words = choice(*get_args(info.annotation))
-    kind: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-    adapter = TypeAdapter(kind)
-
-    def read(value: object) -> str:
-        try:
-            return str(adapter.validate_python(value.strip() if isinstance(value, str) else value))
-        except ValidationError:
-            return str(words.read(value))
-
-    return replace(words, read=read)
-
-
-def or_none(words: Quantity) -> Quantity:
-    """The same, or `none`, which is None."""
-    allowed = choice("none", *words.accepted)
-
-    def read(value: object) -> str | None:
-        word = allowed.read(value)
-        return None if word == "none" else str(word)
-
-    return replace(allowed, read=read, write=lambda value: value or "none")
 
 
 def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if not isinstance(value, str):
-            raise UnitError(f"{_shown(value)} has no unit; write it as text, like {example}")
+            raise UnitError(f"{shown(value)} has no unit; write it as text, like {example}")
         return parse(value)
 
     return read
@@ -117,7 +87,7 @@ def _flag(value: object) -> bool:
         return value
     if isinstance(value, str) and value.strip() in units.ON_OFF:
         return value.strip() == units.ON_OFF[0]
-    raise UnitError(f"{_shown(value)} is none of on, off")
+    raise UnitError(f"{shown(value)} is none of on, off")
 
 
 def _count(value: object) -> int:
@@ -125,7 +95,7 @@ def _count(value: object) -> int:
         return value
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value, re.ASCII):
         return int(value)
-    raise UnitError(f"{_shown(value)} is not a {'whole ' if isinstance(value, float) else ''}number")
+    raise UnitError(f"{shown(value)} is not a {'whole ' if isinstance(value, float) else ''}number")
 
 
 def _number(value: object) -> float:
@@ -134,20 +104,20 @@ def _number(value: object) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise UnitError(f"{_shown(value)} is not a number")
+        raise UnitError(f"{shown(value)} is not a number")
     return number
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise UnitError(f"{_shown(value)} is not a text")
+        raise UnitError(f"{shown(value)} is not a text")
     return value.strip()
 
 
 def _words(value: object) -> list[str]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-        raise UnitError(f"{_shown(value)} is not a list of words")
+        raise UnitError(f"{shown(value)} is not a list of words")
     return [word.strip() for word in words]
 
 
@@ -190,7 +160,8 @@ def _plain_jitter(value: dict[str, int] | None) -> str:
     return ("uniform:" if distribution == "uniform_us" else "") + units.format_duration_us(us)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value in a message."""
     text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
@@ -251,6 +222,11 @@ SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
 JITTER: Final = Quantity(_jitter, _plain_jitter, export=lambda value: value and _plain_jitter(value))
 FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
+TEXT_OR_NONE: Final = Quantity(
+    lambda value: None if value == "none" else _text(value),
+    accepted=("none",),
+    in_contract=lambda value: value is not None,
+)
 WORDS: Final = Quantity(_words, ",".join, export=list)
 EXTRA_RTTS: Final = Quantity(
     _extra_rtts,
