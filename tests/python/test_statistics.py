@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastopen.experiments import ARMS, ArmName, Cell
 from fastopen.runs import LoadRow
-from fastopen.statistics import CellResult, median_interval, median_intervals, summarise
+from fastopen.statistics import CellResult, median_intervals, summarise
 
 NAMES: list[ArmName] = ["off", "cold", "warm"]
 CELLS = [Cell(index, "p", 0, 0, ARMS[name], "host") for index, name in enumerate(NAMES)]
@@ -24,6 +24,10 @@ def load(cell: int, repeat: int, plt_ms: float | None, *, invalid: str = "", syn
 
 def results(loads: list[LoadRow]) -> list[CellResult]:
     return summarise(CELLS, loads, seed=1)
+
+
+def median_interval(values: list[float], seed: int) -> tuple[float, float] | None:
+    return median_intervals([values], [seed])[0]
 
 
 def test_a_faster_load_with_tfo_is_a_positive_improvement_and_a_slower_one_negative() -> None:

@@ -5,6 +5,7 @@ Every sentence carries the figure that it rests on; a question that the run cann
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from statistics import mean
 from typing import Final
 
@@ -26,7 +27,7 @@ from fastopen.attribution.phrases import (
 )
 from fastopen.attribution.segments import Kind
 from fastopen.experiments import treatments_of
-from fastopen.statistics import CellResult, Results
+from fastopen.statistics import Bound, CellResult, Results
 
 # More comparisons of one page than this are summed up by the two ends.
 NAMED_MAX: Final = 4
@@ -44,19 +45,38 @@ class Answer:
     sentences: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """A comparison whose headline arm has an improvement: then all of these are known."""
+
+    place: Place
+    baseline: CellResult
+    headline: CellResult
+    improvement_percent: float
+    saved_ms: float
+
+
+def _pairs(places: list[Place]) -> list[_Pair]:
+    pairs = []
+    for place in places:
+        baseline, headline = place.baseline, place.headline
+        if baseline is not None and headline is not None and headline.improvement_percent is not None:
+            assert headline.saved_ms is not None
+            pairs.append(_Pair(place, baseline, headline, headline.improvement_percent, headline.saved_ms))
+    return pairs
+
+
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
     """What can be said of one page."""
-    places = [
-        place for place in places_of(results, attribution, page) if place.improvement_percent is not None
-    ]
-    if not places:
+    pairs = _pairs(places_of(results, attribution, page))
+    if not pairs:
         return []
-    curves = curves_of(results, places)
+    curves = curves_of(results, [pair.place for pair in pairs])
     asked = {
-        "What does TFO do to the timing?": _timing(places),
+        "What does TFO do to the timing?": _timing(pairs),
         "How does the RTT change that?": _rtt(curves),
         "Does the content lend itself to TFO?": content_sentences(results.pages[page], curves[0]),
-        "Is that surprising?": _surprise(results, places),
+        "Is that surprising?": _surprise(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
     return [answer for answer in answers if answer.sentences]
@@ -68,32 +88,32 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
 
-def _timing(places: list[Place]) -> Iterator[str]:
-    for place in _ends(places):
-        headline, baseline = place.headline, place.baseline
-        if headline is None or headline.plt_ms_median is None:
-            continue
-        if baseline is None or baseline.plt_ms_median is None:
-            continue
+def _timing(pairs: list[_Pair]) -> Iterator[str]:
+    for pair in _ends(pairs):
         yield (
-            f"{headline.cell.arm.condition} the median load at {place.name} takes"
-            f" {time(headline.plt_ms_median)} instead of {time(baseline.plt_ms_median)}; pair by pair it is"
-            f" {gain(_improvement(place))} ({_certainty(headline)})."
+            f"{pair.headline.cell.arm.condition} the median load at {pair.place.name} takes"
+            f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
+            f" pair by pair it is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
         )
-    yield from _where_it_went(max(places, key=lambda place: place.rtt_ms))
-    yield from _other_treatments(places)
+    yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
+    # The arms that these sentences are not about, such as a first visit.
+    for arm in treatments_of(dict.fromkeys(name for pair in pairs for name in pair.place.arms)):
+        others = [(pair, pair.place.arms.get(arm.name)) for pair in _ends(pairs)]
+        known = [
+            f"{gain(other.improvement_percent)} at {pair.place.name}"
+            for pair, other in others
+            if other is not None and other is not pair.headline and other.improvement_percent is not None
+        ]
+        if known:
+            yield f"On {arm.visit} the page is loaded {listed(known)}."
 
 
-def _ends(places: list[Place]) -> list[Place]:
+def _ends(pairs: list[_Pair]) -> list[_Pair]:
     """All of a few; of many the one that gains least and the one that gains most."""
-    if len(places) <= NAMED_MAX:
-        return places
-    ordered = sorted(places, key=_improvement)
+    if len(pairs) <= NAMED_MAX:
+        return pairs
+    ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
     return [ordered[0], ordered[-1]]
-
-
-def _improvement(place: Place) -> float:
-    return place.improvement_percent or 0.0
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
@@ -117,47 +137,24 @@ def _where_it_went(place: Place) -> Iterator[str]:
         )
 
 
-def _other_treatments(places: list[Place]) -> Iterator[str]:
-    """The arms that the first sentences were not about, such as a first visit."""
-    for arm in treatments_of(dict.fromkeys(name for place in places for name in place.arms)):
-        known = [
-            f"{gain(other.improvement_percent)} at {place.name}"
-            for place in _ends(places)
-            if (other := place.arms.get(arm.name)) is not None
-            and other is not place.headline
-            and other.improvement_percent is not None
-        ]
-        if known:
-            yield f"On {arm.visit} the page is loaded {listed(known)}."
-
-
 def _rtt(curves: list[Curve]) -> Iterator[str]:
     """How the saving grows along each row of RTTs; of many rows the first."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
-        first, last = curve.places[0], curve.places[-1]
-        saved = [(place.rtt_ms, place.headline.saved_ms) for place in curve.places if place.headline]
-        known = [(rtt, ms) for rtt, ms in saved if ms is not None]
-        per_ms = slope(known)
-        if per_ms is None:
-            continue
+        pairs = _pairs(list(curve.places))
+        first, last = pairs[0], pairs[-1]
+        per_ms = slope([(pair.place.rtt_ms, pair.saved_ms) for pair in pairs]) or 0.0
+        grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
+        if per_ms < HANDSHAKE_MIN:
+            grows = "so it hardly depends on the RTT: what it saves is queueing on the link"
         yield (
-            f"From {first.rtt_ms:g} to {last.rtt_ms:g}{NBSP}ms of RTT the saving goes from"
-            f" {time(known[0][1])} to {time(known[-1][1])}{where}: {signed(per_ms)}{NBSP}ms for"
-            f" each millisecond of RTT, {_as_if(per_ms)}."
+            f"From {first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT the saving goes from"
+            f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"
+            f" each millisecond of RTT, {grows}."
         )
-        yield (f"Of the page load time it is {_of_plt(first)} and {_of_plt(last)}{_other_time(first, last)}.")
-
-
-def _as_if(per_ms: float) -> str:
-    if per_ms < HANDSHAKE_MIN:
-        return "so it hardly depends on the RTT: what it saves is queueing on the link"
-    return f"as if {plural(per_ms, 'handshake')} in a row fell away"
-
-
-def _of_plt(place: Place) -> str:
-    return f"{signed(_improvement(place))}{NBSP}% at {place.name}"
+        ends = [f"{signed(pair.improvement_percent)}{NBSP}% at {pair.place.name}" for pair in (first, last)]
+        yield f"Of the page load time it is {listed(ends)}{_other_time(first.place, last.place)}."
 
 
 def _other_time(first: Place, last: Place) -> str:
@@ -168,84 +165,71 @@ def _other_time(first: Place, last: Place) -> str:
         share(path.share(Kind.TRANSFER) + path.share(Kind.PROCESSING))
         for path in (first.baseline_path, last.baseline_path)
     ]
-    return f"; transfer and processing, which TFO does not shorten, are {parts[0]} and {parts[1]} of it"
+    return f"; transfer and processing, which TFO does not shorten, are {listed(parts)} of it"
 
 
-def _surprise(results: Results, places: list[Place]) -> Iterator[str]:
-    for place in _ends(places):
-        yield from _compared_with_bound(place)
-    yield from _compared_with_published(results, places)
+def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
+    for pair in _ends(pairs):
+        if pair.headline.bound is not None:
+            yield _compared_with_bound(pair, pair.headline.bound)
+    for pair in pairs:
+        theirs = results.published.get((pair.place.comparison.page, pair.place.comparison.network))
+        if theirs is not None:
+            printed = theirs.improvement_percent_as_printed
+            yield (
+                f"At {pair.place.name} the published figure is {signed(printed)}{NBSP}%; ours,"
+                f" {signed(pair.improvement_percent)}{NBSP}%, is {_against(pair, printed)}."
+            )
 
 
-def _compared_with_bound(place: Place) -> Iterator[str]:
-    headline = place.headline
-    if headline is None or headline.saved_ms is None or headline.bound is None:
-        return
-    if headline.beats_bound:
+def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
+    if pair.headline.beats_bound:
         shorter = [
             f"on the critical path {kind} took {time(-by)} less"
-            for kind, by in _changes_ms(place).items()
+            for kind, by in _changes_ms(pair.place).items()
             if kind is not Kind.HANDSHAKE and by < 0
         ]
-        yield excess_sentence(place.name, place.baseline, headline, shorter)
-        return
-    most_ms = headline.bound.ms
-    part = f", {share(headline.saved_ms / most_ms)} of that" if most_ms > 0 and headline.saved_ms > 0 else ""
-    yield (
-        f"At {place.name} TFO could save at most the {time(most_ms)} ({percent(headline.bound.percent)}) that"
-        f" handshakes in a row took; it saved {time(headline.saved_ms)}{part}: no surprise."
+        return excess_sentence(pair.place.name, pair.baseline, pair.headline, shorter)
+    part = f", {share(pair.saved_ms / bound.ms)} of that" if bound.ms > 0 and pair.saved_ms > 0 else ""
+    return (
+        f"At {pair.place.name} TFO could save at most the {time(bound.ms)} ({percent(bound.percent)}) that"
+        f" handshakes in a row took; it saved {time(pair.saved_ms)}{part}: no surprise."
     )
 
 
-def _compared_with_published(results: Results, places: list[Place]) -> Iterator[str]:
-    for place in places:
-        theirs = results.published.get((place.comparison.page, place.comparison.network))
-        if theirs is None or place.headline is None or place.improvement_percent is None:
-            continue
-        printed = theirs.improvement_percent_as_printed
-        yield (
-            f"At {place.name} the published figure is {signed(printed)}{NBSP}%; ours,"
-            f" {signed(place.improvement_percent)}{NBSP}%, is {_against(place.headline, printed)}."
-        )
-
-
-def _against(ours: CellResult, printed: float) -> str:
-    assert ours.improvement_percent is not None
-    apart = ours.improvement_percent - printed
-    if ours.improvement_ci95 is not None and ours.improvement_ci95[0] <= printed <= ours.improvement_ci95[1]:
-        return f"the same within its interval ({_certainty(ours)})"
+def _against(pair: _Pair, printed: float) -> str:
+    low, high = pair.headline.improvement_ci95 or (inf, -inf)
+    if low <= printed <= high:
+        return f"the same within its interval ({_certainty(pair.headline)})"
+    apart = pair.improvement_percent - printed
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
 
 
 def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]:
-    ranked = []
-    for page in results.pages:
-        places = places_of(results, attribution, page)
-        known = [place for place in places if place.improvement_percent is not None]
-        if known:
-            ranked.append((mean(_improvement(place) for place in known), page, known))
+    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
+    gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
+    ranked = sorted(gains, key=lambda page: -mean(gains[page]))
     if len(ranked) < 2:
         return
-    ranked.sort(key=lambda row: -row[0])
-    for (average, page, known), word in ((ranked[0], "most"), (ranked[-1], "least")):
-        gains = [_improvement(place) for place in known]
+    for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
+        low, high = min(gains[page]), max(gains[page])
         yield (
-            f"{page} gains {word}: {signed(average)}{NBSP}% on average over"
-            f" {plural(len(known), 'network')} ({signed(min(gains))} to {signed(max(gains))}{NBSP}%)"
-            + _because(known)
+            f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
+            f" {plural(len(gains[page]), 'network')} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f"{_because(of_page[page])}."
         )
-    middle = [f"{page} {signed(average)}{NBSP}%" for average, page, _ in ranked[1:-1]]
+    middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]
     if middle:
         yield f"Between them: {listed(middle)}."
 
 
-def _because(places: list[Place]) -> str:
-    paths = [place.baseline_path for place in places if place.baseline_path is not None]
+def _because(pairs: list[_Pair]) -> str:
+    paths = [path for pair in pairs if (path := pair.place.baseline_path) is not None]
     if not paths:
-        return "."
+        return ""
     part = mean(path.share(Kind.HANDSHAKE) for path in paths)
     count = mean(path.handshakes for path in paths)
-    return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its load."
+    return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its load"
 
 
 def _certainty(result: CellResult) -> str:

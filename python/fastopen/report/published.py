@@ -3,46 +3,41 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.statistics import Discrepancy, Label, Results, Slope, slopes
+from fastopen.statistics import Discrepancy, Label, Results, slopes
 
 # So many cells are named one by one; of more, the worst.
 NAMED: Final = 3
 # What takes so many times as long, or grows so many times as fast, is another load.
 OTHER_LOAD: Final = 1.5
 
-LEGEND: Final = {
-    Label.SLOWER: "their times are longer with TFO than without",
-    Label.UNSIGNED: "their table prints the size of the difference without its sign",
-    Label.MISPRINTED: "the printed improvement is not that of the printed times",
+# In a terminal of 80 columns, and what it means.
+LABELS: Final = {
+    Label.SLOWER: ("slower", "their times are longer with TFO than without"),
+    Label.UNSIGNED: ("unsigned", "their table prints the size of the difference without its sign"),
+    Label.MISPRINTED: ("misprint", "the printed improvement is not that of the printed times"),
     Label.IMPOSSIBLE: (
-        "theirs saves more than half, but each handshake is followed by a request, which takes as long"
+        "over half",
+        "theirs saves more than half, but each handshake is followed by a request, which takes as long",
     ),
-    Label.BEYOND: "theirs saves more than all handshakes in a row took in ours",
-    Label.OURS_BEYOND: "ours saves more than its handshakes in a row took, see above",
-    Label.AGREES: "the improvements differ by 3 points at most",
+    Label.BEYOND: ("too much", "theirs saves more than all handshakes in a row took in ours"),
+    Label.OURS_BEYOND: ("ours: much", "ours saves more than its handshakes in a row took, see above"),
+    Label.AGREES: ("agrees", "the improvements differ by 3 points at most"),
+    Label.THEIRS_MORE: ("theirs more", ""),
+    Label.OURS_MORE: ("ours more", ""),
 }
 # What was printed is shown with these.
 OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
-# For a terminal of 80 columns.
-SHORT: Final = {
-    Label.SLOWER: "slower",
-    Label.UNSIGNED: "unsigned",
-    Label.MISPRINTED: "misprint",
-    Label.IMPOSSIBLE: "over half",
-    Label.BEYOND: "too much",
-    Label.OURS_BEYOND: "ours: much",
-    Label.AGREES: "agrees",
-    Label.THEIRS_MORE: "theirs more",
-    Label.OURS_MORE: "ours more",
-}
 
 
 def label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
     """The labels of a cell in words; what was printed is shown with those that are about the print."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
-    if short:
-        return [f"{SHORT[label]} {printed}" if label in OF_PRINT else SHORT[label] for label in one.labels]
-    return [f"{label} ({printed})" if label in OF_PRINT else str(label) for label in one.labels]
+    shown = f" {printed}" if short else f" ({printed})"
+    return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
+
+
+def _name(label: Label, *, short: bool) -> str:
+    return LABELS[label][0] if short else str(label)
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
@@ -51,12 +46,12 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
         return []
     used = {label for one in found for label in one.labels}
     lines = [_counts(found)]
-    names = {label: SHORT[label] if short else str(label) for label in Label if label in used}
-    lines += [
-        f"{name[0].upper()}{name[1:]}: {LEGEND[label]}." for label, name in names.items() if label in LEGEND
-    ]
+    for label, (_, meaning) in LABELS.items():
+        if label in used and meaning:
+            name = _name(label, short=short)
+            lines.append(f"{name[0].upper()}{name[1:]}: {meaning}.")
     lines += _beyond(results, found)
-    of_page = {one.page: one for one in slopes(found, results)}
+    of_page = slopes(found, results)
     pages = dict.fromkeys(one.comparison.page for one in found)
     lines += [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]
     known = results.experiment.published.known if results.experiment.published is not None else []
@@ -93,7 +88,7 @@ def _trips(milliseconds: float, rtt_ms: float) -> str:
     return f"{milliseconds / 1000:.3g} s ({milliseconds / rtt_ms:.3g} RTTs)"
 
 
-def _of_times(page: str, found: list[Discrepancy], slope: Slope | None) -> str:
+def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
     """How the times of a page without TFO differ, and whether round trips in a row are why; else empty."""
     parts = []
     ratios = [one.theirs_longer for one in found if one.comparison.page == page]
@@ -101,10 +96,11 @@ def _of_times(page: str, found: list[Discrepancy], slope: Slope | None) -> str:
     if known and (max(known) > OTHER_LOAD or min(known) < 1 / OTHER_LOAD):
         low, high = f"{min(known):.2g}", f"{max(known):.2g}"
         parts.append(f"theirs takes {low if low == high else f'{low} to {high}'} times as long as ours")
-    if slope is not None and not 1 / OTHER_LOAD <= slope.theirs / max(slope.ours, 0.1) <= OTHER_LOAD:
-        more = "more" if slope.theirs > slope.ours else "fewer"
+    theirs, ours = slope or (1.0, 1.0)
+    if not 1 / OTHER_LOAD <= theirs / max(ours, 0.1) <= OTHER_LOAD:
+        more = "more" if theirs > ours else "fewer"
         parts.append(
-            f"each ms of RTT adds {slope.theirs:.3g} ms to theirs and {slope.ours:.3g} to ours, so theirs"
+            f"each ms of RTT adds {theirs:.3g} ms to theirs and {ours:.3g} to ours, so theirs"
             f" waits for {more} round trips in a row (another page, client or server, or time-outs)"
         )
     return f"{page} without TFO: {'; '.join(parts)}." if parts else ""

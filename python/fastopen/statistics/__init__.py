@@ -1,12 +1,12 @@
 """Statistics: from the loads of a run to the figures of each cell."""
 
-from fastopen.statistics.bootstrap import median_interval, median_intervals
+from fastopen.statistics.bootstrap import median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, Reason, summarise
 from fastopen.statistics.outliers import Outlier
 from fastopen.statistics.precision import half_width_percent, more_pairs, pairs_needed
-from fastopen.statistics.published import Discrepancy, Label, Slope, discrepancies, slopes
+from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
 from fastopen.statistics.until import UntilInterval
 
@@ -21,12 +21,10 @@ __all__ = [
     "Outlier",
     "Reason",
     "Results",
-    "Slope",
     "UntilInterval",
     "collect",
     "discrepancies",
     "half_width_percent",
-    "median_interval",
     "median_intervals",
     "more_pairs",
     "pairs_needed",

@@ -20,15 +20,11 @@ TOGETHER: Final = 100
 JACKKNIFE_BATCH: Final = 4_000_000
 
 
-def median_interval(values: Sequence[float], seed: int) -> Interval | None:
-    """Low and high end, or None where there are too few values. Equal values give an interval of no width."""
-    return median_intervals([values], [seed])[0]
-
-
 def median_intervals(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -> list[Interval | None]:
-    """The interval of each sample from its own seed, as `median_interval` gives it.
+    """The interval of each sample from its own seed: low and high end, None of too few values.
 
-    Samples of one size are taken together, which costs a fifth of one after another.
+    Equal values give an interval of no width. Samples of one size are taken together, which costs a fifth of
+    one after another.
     """
     found: list[Interval | None] = [_without_chance(values) for values in samples]
     of_size: dict[int, list[int]] = defaultdict(list)

@@ -119,30 +119,23 @@ def discrepancies(results: Results) -> list[Discrepancy]:
     return found
 
 
-@dataclass(frozen=True)
-class Slope:
-    """How the PLT without TFO grows with the RTT: by how many round trips one after another."""
+def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
+    """Milliseconds of PLT without TFO for each of RTT, theirs and ours: round trips one after another.
 
-    page: str
-    theirs: float
-    ours: float
-
-
-def slopes(found: list[Discrepancy], results: Results) -> list[Slope]:
-    """Of each page that was loaded over two RTTs or more: from its shortest to its longest."""
-    known = []
+    Of each page that was loaded over two RTTs or more: from its shortest to its longest.
+    """
+    known = {}
     for page in dict.fromkeys(one.comparison.page for one in found):
         of_rtt = {
-            results.experiment.networks[one.comparison.network].rtt_us: (one.theirs.off_ms, one.baseline_ms)
+            results.experiment.networks[one.comparison.network].rtt_us / 1000: (one.theirs.off_ms, ours_ms)
             for one in found
-            if one.comparison.page == page and one.baseline_ms is not None
+            if one.comparison.page == page and (ours_ms := one.baseline_ms) is not None
         }
-        if len(of_rtt) < 2:
-            continue
-        shortest, longest = min(of_rtt), max(of_rtt)
-        rtt_ms = (longest - shortest) / 1000
-        (theirs_before, ours_before), (theirs, ours) = of_rtt[shortest], of_rtt[longest]
-        assert ours is not None
-        assert ours_before is not None
-        known.append(Slope(page, (theirs - theirs_before) / rtt_ms, (ours - ours_before) / rtt_ms))
+        if len(of_rtt) > 1:
+            shortest, longest = min(of_rtt), max(of_rtt)
+            theirs, ours = (
+                (after - before) / (longest - shortest)
+                for before, after in zip(of_rtt[shortest], of_rtt[longest], strict=True)
+            )
+            known[page] = (theirs, ours)
     return known

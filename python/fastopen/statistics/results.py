@@ -46,11 +46,6 @@ class Results:
                 rows.setdefault(result.cell.comparison, []).append(result)
         return rows
 
-    def of(self, page: str, network: int) -> list[CellResult]:
-        """The arms of one page over one network, in the first setup and on the first engine."""
-        rows = self.comparisons(page).items()
-        return next((arms for row, arms in rows if row.network == network), [])
-
     @property
     def factors(self) -> VaryingFactors:
         """What varies from comparison to comparison."""
