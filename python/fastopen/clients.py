@@ -7,13 +7,14 @@ clients stands in crates/world/src/contract/job.rs (Capabilities).
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from fastopen.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 # Settings that some clients have; all have keep_alive, connections and view.
 OwnSetting = Literal["profile", "processing_scale", "phases", "screenshot", "key_share"]
+OWN_SETTINGS: Final[tuple[OwnSetting, ...]] = get_args(OwnSetting)
 
 URL: Final = "{url}"
 URLS: Final = "{urls}"

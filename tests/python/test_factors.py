@@ -204,7 +204,15 @@ def test_the_command_lists_them_all() -> None:
             {"client": "curl", "view": "repeat"},
             "has no cache (view repeat goes with chromium",
         ),
-        ({"client": "curl", "screenshots": True}, "none of these clients shows a page (ask for chromium)"),
+        (
+            {"client": "curl", "screenshots": True},
+            "none of these clients takes screenshots (ask for chromium)",
+        ),
+        (
+            {"client": "chromium", "tls": "1.3", "key_share": "x25519"},
+            "none of these clients takes key_share (ask for loader)",
+        ),
+        ({"client": "wget2", "profile": "mget"}, "none of these clients takes profile (ask for loader)"),
         (
             {"http": "2", "origins_keep_alive": "off"},
             "with http 2 origins keep connections (the client's keep_alive",

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.errors import InputError
 from fastopen.experiments.arms import ArmName
@@ -174,9 +175,15 @@ class Asked:
                 message = f"{asked} a host, but {client.profile} opens {total} in all"
                 remedy = f"ask for {total} at most, or for the profile browser alone"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
-        if True in self.values.get("screenshots", ()) and not any(client.screenshot for client in clients):
-            message = "none of these clients shows a page"
-            raise self.fault(message, ("client", "screenshots"), "ask for chromium")
+        for factor in of_part("client", "tls"):
+            able = [one for one in CLIENTS.values() if factor.setting in one.takes]
+            if not able or any(client.type in able for client in clients):
+                continue
+            usual = (Tls if factor.part == "tls" else Client).model_fields[factor.setting].default
+            if any(value != usual for value in self.values.get(factor.name, ())):
+                remedy = f"ask for {' or '.join(one.label for one in able)}"
+                message = f"none of these clients takes {factor.name}"
+                raise self.fault(message, ("client", factor.name), remedy)
 
 
 def read_asked(

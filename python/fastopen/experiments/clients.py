@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Final, get_args
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastopen.clients import (
@@ -13,9 +13,9 @@ from fastopen.clients import (
     HTTP,
     KEEP_ALIVE,
     LOADER,
+    OWN_SETTINGS,
     URL,
     URLS,
-    OwnSetting,
     Tool,
 )
 from fastopen.contract import Client, Origins
@@ -34,7 +34,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
     if asked not in CLIENTS:
         raise ValueError(f"client {asked!r} is none of {', '.join(KINDS)}")
     of = CLIENTS[asked]
-    others = set(get_args(OwnSetting)) - of.takes
+    others = set(OWN_SETTINGS) - of.takes
     given: dict[str, Any] = {key: value for key, value in settings.items() if key not in others}
     given["kind"] = of.kind
     line = given.pop("command", None)
