@@ -42,7 +42,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
 
 
 def _named(argument: Any) -> str:
-    return argument.metavar or argument.name.upper()
+    return str(argument.metavar or argument.name.upper())
 
 
 def experiment_table() -> str:
