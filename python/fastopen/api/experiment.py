@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from fastopen.experiments import ASKED, Combine, Source, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
+from fastopen.experiments.plan import counted
 from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.pydantic_errors import input_error
@@ -95,6 +96,8 @@ class Experiment:
         except ValidationError as error:
             raise input_error(error, "Experiment") from None
         made.seed_drawn = self.seed_drawn and "seed" not in settings
+        if made.seed_drawn and not made.asked.seed:
+            made.asked = with_drawn_seed(made.asked, auto_engine(None))
         return made
 
     def pages(self) -> list[ImportedPage]:
@@ -109,23 +112,8 @@ class Experiment:
 
     def __repr__(self) -> str:
         asked = self.asked
-        counts = {
-            "page": len(asked.pages),
-            "network": len(asked.networks),
-            "setup": len(asked.setups),
-            "transport": len(asked.arms),
-            "engine": len(asked.engines),
-            "repeat": asked.repeats,
-        }
-        loads = 1
-        for count in counts.values():
-            loads *= count
-        shown = [
-            f"{n} {what}{'s' if n > 1 else ''}"
-            for what, n in counts.items()
-            if n > 1 or what not in ("setup", "engine")
-        ]
-        return f"<Experiment {asked.name}: {' x '.join(shown)} = {loads:,} loads>"
+        words, loads = counted(asked, len(asked.pages), len(asked.engines), asked.repeats)
+        return f"<Experiment {asked.name}: {words} = {loads:,} loads>"
 
 
 def _signature() -> inspect.Signature:

@@ -232,25 +232,26 @@ def _job(
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
     """A slip in a sweep multiplies: better reported now than after a night."""
+    indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
+    repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
+    words, loads = counted(experiment, pages, len(engines), repeats)
+    if loads > LOADS_MAX:
+        remedy = f"{LOADS_MAX:,} at most: sweep less at once, or repeat less"
+        raise InputError(f"{words} are {loads:,} loads", "", remedy)
+
+
+def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
+    """`2 pages x 3 networks x 3 transports x 10 repeats`, and how many loads that is."""
     counts = {
         "page": pages,
         "network": len(experiment.networks),
         "setup": len(experiment.setups),
         "transport": len(experiment.arms),
-        "engine": len(engines),
-        "repeat": max(
-            repeats_of(experiment, Comparison("", network, setup, engine))
-            for network, setup, engine in product(
-                range(len(experiment.networks)), range(len(experiment.setups)), engines
-            )
-        ),
+        "engine": engines,
+        "repeat": repeats,
     }
-    loads = prod(counts.values())
-    if loads > LOADS_MAX:
-        factors = " x ".join(f"{n} {what}{'s' if n > 1 else ''}" for what, n in counts.items())
-        raise InputError(
-            f"{factors} are {loads:,} loads", "", f"{LOADS_MAX:,} at most: sweep less at once, or repeat less"
-        )
+    listed = [(n, what) for what, n in counts.items() if n > 1 or what not in ("setup", "engine")]
+    return " x ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in listed), prod(counts.values())
 
 
 def load_timeout_us(page: Page, network: Network) -> int:

@@ -166,23 +166,9 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _whole(value: float) -> float | int:
-    """20 in place of 20.0."""
-    return int(value) if value == int(value) else value
-
-
 def _ms(value_us: int) -> float | int:
-    return _whole(value_us / 1000)
-
-
-def _plain_rate(value: int | None) -> str:
-    return "none" if value is None else units.format_rate(value).removesuffix("/s").replace(" ", "").lower()
-
-
-def _plain_size(value: int | str | None) -> str:
-    if isinstance(value, str):
-        return value
-    return "none" if value is None else units.format_bytes(value).replace(" ", "")
+    """20 in place of 20.0."""
+    return value_us / 1000 if value_us % 1000 else value_us // 1000
 
 
 DURATION: Final = Quantity(
@@ -195,7 +181,7 @@ DURATION: Final = Quantity(
 )
 RATE: Final = Quantity(
     _with_unit(units.parse_rate_bit_per_s, '"4mbit"'),
-    _plain_rate,
+    lambda rate: units.format_rate(rate).removesuffix("/s").replace(" ", "").lower(),
     lambda rate: f"{rate / 1e6:g}",
     kind="int",
     unit="bit/s",
@@ -210,7 +196,7 @@ FRACTION: Final = Quantity(
 # `default`: what the rate of its direction asks for.
 QUEUE: Final = Quantity(
     _queue,
-    _plain_size,
+    lambda size: size if size == DEFAULT_QUEUE else units.format_bytes(size).replace(" ", ""),
     lambda size: f"{size / 1000:g}",
     kind="int",
     unit="bytes",
