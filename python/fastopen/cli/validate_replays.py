@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -21,6 +21,7 @@ from fastopen.cli.output import (
 )
 from fastopen.cli.reading import read_pages
 from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
+from fastopen.contract import EngineName
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
 from fastopen.replay_validation import ValidatedReplay, median_error_percent
@@ -61,7 +62,7 @@ def recordings(
     asked = engines_asked(engine)
     if len(asked) > 1:
         raise InputError("one engine at a time", "--engine")
-    chosen: Literal["host", "virtual"] | None = None if asked[0] == "auto" else asked[0]
+    chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
     imported, unreadable = _read(files, lenient=lenient, quiet=quiet)
     with nothing_to_compare_when_interrupted():
         found = validate_replays(

@@ -33,6 +33,7 @@ Profile = Literal["browser", "mget"]
 View = Literal["first", "repeat"]
 LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
+TlsVersion = Literal["1.2", "1.3"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
@@ -281,7 +282,7 @@ class Origins(_Part):
 class Tls(_Part):
     """How TLS is spoken where a load's transport has it."""
 
-    version: Literal["1.2", "1.3"] = "1.3"
+    version: TlsVersion = "1.3"
     """The newest that the origins speak."""
     key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
     """The group that the loader's ClientHello holds a key share of; other clients send what they send."""

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from fastopen.contract.job import CONTRACT, Cookies, Transport
+from fastopen.contract.job import CONTRACT, Cookies, TlsVersion, Transport
 
+EngineName = Literal["host", "virtual"]
 # Null where it was not reached.
 Nanoseconds = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -109,7 +110,7 @@ class WorldRecord(_Part):
     """The id of the job."""
     contract: Count
     """The version that the program speaks."""
-    engine: Literal["host", "virtual"]
+    engine: EngineName
     """Whose clock runs: this machine's, or a kernel's of its own."""
     link: Literal["program", "kernel"]
     """Who makes the link."""
@@ -237,7 +238,7 @@ class TlsSession(_Part):
     secured_ns: Nanoseconds
     """When it was over at the client; seen at the origin: when the client sent its last message of it, had
     nothing been in its way. Chromium's are the browser's own."""
-    version: Literal["1.2", "1.3"]
+    version: TlsVersion
     """Of TLS."""
     cipher: str
     """As rustls spells it: IANA's name, but for `TLS13_` where those of 1.3 begin with `TLS_`."""

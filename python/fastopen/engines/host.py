@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.clients import LOADER, ClientType
-from fastopen.contract import Invalid, Job, LoadRecord, LoadSpec
+from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
 from fastopen.contract.records import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
@@ -206,7 +206,7 @@ def _faulty_load(job: Job, load: LoadSpec, reason: str) -> LoadRecord:
         transport=load.transport,
         cookies=load.cookies,
         valid=False,
-        invalid=[Invalid(kind="fault", detail=reason)],
+        invalid=[Invalid(kind=InvalidKind.FAULT, detail=reason)],
         plt_ns=None,
         started_unix_ms=time.time_ns() // 1_000_000,
         client_address="",

@@ -1,5 +1,6 @@
 """Experiments: what to load over which networks and how often, from TOML files to the jobs of a run."""
 
+from fastopen.contract import EngineName
 from fastopen.experiments.arms import (
     ARMS,
     BASELINE,
@@ -26,7 +27,7 @@ from fastopen.experiments.clients import KINDS, asked_for
 from fastopen.experiments.estimate import estimated_s
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
-from fastopen.experiments.model import AskedEngine, EngineName, Experiment, Setup, default_queue_bytes
+from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.plan import (
     Cell,
     Comparison,

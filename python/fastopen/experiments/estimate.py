@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
-from fastopen.contract import Job
-from fastopen.experiments.model import EngineName
+from fastopen.contract import EngineName, Job
 from fastopen.experiments.plan import Plan, transfer_s
 
 # Building and leaving a world of the host engine (docs/benchmarks.md).

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from fastopen.contract import Client, Network, Origins, Tcp, Tls
+from fastopen.contract import Client, EngineName, Network, Origins, Tcp, Tls
 from fastopen.experiments.arms import Arm
-from fastopen.experiments.model import EngineName, Setup
+from fastopen.experiments.model import Setup
 from fastopen.experiments.quantities import Kind, Quantity, shown
 from fastopen.pydantic_errors import input_error
 from fastopen.units import UnitError

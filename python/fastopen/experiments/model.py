@@ -13,7 +13,6 @@ QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
-EngineName = Literal["host", "virtual"]
 AskedEngine = Literal["auto", "host", "virtual"]
 
 

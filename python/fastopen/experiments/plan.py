@@ -21,13 +21,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from fastopen.contract import CONTRACT, Job, Network, Tls
+from fastopen.contract import CONTRACT, EngineName, Job, Network, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
 from fastopen.experiments.factors import FACTORS, Point
-from fastopen.experiments.model import EngineName, Experiment
+from fastopen.experiments.model import Experiment
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.varying import network_labels, setup_labels
 from fastopen.pages import Page

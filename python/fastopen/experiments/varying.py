@@ -6,8 +6,9 @@ from itertools import product
 from typing import Protocol
 
 from fastopen import units
+from fastopen.contract import EngineName
 from fastopen.experiments.factors import FACTORS, RTT, Factor, Part, Point
-from fastopen.experiments.model import EngineName, Experiment
+from fastopen.experiments.model import Experiment
 
 
 class Located(Protocol):

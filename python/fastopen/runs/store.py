@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from fastopen.contract import LoadRecord, WorldRecord
+from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
 from fastopen.experiments import Plan, PlannedJob
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
@@ -24,7 +24,7 @@ from fastopen.runs.schema import FILE
 # How often a load is done that nothing but the machine disturbed.
 ATTEMPTS: Final = 3
 # What says nothing of the load itself: the machine was late, or the world did not live to the end of it.
-DISTURBANCES: Final = frozenset({"link_late", "fault"})
+DISTURBANCES: Final = frozenset({InvalidKind.LINK_LATE, InvalidKind.FAULT})
 
 
 class RunStore(RunReader):
