@@ -23,7 +23,7 @@ class Layout:
     """What gives way where room is short."""
 
     asides_below: bool = False
-    """Intervals stand below their figures."""
+    """Intervals go below their figures."""
     short: bool = False
     """Headers take more lines, and words are short."""
     tight: bool = False

@@ -1,4 +1,4 @@
-"""The handshakes that stood in a row in a load: the most that TCP Fast Open could have saved it."""
+"""The handshakes in a row of a load: the most that TCP Fast Open could have saved it."""
 
 from collections import defaultdict
 
@@ -28,7 +28,7 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
             ]
         )
     handshakes, carriers = Handshakes(record), Carriers(record)
-    # What the client had kept was never sent; what it makes known waits for what made the client look for it.
+    # A cached answer was never asked for; requests that it initiates wait for its own initiator.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests

@@ -1,7 +1,7 @@
 """Published figures compared with ours, cell by cell: how they differ, and what the numbers say of why.
 
 All figures of a published cell are taken as they must have been meant (its unit, its columns); what was
-printed beside its own times is one of the labels.
+printed with its own times is one of the labels.
 """
 
 from collections.abc import Iterator
