@@ -9,12 +9,12 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Error, sync_playwright
 
-from fastopen import browsers
+from fastopen.clients import CHROMIUM as CHROMIUM_TYPE
 from fastopen.runs import RunStore
 from fastopen.runs.export import export
 from made_up_run import fill, made_up_page, made_up_plan
 
-CHROMIUM = next(filter(None, map(shutil.which, browsers.NAMES)), None)
+CHROMIUM = next(filter(None, map(shutil.which, CHROMIUM_TYPE.executables)), None)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),

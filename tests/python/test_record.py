@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fastopen import browsers
+from fastopen.clients import CHROMIUM
 from fastopen.pages import load_pages
 from fastopen.record.events import Log
 from fastopen.record.har import Loaded, har_of, round_trips_ms
@@ -27,7 +27,7 @@ PICTURE = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
 needs_chromium = pytest.mark.skipif(
-    not any(map(shutil.which, browsers.NAMES)), reason="no Chromium here: apt-get install chromium"
+    not any(map(shutil.which, CHROMIUM.executables)), reason="no Chromium here: apt-get install chromium"
 )
 
 

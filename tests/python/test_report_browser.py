@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from fastopen import browsers
 from fastopen.attribution import read_source
+from fastopen.clients import CHROMIUM as CHROMIUM_TYPE
 from fastopen.report.page import html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
-CHROMIUM = next(filter(None, map(shutil.which, browsers.NAMES)), None)
+CHROMIUM = next(filter(None, map(shutil.which, CHROMIUM_TYPE.executables)), None)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
