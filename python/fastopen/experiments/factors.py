@@ -9,29 +9,11 @@ from typing import Any, Final, get_args
 from fastopen.clients import LOADER
 from fastopen.contract import Origins, Tls
 from fastopen.contract.job import PROFILES
+from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS
 from fastopen.experiments.clients import KINDS, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
-from fastopen.experiments.quantities import (
-    BYTES,
-    COMMAND,
-    COUNT,
-    DURATION,
-    EXTRA_RTTS,
-    FLAG,
-    FRACTION,
-    JITTER,
-    QUEUE,
-    RATE,
-    SCALE,
-    TEXT,
-    TEXT_OR_NONE,
-    TRACE,
-    WORDS,
-    Kind,
-    choice,
-)
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.transports import TRANSPORT_WORDS
 
@@ -63,196 +45,196 @@ def _bodies_for_client(point: Point) -> tuple[Any, ...]:
 
 # fmt: off
 RTT: Final = Factor(
-    "rtt", "network", ("rtt_us",), DURATION, "Round-trip time of the access link.", example="20ms,100ms",
+    "rtt", "network", ("rtt_us",), q.DURATION, "Round-trip time of the access link.", example="20ms,100ms",
     default="20ms,100ms,200ms", header="RTT\nms", phrase="{} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,
     Factor(
-        "down", "network", ("down.rate_bit_per_s",), RATE, "Rate to the client, or none.",
+        "down", "network", ("down.rate_bit_per_s",), q.RATE, "Rate to the client, or none.",
         example="2mbit,4mbit", default="4mbit", header="down\nMbit/s", phrase="{} Mbit/s down",
         label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
-        "up", "network", ("up.rate_bit_per_s",), RATE, "Rate from the client, or none.",
+        "up", "network", ("up.rate_bit_per_s",), q.RATE, "Rate from the client, or none.",
         example="256kbit,1mbit", default="256kbit", header="up\nMbit/s", phrase="{} Mbit/s up",
         label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
-        "down_trace", "network", ("down.trace_ms",), TRACE,
+        "down_trace", "network", ("down.trace_ms",), q.TRACE,
         "Mahimahi trace in place of the rate to the client.", example="FILE", columns=("down_trace",),
     ),
     Factor(
-        "up_trace", "network", ("up.trace_ms",), TRACE,
+        "up_trace", "network", ("up.trace_ms",), q.TRACE,
         "Mahimahi trace in place of the rate from the client.", example="FILE", columns=("up_trace",),
     ),
     Factor(
-        "queue", "network", ("down.queue_bytes", "up.queue_bytes"), QUEUE,
+        "queue", "network", ("down.queue_bytes", "up.queue_bytes"), q.QUEUE,
         "What the queue of each direction holds, or none: any number of packets.", example="96kB,256kB",
         otherwise="256 kB or 100 ms, the larger", header="queue\nkB", phrase="a queue of {} kB",
         label="queue{}kB", columns=("down_queue_bytes", "up_queue_bytes"), natural=_default_queues,
     ),
     Factor(
-        "loss", "network", ("down.loss", "up.loss"), FRACTION, "Random loss in each direction.",
+        "loss", "network", ("down.loss", "up.loss"), q.FRACTION, "Random loss in each direction.",
         example="0%,1%", header="loss\n%", phrase="{} % loss", label="loss{}%", chance=True,
     ),
     Factor(
-        "jitter", "network", ("down.jitter", "up.jitter"), JITTER,
+        "jitter", "network", ("down.jitter", "up.jitter"), q.JITTER,
         "How the delay of each direction varies: normal by this deviation, or uniform, or none.",
         example="none,2ms,uniform:2ms", header="jitter", phrase="jitter {}", label="jitter{}",
         chance=True,
     ),
     Factor(
-        "reorder", "network", ("down.reorder", "up.reorder"), FLAG,
+        "reorder", "network", ("down.reorder", "up.reorder"), q.FLAG,
         "Whether packets overtake each other where their delay varies (--jitter).", example="on,off",
         header="re-\norder", phrase="reordering {}",
     ),
     Factor(
-        "extra_rtt", "network", ("host_extra_rtt_us",), EXTRA_RTTS,
+        "extra_rtt", "network", ("host_extra_rtt_us",), q.EXTRA_RTTS,
         "A host that is further away; repeatable.", example="HOST=RTT", columns=("extra_rtt_ms",),
         repeatable=True,
     ),
     Factor(
-        "mtu", "network", ("mtu_bytes",), BYTES, "MTU of the links, with IP and TCP headers.",
+        "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",
         example="1280,1500", header="MTU\nbytes", phrase="an MTU of {} bytes", label="mtu{}",
     ),
     Factor(
-        "link", "network", ("link",), TEXT,
+        "link", "network", ("link",), q.TEXT,
         "Who makes the link: fastopen's program, or the kernel (auto: that of the virtual engine).",
         example="program,kernel", header="link", phrase="link {}",
     ),
 )
 _CLIENT: Final = (
     Factor(
-        "client", "client", ("label",), choice(*KINDS), f"What loads the pages: of {', '.join(KINDS)}.",
+        "client", "client", ("label",), q.choice(*KINDS), f"What loads the pages: of {', '.join(KINDS)}.",
         example="loader,chromium", default=LOADER.label, header="client", columns=("client",),
         key="client.kind",
     ),
     Factor(
-        "command", "client", ("command",), COMMAND,
+        "command", "client", ("command",), q.COMMAND,
         "The command line of the client command; {urls}: all of the page's.", example="'CMD {url}'",
     ),
     Factor(
-        "view", "client", ("view",), TEXT,
+        "view", "client", ("view",), q.TEXT,
         "Chromium's first visit, or one with the cache that a first visit left.", example="first,repeat",
         header="view", phrase="{} view",
     ),
     Factor(
-        "profile", "client", ("profile",), TEXT,
+        "profile", "client", ("profile",), q.TEXT,
         "How the loader loads: as a browser of today, or as the paper's mget.", example="browser,mget",
         header="profile",
     ),
     Factor(
-        "keep_alive", "client", ("keep_alive",), FLAG, "Whether the client uses connections again.",
+        "keep_alive", "client", ("keep_alive",), q.FLAG, "Whether the client uses connections again.",
         example="on,off", otherwise="as the profile", header="keep-\nalive", phrase="keep-alive {}",
         natural=_of_profile("keep_alive"),
     ),
     Factor(
-        "connections_per_host", "client", ("connections_per_host",), COUNT,
+        "connections_per_host", "client", ("connections_per_host",), q.COUNT,
         "Connections to one host at once.", example="2,6", otherwise="the profile's",
         header="conns\na host", phrase="{} connections a host", natural=_of_profile("connections_per_host"),
     ),
     Factor(
-        "connections_total", "client", ("connections_total",), COUNT, "Connections to all hosts at once.",
+        "connections_total", "client", ("connections_total",), q.COUNT, "Connections to all hosts at once.",
         example="17,256", otherwise="the profile's", header="conns\nin all", phrase="{} connections in all",
         natural=_of_profile("connections_total"),
     ),
     Factor(
-        "processing_scale", "client", ("processing_scale",), SCALE,
+        "processing_scale", "client", ("processing_scale",), q.SCALE,
         "The loader's processing takes so many times what was recorded; 0: none.", example="0,1",
         header="process-\ning", phrase="processing x {}",
     ),
     Factor(
-        "phases", "client", ("phases",), WORDS,
+        "phases", "client", ("phases",), q.WORDS,
         "Which resources the loader asks for: of load, async and after.", example="load,async",
     ),
     Factor(
-        "screenshots", "client", ("screenshot",), FLAG,
+        "screenshots", "client", ("screenshot",), q.FLAG,
         "Keep what Chromium shows at each load's end (fastopen export --format png).", switch=True,
     ),
 )
 _ORIGINS_AND_TLS: Final = (
     Factor(
-        "http", "origins", ("http",), TEXT, "Version of HTTP: of 1.0, 1.1 and 2.",
+        "http", "origins", ("http",), q.TEXT, "Version of HTTP: of 1.0, 1.1 and 2.",
         example="1.1,2", header="HTTP", phrase="HTTP/{}",
     ),
     Factor(
-        "http2_hosts", "origins", ("http2_hosts",), WORDS,
+        "http2_hosts", "origins", ("http2_hosts",), q.WORDS,
         "Hosts that speak HTTP/2, whatever the others speak.", example="HOST,HOST",
     ),
     Factor(
-        "tls", "tls", ("version",), TEXT_OR_NONE,
+        "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Every origin over TLS, whatever its URL, or none: all in the clear.", example="none,1.3,1.2",
         otherwise="1.3 where a transport or another factor of TLS asks for it, else none", header="TLS",
         phrase="TLS {}", columns=("tls",),
     ),
     Factor(
-        "key_share", "tls", ("key_share",), TEXT,
+        "key_share", "tls", ("key_share",), q.TEXT,
         "In the loader's ClientHello: x25519mlkem768 (browsers'; no SYN holds it), x25519.",
         example="x25519,x25519mlkem768", header="key\nshare", phrase="key share {}",
         natural=_of_tls("key_share"),
     ),
     Factor(
-        "resumption", "tls", ("resumption",), FLAG, "Whether TLS resumes sessions within a load.",
+        "resumption", "tls", ("resumption",), q.FLAG, "Whether TLS resumes sessions within a load.",
         example="on,off", header="resump-\ntion", phrase="resumption {}", natural=_of_tls("resumption"),
     ),
     Factor(
-        "chain_bytes", "tls", ("chain_bytes",), BYTES, "Size of the origins' certificate chain.",
+        "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",
         example="2000,3500", header="chain\nbytes", phrase="certificates of {} bytes",
         natural=_of_tls("chain_bytes"),
     ),
     Factor(
-        "origins_keep_alive", "origins", ("keep_alive",), FLAG, "Whether origins keep connections open.",
+        "origins_keep_alive", "origins", ("keep_alive",), q.FLAG, "Whether origins keep connections open.",
         example="on,off", header="origins\nkeep", phrase="keep-alive of the origins {}",
         columns=("origins_keep_alive",),
     ),
     Factor(
-        "think_scale", "origins", ("think_scale",), SCALE,
+        "think_scale", "origins", ("think_scale",), q.SCALE,
         "Origins take so many times the recorded think time; 0: none.", example="0,1", header="think",
         phrase="think time x {}",
     ),
     Factor(
-        "tfo_queue", "origins", ("tfo_queue",), COUNT,
+        "tfo_queue", "origins", ("tfo_queue",), q.COUNT,
         "Half-open TFO connections that an origin's listener holds.", example="1,4096", header="TFO\nqueue",
         phrase="TFO queue {}",
     ),
     Factor(
-        "bodies", "origins", ("bodies",), TEXT,
+        "bodies", "origins", ("bodies",), q.TEXT,
         "What stands in the bodies of a page whose own were not recorded.", example="filler,synthetic",
         otherwise="what the client needs", header="bodies", phrase="{} bodies", natural=_bodies_for_client,
     ),
 )
 _TCP: Final = (
     Factor(
-        "initial_window", "tcp", ("initial_window_segments",), COUNT,
+        "initial_window", "tcp", ("initial_window_segments",), q.COUNT,
         "Initial congestion window of both ends, in segments.", example="4,10", header="initial\nwindow",
         phrase="initial window {}",
     ),
     Factor(
-        "congestion_control", "tcp", ("congestion_control",), TEXT,
+        "congestion_control", "tcp", ("congestion_control",), q.TEXT,
         "Congestion control of both ends: cubic, reno, bbr, or what else the kernel has.",
         example="cubic,reno", header="conges-\ntion",
     ),
 )
 ENGINE: Final = Factor(
-    "engine", "engine", ("engine",), choice(*get_args(AskedEngine)),
+    "engine", "engine", ("engine",), q.choice(*get_args(AskedEngine)),
     "Whose clock runs: auto, or of host and virtual.", example="host,virtual", default="auto",
     header="engine", key="engines",
 )
 TRANSPORT: Final = Factor(
-    "transport", "arm", ("transport",), choice(*TRANSPORT_WORDS),
+    "transport", "arm", ("transport",), q.choice(*TRANSPORT_WORDS),
     "Arms: off,cold,warm (of TFO); or transports: tcp,tfo,tls,tls+tfo (with either cookies).",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
 # Which option and key they come from is TRANSPORT's.
 _OF_TRANSPORT: Final = (
     Factor(
-        "arm", "arm", ("name",), choice(*ARMS),
+        "arm", "arm", ("name",), q.choice(*ARMS),
         "The named combination of transport and cookies; off2 is off once more.", default="off,cold,warm",
         columns=("arm",), named="transports", key="transports",
     ),
     Factor(
-        "cookies", "arm", ("cookies",), choice("none", "cold", "warm"),
+        "cookies", "arm", ("cookies",), q.choice("none", "cold", "warm"),
         "TFO cookies that the client starts with, where it asks for TFO.", default="none,cold,warm",
         named="transports", key="transports",
     ),
@@ -270,7 +252,7 @@ FACTORS: Final[tuple[Factor, ...]] = (
 # Those that have an option, a key and an argument of their own.
 ASKED: Final = tuple(factor for factor in FACTORS if factor not in _OF_TRANSPORT)
 BY_NAME: Final[Mapping[str, Factor]] = {factor.name: factor for factor in FACTORS}
-COLUMNS: Final[dict[str, Kind]] = {name: factor.kind for factor in FACTORS for name in factor.export}
+COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for name in factor.export}
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
