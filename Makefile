@@ -52,6 +52,10 @@ test: set-up-for-tests lint rust-test python-test ## set up, then run every form
 reproduce: setup ## set up, then load the TFO paper's pages and print its table beside ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
 
+coverage: set-up-for-tests ## the share of lines that tests reach, in Python and in Rust
+	@$(BIN)/pytest --numprocesses auto --cov=fastopen --cov-report=term:skip-covered
+	@tools/rust-coverage --workspace
+
 picture: setup ## load one page over real networks and write the README's picture of the table
 	@run=$$(mktemp -d) && trap 'rm -rf "$$run"' EXIT && \
 	  $(BIN)/fastopen run wikipedia-tcp --engine host --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
@@ -100,10 +104,11 @@ help: ## print this list
 	  printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 rust-lint: $(STAMPS)/prerequisites-of-tests
-	$(call say,cargo fmt; cargo clippy; cargo doc)
+	$(call say,cargo fmt; cargo clippy; cargo doc; licences and versions of dependencies)
 	@cargo fmt --all --check
 	@cargo clippy $(CARGO_QUIET) --locked --workspace --all-targets -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --workspace --no-deps
+	@tools/check_dependencies.py
 
 # The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
 rust-test: $(STAMPS)/prerequisites-of-tests
