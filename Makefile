@@ -45,7 +45,7 @@ check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## what takes
 	$(call say,tests of the pure crates)
 	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked -p fastopen-link -p fastopen-page
 	$(call say,quick tests of Python)
-	@$(BIN)/pytest --numprocesses auto -m 'not e2e and not slow'
+	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
 test: set-up-for-tests lint rust-test python-test ## set up, then run every formatter, linter, type check and test
 

@@ -17,6 +17,7 @@ from fastopen.pages import Page
 # The tests of every day try the same examples each time, so that what fails was broken by a change;
 # `make fuzz` looks for more.
 settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
 settings.register_profile("long", max_examples=20_000, deadline=None)
 settings.load_profile("same")
 
@@ -34,6 +35,13 @@ def _machines_kernel() -> Path | None:
 _MACHINES_KERNEL = _machines_kernel()
 GOLDEN = HERE.parent / "contract"
 FAKE_WORLD = HERE / "fake_world.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests over the fake world start processes by the dozen: `make check` leaves them out."""
+    for item in items:
+        if {"fake_world", "fake_world_of_module"} & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
