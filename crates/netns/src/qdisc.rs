@@ -21,6 +21,19 @@ pub enum Qdisc {
         /// What may wait.
         limit_bytes: u32,
     },
+    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and what waits beyond `limit_packets`.
+    Codel {
+        /// How many packets may wait.
+        limit_packets: u32,
+    },
+    /// `fq_codel`: the same for each of 1024 flow queues in turn (RFC 8290, with its constants), without ECN. Beyond
+    /// `limit_packets` it drops from the longest.
+    FqCodel {
+        /// How many packets may wait.
+        limit_packets: u32,
+        /// The bytes that a flow may send in its turn.
+        quantum_bytes: u32,
+    },
     /// `netem`: loses packets at random, sends the others one after another at a rate, and delays them.
     Netem {
         /// Delay after the last bit was sent.
@@ -57,6 +70,11 @@ const TCA_STAB_BASE: u16 = 1;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
+const TCA_CODEL_LIMIT: u16 = 2;
+const TCA_FQ_CODEL_LIMIT: u16 = 2;
+const TCA_FQ_CODEL_ECN: u16 = 4;
+const TCA_FQ_CODEL_QUANTUM: u16 = 6;
+const TCA_FQ_CODEL_DROP_BATCH_SIZE: u16 = 8;
 const TCA_NETEM_RATE: u16 = 6;
 const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
@@ -65,7 +83,7 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 
 impl RouteSocket {
     /// Puts disciplines on what `interface` sends, each the parent of the next; one that has a next must be
-    /// [`Qdisc::Netem`]. Bytes count as IP packets have them.
+    /// [`Qdisc::Netem`] or [`Qdisc::Tbf`]. Bytes count as IP packets have them.
     ///
     /// # Errors
     /// ENOENT where the kernel lacks one of them; EEXIST where the interface has some already.
@@ -152,6 +170,8 @@ impl Qdisc {
     fn kind(&self) -> &'static str {
         match self {
             Self::Tbf { .. } => "tbf",
+            Self::Codel { .. } => "codel",
+            Self::FqCodel { .. } => "fq_codel",
             Self::Netem { .. } => "netem",
         }
     }
@@ -166,6 +186,14 @@ impl Qdisc {
                 options.extend(attribute(TCA_TBF_BURST, burst_bytes.to_ne_bytes()));
                 Ok(options)
             }
+            Self::Codel { limit_packets } => Ok(words(&[(TCA_CODEL_LIMIT, limit_packets)])),
+            Self::FqCodel { limit_packets, quantum_bytes } => Ok(words(&[
+                (TCA_FQ_CODEL_LIMIT, limit_packets),
+                (TCA_FQ_CODEL_ECN, 0),
+                (TCA_FQ_CODEL_QUANTUM, quantum_bytes),
+                // A full queue drops one packet for one that comes, not up to 64 at once.
+                (TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
+            ])),
             Self::Netem { delay_ns, byte_per_s, loss, seed } => {
                 let delay = i64::try_from(delay_ns)
                     .map_err(std::io::Error::other)
@@ -181,6 +209,11 @@ impl Qdisc {
             }
         }
     }
+}
+
+/// Attributes of 32 bits each.
+fn words(attributes: &[(u16, u32)]) -> Vec<u8> {
+    attributes.iter().flat_map(|(kind, word)| attribute(*kind, word.to_ne_bytes())).collect()
 }
 
 /// `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for bytes replace.

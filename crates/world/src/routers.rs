@@ -8,9 +8,11 @@
 //! In each direction the first router has the queue (`tbf`, as large as one packet ahead of the rate, so that
 //! it never starves the wire), the second one is the wire (`netem`: one packet after another at the exact
 //! rate, then the delay). One queueing discipline alone would not do: `netem` limits its queue in packets, on
-//! their way or waiting alike, and `tbf` sends a short packet after a pause at once.
+//! their way or waiting alike, and `tbf` sends a short packet after a pause at once. An AQM is the
+//! child of `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
+//! two packets earlier than before a wire.
 
-use fastopen_link::{DirectionConfig, Rate, Stats};
+use fastopen_link::{Aqm, DirectionConfig, Rate, Stats};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
 use fastopen_netns::route::RouteSocket;
@@ -57,7 +59,8 @@ impl Routers {
 
     /// Whether the kernel's disciplines do what the link model does, to the microsecond.
     pub fn matches_model(config: &LinkConfig) -> bool {
-        Self::unsupported(config).is_none()
+        let managed = config.down.aqm != Aqm::None || config.up.aqm != Aqm::None;
+        Self::unsupported(config).is_none() && !managed
     }
 
     /// What a link is asked to have that the kernel's disciplines have not; none where they can emulate all
@@ -138,16 +141,23 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     // As in the link model: what is lost takes no room in the queue and no time on the wire.
     let loss = (config.loss.ratio() * f64::from(u32::MAX)) as u32;
     let (seed, delay_ns) = (config.seed, config.delay);
-    let queue = match (byte_per_s, config.queue_limit_bytes) {
-        (Some(rate), Some(limit)) => {
-            let burst_bytes = mtu_bytes + (rate * AHEAD_NS / 1_000_000_000).max(1) as u32;
-            let limit_bytes = u32::try_from(limit).unwrap_or(u32::MAX);
-            let bucket = Qdisc::Tbf { byte_per_s: rate, burst_bytes, limit_bytes };
-            let losing = Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed };
-            if loss > 0 { vec![losing, bucket] } else { vec![bucket] }
+    let limit = config.queue_limit_bytes;
+    let mut queue = Vec::new();
+    if let Some(byte_per_s) = byte_per_s.filter(|_| limit.is_some() || config.aqm != Aqm::None) {
+        let burst_bytes = mtu_bytes + (byte_per_s * AHEAD_NS / 1_000_000_000).max(1) as u32;
+        let limit_bytes = limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(u32::MAX);
+        if loss > 0 {
+            queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
-        _ => Vec::new(),
-    };
+        queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
+        // These count packets: as many as fit in if all are full.
+        let limit_packets = (limit_bytes / mtu_bytes).max(1);
+        match config.aqm {
+            Aqm::None => {}
+            Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
+            Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),
+        }
+    }
     let loss = if queue.is_empty() { loss } else { 0 };
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
@@ -156,11 +166,11 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> Stats {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);
-    // A discipline counts what its next one dropped as well.
-    let (dropped_loss, dropped_queue) = match in_queue.len() {
-        0 => (dropped(wire, 0), 0),
-        1 => (0, dropped(queue, 0)),
-        _ => (dropped(queue, 0).saturating_sub(dropped(queue, 1)), dropped(queue, 1)),
+    // A discipline counts what its child dropped as well (`qdisc_tree_reduce_backlog`).
+    let (dropped_loss, dropped_queue) = match in_queue {
+        [] => (dropped(wire, 0), 0),
+        [Qdisc::Netem { .. }, ..] => (dropped(queue, 0).saturating_sub(dropped(queue, 1)), dropped(queue, 1)),
+        _ => (0, dropped(queue, 0)),
     };
     Stats { packets: entry.packets, bytes: entry.bytes, dropped_loss, dropped_queue, ..Stats::default() }
 }

@@ -35,6 +35,7 @@ LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
 TlsVersion = Literal["1.2", "1.3"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
+Aqm = Literal["none", "codel", "fq_codel"]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
 Scale = Annotated[float, Field(ge=0, le=1000)]
@@ -67,6 +68,9 @@ class RateLimit(_Part):
     leave. It goes with a null rate, does not decrease, and ends after 0 ms and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """What may wait for the link; null: no limit."""
+    aqm: Aqm = "none"
+    """Which of the packets that wait are dropped: `none` those for which there is no room, `codel` those that
+    wait too long as well (RFC 8289), `fq_codel` the same in a queue for each flow (RFC 8290)."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
     """The probability with which a packet is lost at random."""
     jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
@@ -107,7 +111,8 @@ class Network(_Part):
     link: LinkMaker = "auto"
     """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
     neither traces, nor jitter, nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on
-    `virtual` the kernel where it can."""
+    `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is `tbf`'s child
+    there."""
 
     @model_validator(mode="after")
     def _the_kernels_link_is_plain(self) -> Self:

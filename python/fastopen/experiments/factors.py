@@ -75,6 +75,11 @@ _NETWORK: Final = (
         label="queue{}kB", columns=("down_queue_bytes", "up_queue_bytes"), natural=_default_queues,
     ),
     Factor(
+        "aqm", "network", ("down.aqm", "up.aqm"), q.TEXT,
+        "Active queue management: none (drops at the tail), codel, or fq_codel.",
+        example="none,codel,fq_codel", header="AQM", phrase="AQM {}",
+    ),
+    Factor(
         "loss", "network", ("down.loss", "up.loss"), q.FRACTION, "Random loss in each direction.",
         example="0%,1%", header="loss\n%", phrase="{} % loss", label="loss{}%", chance=True,
     ),

@@ -1,18 +1,23 @@
 //! What a direction is asked to be, what may not be asked, and the stages that follow from it.
 
+mod aqm;
+mod codel;
 mod delay;
+mod fq_codel;
 mod jitter;
 mod random_loss;
 mod serialiser;
 mod tail_drop;
 mod trace;
 
+pub use aqm::Aqm;
 pub use jitter::Jitter;
 pub use random_loss::Loss;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
 use crate::Nanos;
 use crate::stage::{Datagram, Stage};
+use crate::stages::aqm::Managed;
 
 /// Everything that decides how one direction treats packets. The default is an unshaped one, which passes
 /// every packet on at once.
@@ -25,6 +30,8 @@ pub struct DirectionConfig {
     /// How many bytes may wait behind the packet that is being serialised (see `stages/tail_drop.rs` for what
     /// tbf, netem and Mahimahi count); `None` for no limit.
     pub queue_limit_bytes: Option<u64>,
+    /// Which of the packets that wait the queue drops.
+    pub aqm: Aqm,
     /// Share of packets that are lost at random.
     pub loss: Loss,
     /// How the delay varies from packet to packet.
@@ -62,8 +69,12 @@ pub(crate) fn stages<P: Datagram>(
     if config.loss != Loss::NONE {
         stages.push(Box::new(random_loss::RandomLoss::new(config.loss, config.seed)));
     }
-    if config.rate != Rate::Unlimited {
-        stages.push(Box::new(tail_drop::TailDrop::new(config.queue_limit_bytes)));
+    let limit = config.queue_limit_bytes;
+    match config.aqm {
+        _ if config.rate == Rate::Unlimited => {}
+        Aqm::None => stages.push(Box::new(tail_drop::TailDrop::new(limit))),
+        Aqm::CoDel => stages.push(Box::new(Managed::new(codel::CodelQueue::default(), limit))),
+        Aqm::FqCodel => stages.push(Box::new(Managed::new(fq_codel::FqCodel::new(config.seed), limit))),
     }
     match &config.rate {
         Rate::Unlimited => {}

@@ -86,11 +86,26 @@ pub struct LinkDirection {
     #[serde(deserialize_with = "Option::deserialize")]
     pub queue_bytes: Option<u64>,
     #[serde(default)]
+    pub aqm: Aqm,
+    #[serde(default)]
     pub loss: f64,
     #[serde(default)]
     pub jitter: Option<Jitter>,
     #[serde(default)]
     pub reorder: bool,
+}
+
+/// Which of the packets that wait a queue drops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aqm {
+    /// Those for which there is no room.
+    #[default]
+    None,
+    /// Those that wait for too long, too (RFC 8289).
+    Codel,
+    /// The same in a queue for each flow (RFC 8290).
+    FqCodel,
 }
 
 /// How the delay of a direction varies from packet to packet.
@@ -142,6 +157,11 @@ impl LinkDirection {
             delay,
             rate,
             queue_limit_bytes: self.queue_bytes,
+            aqm: match self.aqm {
+                Aqm::None => link::Aqm::None,
+                Aqm::Codel => link::Aqm::CoDel,
+                Aqm::FqCodel => link::Aqm::FqCodel,
+            },
             loss,
             jitter,
             reorder: self.reorder,

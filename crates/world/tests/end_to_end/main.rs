@@ -2,6 +2,7 @@
 
 mod support;
 
+mod aqm;
 mod bodies;
 mod chromium;
 mod chromium_faults;

@@ -1,0 +1,147 @@
+//! `CoDel`, controlled delay (RFC 8289): drops packets at the head while the sojourn time of each has been above a
+//! target for a whole interval, and the sooner one after the other the longer that goes on.
+//!
+//! Names and order of steps are those of the RFC's pseudocode (section 5), constants those of its section 4.4, which
+//! are Linux's defaults (tc-codel(8)) as well.
+
+use std::collections::VecDeque;
+
+use super::aqm::{ManagedQueue, drop_from_queue};
+use crate::stage::Packet;
+use crate::{Nanos, Stats};
+
+/// The sojourn time that a queue may keep up.
+const TARGET: Nanos = 5_000_000;
+/// How long packets may have a longer one: a round trip that most paths stay below.
+const INTERVAL: Nanos = 100_000_000;
+/// A queue of no more than one full packet keeps the wire busy and no more.
+pub(super) const MAXPACKET: u64 = 1500;
+
+/// A queue and the state of its controller.
+pub(super) struct CodelQueue<P> {
+    packets: VecDeque<(Nanos, Packet<P>)>,
+    bytes: u64,
+    /// When the sojourn time has been above the target for an interval; `None` while it is below.
+    first_above_time: Option<Nanos>,
+    dropping: bool,
+    drop_next: Nanos,
+    /// Packets dropped since drops began.
+    count: u32,
+    lastcount: u32,
+}
+
+impl<P> Default for CodelQueue<P> {
+    fn default() -> Self {
+        Self {
+            packets: VecDeque::new(),
+            bytes: 0,
+            first_above_time: None,
+            dropping: false,
+            drop_next: 0,
+            count: 0,
+            lastcount: 0,
+        }
+    }
+}
+
+impl<P> CodelQueue<P> {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, now: Nanos, packet: Packet<P>) {
+        self.bytes += u64::from(packet.bytes);
+        self.packets.push_back((now, packet));
+    }
+
+    /// Takes out the first packet, with when it came.
+    pub(super) fn pop(&mut self) -> Option<(Nanos, Packet<P>)> {
+        let first = self.packets.pop_front()?;
+        self.bytes -= u64::from(first.1.bytes);
+        Some(first)
+    }
+
+    /// Takes out the first packet that is not dropped. `backlog` is what waits beside this queue for the same wire.
+    pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
+        let mut taken = self.dodequeue(now, backlog);
+        if self.dropping {
+            self.dropping = taken.ok_to_drop;
+            while self.dropping && now >= self.drop_next {
+                taken = self.drop_and_dequeue(taken, now, backlog, stats);
+                self.count += 1;
+                self.dropping = taken.ok_to_drop;
+                if self.dropping {
+                    self.drop_next = control_law(self.drop_next, self.count);
+                }
+            }
+        } else if taken.ok_to_drop {
+            taken = self.drop_and_dequeue(taken, now, backlog, stats);
+            self.dropping = true;
+            // Soon after the last time: the rate of drops that was right then is a good one to begin with.
+            let delta = self.count - self.lastcount;
+            let soon = now.saturating_sub(self.drop_next) < 16 * INTERVAL;
+            self.count = if delta > 1 && soon { delta } else { 1 };
+            self.drop_next = control_law(now, self.count);
+            self.lastcount = self.count;
+        }
+        taken.packet
+    }
+
+    fn dodequeue(&mut self, now: Nanos, backlog: u64) -> Taken<P> {
+        let Some((came, packet)) = self.pop() else {
+            self.first_above_time = None;
+            return Taken { packet: None, ok_to_drop: false };
+        };
+        let short = now - came < TARGET || self.bytes + backlog <= MAXPACKET;
+        let ok_to_drop = match self.first_above_time {
+            _ if short => {
+                self.first_above_time = None;
+                false
+            }
+            None => {
+                self.first_above_time = Some(now + INTERVAL);
+                false
+            }
+            Some(time) => now >= time,
+        };
+        Taken { packet: Some(packet), ok_to_drop }
+    }
+
+    fn drop_and_dequeue(&mut self, taken: Taken<P>, now: Nanos, backlog: u64, stats: &mut Stats) -> Taken<P> {
+        if let Some(packet) = taken.packet {
+            drop_from_queue(&packet, stats);
+        }
+        self.dodequeue(now, backlog)
+    }
+}
+
+/// `dodequeue_result`.
+struct Taken<P> {
+    packet: Option<Packet<P>>,
+    /// Whether the sojourn time has been above the target for an interval.
+    ok_to_drop: bool,
+}
+
+/// The next drop: the interval over the square root of their number after the last.
+fn control_law(time: Nanos, count: u32) -> Nanos {
+    time + (INTERVAL * INTERVAL / u64::from(count)).isqrt()
+}
+
+impl<P: Send> ManagedQueue<P> for CodelQueue<P> {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Drops at the tail.
+    fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
+        if self.bytes + u64::from(packet.bytes) <= limit_bytes {
+            self.push(now, packet);
+        } else {
+            drop_from_queue(&packet, stats);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>> {
+        self.dequeue(now, 0, stats)
+    }
+}

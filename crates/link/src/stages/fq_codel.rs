@@ -1,0 +1,173 @@
+//! FQ-CoDel, flow queue `CoDel` (RFC 8290): a queue with a `CoDel` of its own for each flow, of which those that send little
+//! go first, and all others in turn by bytes (deficit round-robin).
+//!
+//! Terms and steps are those of the RFC's section 4, constants those of its section 5.2: 1024 queues, and a quantum of
+//! a full packet. A flow is the hash of protocol, addresses and ports; the seed decides which flows collide.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::aqm::{ManagedQueue, drop_from_queue};
+use super::codel::{CodelQueue, MAXPACKET};
+use crate::stage::{Datagram, Packet};
+use crate::{Nanos, Stats};
+
+const QUEUES: u64 = 1024;
+/// The bytes that a queue may send in its turn.
+const QUANTUM: i64 = MAXPACKET as i64;
+
+/// A flow's queue.
+struct FlowQueue<P> {
+    queue: CodelQueue<P>,
+    /// What it may still send in its turn, in bytes.
+    credits: i64,
+    /// Whether it is on a list.
+    active: bool,
+}
+
+/// All queues, and whose turn it is.
+pub(super) struct FqCodel<P> {
+    /// The queues that were ever used, by number.
+    flows: BTreeMap<u64, FlowQueue<P>>,
+    /// Numbers of queues that were empty until a packet came: these go first.
+    new: VecDeque<u64>,
+    old: VecDeque<u64>,
+    bytes: u64,
+    seed: u64,
+}
+
+impl<P> FqCodel<P> {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { flows: BTreeMap::new(), new: VecDeque::new(), old: VecDeque::new(), bytes: 0, seed }
+    }
+
+    /// Drops the first packet of the longest queue.
+    fn drop_from_longest(&mut self, stats: &mut Stats) {
+        let longest =
+            self.flows.values_mut().max_by_key(|flow| flow.queue.bytes()).expect("there are queues");
+        if let Some((_, packet)) = longest.queue.pop() {
+            self.bytes -= u64::from(packet.bytes);
+            drop_from_queue(&packet, stats);
+        }
+    }
+}
+
+impl<P: Datagram> ManagedQueue<P> for FqCodel<P> {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn enqueue(&mut self, now: Nanos, mut packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
+        let number = mix(flow_key(packet.payload.ip()), self.seed) % QUEUES;
+        let flow = self.flows.entry(number).or_insert_with(|| FlowQueue {
+            queue: CodelQueue::default(),
+            credits: 0,
+            active: false,
+        });
+        self.bytes += u64::from(packet.bytes);
+        flow.queue.push(now, packet);
+        if !flow.active {
+            (flow.active, flow.credits) = (true, QUANTUM);
+            self.new.push_back(number);
+        }
+        while self.bytes > limit_bytes {
+            self.drop_from_longest(stats);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>> {
+        loop {
+            let of_new = !self.new.is_empty();
+            let list = if of_new { &mut self.new } else { &mut self.old };
+            let number = *list.front()?;
+            let flow = self.flows.get_mut(&number).expect("a list has numbers of queues");
+            if flow.credits <= 0 {
+                flow.credits += QUANTUM;
+                list.pop_front();
+                self.old.push_back(number);
+                continue;
+            }
+            let before = flow.queue.bytes();
+            let packet = flow.queue.dequeue(now, self.bytes - before, stats);
+            self.bytes -= before - flow.queue.bytes();
+            if let Some(packet) = packet {
+                flow.credits -= i64::from(packet.bytes);
+                return Some(packet);
+            }
+            list.pop_front();
+            // An empty new queue waits for its turn among the old ones: else a flow that sends a packet now and then
+            // would always go first, and the old ones never (section 4.2).
+            if of_new {
+                self.old.push_back(number);
+            } else {
+                flow.active = false;
+            }
+        }
+    }
+}
+
+/// Protocol, addresses and ports of an IPv4 packet (RFC 791 section 3.1), as one number; no ports where there are none,
+/// and nothing of what is no IPv4 packet.
+fn flow_key(ip: &[u8]) -> u128 {
+    let Some(header) = ip.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else { return 0 };
+    let fragment_offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
+    let has_ports = matches!(header[9], 6 | 17) && fragment_offset == 0;
+    let ports = ip.get(usize::from(header[0] & 15) * 4..).and_then(<[u8]>::first_chunk).filter(|_| has_ports);
+    let mut key = [0; 16];
+    key[0] = header[9];
+    key[4..8].copy_from_slice(ports.unwrap_or(&[0; 4]));
+    key[8..].copy_from_slice(&header[12..20]);
+    u128::from_be_bytes(key)
+}
+
+/// A hash of a flow: two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
+fn mix(key: u128, seed: u64) -> u64 {
+    let round = |mut bits: u64| {
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    };
+    round(round((key >> 64) as u64 ^ seed) ^ key as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(protocol: u8, source_port: u16, fragment: u16) -> Vec<u8> {
+        let mut ip = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1];
+        ip[6..8].copy_from_slice(&fragment.to_be_bytes());
+        ip.extend(source_port.to_be_bytes());
+        ip.extend([0, 80, 1, 2, 3, 4]);
+        ip
+    }
+
+    #[test]
+    fn a_flow_is_told_by_protocol_addresses_and_ports() {
+        let key = |protocol, port| flow_key(&packet(protocol, port, 0));
+        assert_eq!(key(6, 1000), key(6, 1000));
+        assert_ne!(key(6, 1000), key(6, 1001));
+        assert_ne!(key(6, 1000), key(17, 1000));
+        let mut other_host = packet(6, 1000, 0);
+        other_host[19] = 2;
+        assert_ne!(key(6, 1000), flow_key(&other_host));
+    }
+
+    #[test]
+    fn what_has_no_ports_is_a_flow_by_its_addresses() {
+        assert_eq!(flow_key(&packet(1, 1000, 0)), flow_key(&packet(1, 2000, 0)));
+        assert_eq!(flow_key(&packet(6, 1000, 20)), flow_key(&packet(6, 2000, 20)));
+        assert_eq!(flow_key(&packet(6, 1000, 0)[..20]), flow_key(&packet(6, 2000, 0)[..20]));
+        assert_eq!((flow_key(&[]), flow_key(&[0x60; 40])), (0, 0));
+    }
+
+    #[test]
+    fn flows_are_spread_over_the_queues_and_a_seed_spreads_them_otherwise() {
+        let queues = |seed| -> Vec<_> {
+            (0..200).map(|port| mix(flow_key(&packet(6, 1000 + port, 0)), seed) % 1024).collect()
+        };
+        let different: std::collections::BTreeSet<_> = queues(1).into_iter().collect();
+        // Of 200 flows in 1024 queues 18 share one with another on average.
+        assert!((165..200).contains(&different.len()), "{}", different.len());
+        assert_ne!(queues(1), queues(2));
+    }
+}
