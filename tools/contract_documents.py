@@ -28,6 +28,19 @@ CLASSES: Final = {
     if inspect.isclass(one) and one.__module__ == module.__name__
 }
 Json = dict[str, Any]
+# What keys mean that several models have, where a model says nothing else.
+SHARED: Final = {
+    "type": "Which record this is.",
+    "job": "The id of the job.",
+    "down": "To the client.",
+    "up": "From the client.",
+    "down_bit_per_s": "To the client.",
+    "up_bit_per_s": "From the client.",
+    "id": "As the job has it.",
+    "transport": "As the job has it.",
+    "cookies": "As the job has it.",
+    "version": "Of TLS.",
+}
 
 
 def job_schema() -> str:
@@ -60,10 +73,19 @@ def _described(schema: Json, name: str | None) -> Json:
     """Without pydantic's titles, and with the docstrings of models and keys."""
     for title, model in [*schema.get("$defs", {}).items(), *([] if name is None else [(name, schema)])]:
         model["description"] = _one_line(CLASSES[title].__doc__)
-        for key, text in docstrings(CLASSES[title]).items():
-            model["properties"][key]["description"] = text
+        texts = docstrings(CLASSES[title])
+        for key, value in model["properties"].items():
+            value["description"] = texts.get(key) or SHARED.get(key) or _of_part(value)
     _drop_titles(schema)
     return schema
+
+
+def _of_part(value: Json) -> str:
+    """The first sentence of the model that a key holds."""
+    (part,) = [one["$ref"] for one in (value, *value.get("anyOf", ())) if "$ref" in one] or [""]
+    if not part:
+        return ""
+    return _one_line(CLASSES[part.rpartition("/")[2]].__doc__).partition(". ")[0].rstrip(".") + "."
 
 
 def _drop_titles(value: Any) -> None:

@@ -100,9 +100,7 @@ class Network(_Part):
     rtt_us: RttUs
     """Half of it is spent in each direction."""
     down: RateLimit
-    """The direction to the client."""
     up: RateLimit
-    """The direction from the client."""
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
     """Host name of the page to its extra RTT: half of it is spent before the queue downwards, half after the
     link upwards."""
@@ -285,7 +283,7 @@ class Origins(_Part):
 
 
 class Tls(_Part):
-    """How TLS is spoken where a load's transport has it."""
+    """How TLS is spoken where a load's transport has it, see [tls.md](tls.md)."""
 
     version: TlsVersion = "1.3"
     """The newest that the origins speak."""
@@ -338,21 +336,14 @@ class Job(_Part):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     """Every random choice inside comes from it."""
     page: Page
-    """What is loaded, see [above](#page)."""
     network: Network
-    """The emulated network."""
     tcp: Tcp = Field(default_factory=Tcp)
-    """TCP at both ends."""
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
-    """What loads the page."""
     origins: Origins = Field(default_factory=Origins)
-    """What serves it."""
     tls: Tls = Field(default_factory=Tls)
-    """TLS, for loads whose transport has it, see [tls.md](tls.md)."""
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
     """Run in this order in one world."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
-    """How far off the world may be."""
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """How long a load may take."""
 

@@ -57,25 +57,20 @@ class Measured(_Part):
     rtt_us: MeasuredRtt
     """Of the access link."""
     down_bit_per_s: MeasuredRate
-    """To the client."""
     up_bit_per_s: MeasuredRate
-    """From the client."""
 
 
 class Sysctls(_Part):
     """Settings of both namespaces, name to value as it was read back."""
 
     client: dict[str, str]
-    """The client's."""
     origins: dict[str, str]
-    """The origins'."""
 
 
 class Route(_Part):
     """TCP as the kernel has it on a fresh connection."""
 
     congestion_control: str
-    """Its name."""
     initial_window_segments: Count
     """Of the congestion window."""
 
@@ -84,9 +79,7 @@ class Routes(_Part):
     """Routes of both namespaces."""
 
     client: Route
-    """The client's."""
     origins: Route
-    """The origins'."""
 
 
 class FidelityGaps(_Part):
@@ -105,9 +98,7 @@ class WorldRecord(_Part):
     """The world as it was built and measured, before its loads."""
 
     type: Literal["world"]
-    """Which record this is."""
     job: str
-    """The id of the job."""
     contract: Count
     """The version that the program speaks."""
     engine: EngineName
@@ -121,13 +112,10 @@ class WorldRecord(_Part):
     hosts: dict[str, str]
     """Host name to address."""
     sysctls: Sysctls
-    """Settings of the kernel."""
     routes: Routes
-    """TCP at both ends."""
     nice: int
     """Of the world's processes: -20 where root, else as started."""
     measured: Measured
-    """The network."""
     fidelity_gaps: FidelityGaps | None = None
     """null: bodies are not synthetic."""
     setup_us: Count
@@ -193,7 +181,6 @@ class Request(_Part):
     end_ns: Nanoseconds | None
     """The last byte of the response was there."""
     status: Annotated[int, Field(ge=0, le=65535)] | None
-    """The response's."""
     header_bytes: Count
     """Of the response's head."""
     body_bytes: Count
@@ -216,13 +203,10 @@ class Evidence(_Part):
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
     """Why Fast Open failed (TFO_*)."""
     rtt_us: Count
-    """Smoothed."""
     min_rtt_us: Count
-    """The least."""
     bytes_sent: Count
     """With what was sent again."""
     bytes_received: Count
-    """In order."""
     segments_out: Count
     """With those sent again."""
     segments_in: Count
@@ -239,7 +223,6 @@ class TlsSession(_Part):
     """When it was over at the client; seen at the origin: when the client sent its last message of it, had
     nothing been in its way. Chromium's are the browser's own."""
     version: TlsVersion
-    """Of TLS."""
     cipher: str
     """As rustls spells it: IANA's name, but for `TLS13_` where those of 1.3 begin with `TLS_`."""
     group: str | None
@@ -264,9 +247,7 @@ class Connection(_Part):
     host: str
     """Whose server it goes to, by the page's name."""
     port: Count
-    """The server's."""
     client_port: Count | None
-    """The client's."""
     opened_ns: Nanoseconds
     """When the client called `connect`."""
     connected_ns: Nanoseconds | None
@@ -295,7 +276,6 @@ class GivenUp(_Part):
     request. Browsers do so with surplus ones; no rule of evidence counts them."""
 
     connections: Count = 0
-    """How many."""
     syn_data: Count = 0
     """How many of them sent data in the SYN that the origin took, though nobody waited for the answer."""
 
@@ -305,9 +285,7 @@ class Counters(_Part):
     /proc/net/snmp, those alone that grew."""
 
     client: dict[str, int]
-    """Of the client's namespace."""
     origins: dict[str, int]
-    """Of the origins'."""
 
 
 class LinkUse(_Part):
@@ -337,20 +315,16 @@ class Link(_Part):
     """Both directions."""
 
     down: LinkUse
-    """To the client."""
     up: LinkUse
-    """From the client."""
 
 
 class Browser(_Part):
     """What a browser measured beside the requests; times in nanoseconds since the navigation's start."""
 
     product: str
-    """Name and version."""
     load_event_ns: Nanoseconds
-    """Its end."""
+    """The event's end, as of DOM content loaded."""
     dom_content_loaded_ns: Nanoseconds
-    """Its end."""
     first_contentful_paint_ns: Nanoseconds | None
     """null: nothing was painted."""
     largest_contentful_paint_ns: Nanoseconds | None
@@ -365,15 +339,10 @@ class LoadRecord(_Part):
     """One load: its page load time and everything that proves how it went."""
 
     type: Literal["load"]
-    """Which record this is."""
     job: str
-    """The id of the job."""
     id: str
-    """As the job has it."""
     transport: Transport
-    """As the job has it."""
     cookies: Cookies
-    """As the job has it."""
     valid: bool
     """Whether it counts."""
     invalid: list[Invalid]
@@ -399,9 +368,7 @@ class LoadRecord(_Part):
     connections: list[Connection]
     """In the order in which they were opened."""
     given_up: GivenUp = GivenUp()
-    """Connections that no rule of evidence counts."""
     counters: Counters
-    """Of the kernel."""
     link: Link | None
     """What crossed it (null in the records that the front writes of loads whose world died)."""
 
@@ -426,9 +393,7 @@ class EndRecord(_Part):
     """The job is done and its world is gone."""
 
     type: Literal["end"]
-    """Which record this is."""
     job: str
-    """The id of the job."""
     loads: Count
     """How many records of loads were written."""
     teardown_us: Count
@@ -439,7 +404,6 @@ class ErrorRecord(_Part):
     """Something could not be done, and whose fault that is. The job is over."""
 
     type: Literal["error"]
-    """Which record this is."""
     job: str | None
     """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]

@@ -4,8 +4,6 @@ mod client;
 mod job;
 mod reading;
 mod records;
-#[cfg(test)]
-mod tests;
 
 pub use client::*;
 pub use job::*;

@@ -1,4 +1,4 @@
-//! What is answered: records, as they are written.
+//! What is answered: records, as they are written (and read, by tests).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,8 +12,7 @@ use super::job::{Cookies, Transport};
 use crate::engine::Engine;
 
 /// A record, as it is written.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(Deserialize))]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum Record {
@@ -47,8 +46,8 @@ impl Fault {
 }
 
 /// A world as it came out.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct WorldRecord {
     pub job: String,
@@ -67,8 +66,7 @@ pub struct WorldRecord {
 }
 
 /// Who makes the link of a world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
     /// This program moves each packet, as the link model says.
@@ -78,8 +76,8 @@ pub enum LinkKind {
 }
 
 /// Resources (by index) that synthetic bodies do not have a browser ask for as the page says.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct FidelityGapsRecord {
     pub left_out: Vec<usize>,
@@ -95,8 +93,8 @@ impl From<&FidelityGaps> for FidelityGapsRecord {
 }
 
 /// Something of the client's namespace, and of the origins'.
-#[derive(Debug, Clone, Default, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct BothEnds<T> {
     pub client: T,
@@ -104,8 +102,8 @@ pub struct BothEnds<T> {
 }
 
 /// TCP as a fresh connection has it.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct RouteRecord {
     pub congestion_control: String,
@@ -113,8 +111,8 @@ pub struct RouteRecord {
 }
 
 /// The network as it was measured.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct Measured {
     pub rtt_us: MeasuredRtt,
@@ -123,8 +121,8 @@ pub struct Measured {
 }
 
 /// A round-trip time in microseconds.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct MeasuredRtt {
     pub asked: u64,
@@ -134,8 +132,8 @@ pub struct MeasuredRtt {
 }
 
 /// A rate in bit/s.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct MeasuredRate {
     pub asked: Option<u64>,
@@ -143,8 +141,8 @@ pub struct MeasuredRate {
 }
 
 /// One load as it went; times in nanoseconds since its start.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct LoadRecord {
     pub job: String,
@@ -168,8 +166,8 @@ pub struct LoadRecord {
 }
 
 /// What a browser measured beside the requests; nanoseconds since the navigation's start.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct BrowserRecord {
     pub product: String,
@@ -182,8 +180,7 @@ pub struct BrowserRecord {
 }
 
 /// Where the times of requests and connections were seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum SeenAt {
@@ -192,8 +189,7 @@ pub enum SeenAt {
 }
 
 /// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to write).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub enum InvalidKind {
@@ -211,8 +207,8 @@ pub enum InvalidKind {
 }
 
 /// Why a load does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Invalid {
     /// What is wrong, for programs.
     pub kind: InvalidKind,
@@ -221,8 +217,8 @@ pub struct Invalid {
 }
 
 /// One request.
-#[derive(Debug, Clone, Default, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct RequestRecord {
     pub resource: usize,
@@ -241,8 +237,7 @@ pub struct RequestRecord {
 }
 
 /// What a client that had kept an answer made of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
     /// It was used, and nobody asked.
@@ -252,8 +247,8 @@ pub enum Cached {
 }
 
 /// One connection.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct ConnectionRecord {
     pub id: usize,
@@ -272,8 +267,8 @@ pub struct ConnectionRecord {
 
 /// Connections that the client closed before it had a segment of the server, and that carried no request, as browsers
 /// do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct GivenUpRecord {
     pub connections: usize,
@@ -281,8 +276,8 @@ pub struct GivenUpRecord {
 }
 
 /// What a connection's TLS handshake came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct TlsRecord {
     pub secured_ns: u64,
@@ -297,8 +292,8 @@ pub struct TlsRecord {
 }
 
 /// What the kernel says of one end of a connection.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct EndEvidence {
     pub syn_data_acked: bool,
@@ -331,8 +326,8 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
 }
 
 /// What crossed the link during a load.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct LinkRecord {
     pub down: LinkDirectionRecord,
@@ -340,8 +335,8 @@ pub struct LinkRecord {
 }
 
 /// What crossed one direction.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Deserialize), serde(deny_unknown_fields))]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct LinkDirectionRecord {
     pub packets: u64,

@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use fastopen_world::contract::{Job, Record};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-
-use super::{Job, Record};
 
 fn committed(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/contract");
