@@ -1,13 +1,13 @@
 """What each client is, can do and needs: rules ask this table, and no rule asks for a client by its name.
 
-A further command-line tool is one more entry of CLIENTS. What the world program has to know of the kinds of
+A further command-line tool is one more entry of _TOOLS. What the world program has to know of the kinds of
 clients stands in crates/world/src/contract/job.rs (Capabilities).
 """
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from fastopen.errors import MachineError
 
@@ -24,18 +24,6 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 
 @dataclass(frozen=True)
-class Tool:
-    """The command line of a tool. The word KEEP_ALIVE stands for `kept` or `closed`, by the client's setting,
-    CONNECTIONS for that setting. A command of the user's may hold as well URL (of the page), HTTP (the
-    version) and the word URLS (all that a load asks for).
-    """
-
-    words: tuple[str, ...]
-    kept: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class ClientType:
     """One client. What is not said is as of any command."""
 
@@ -48,8 +36,13 @@ class ClientType:
     (of its connections), `profile`, `keep_alive`, `processing_scale`."""
     kind: ClientKind = "command"
     """What the contract calls it."""
-    tool: Tool | None = None
-    """How a tool that has a name is started."""
+    command_line: str = ""
+    """How a tool is started: CONNECTIONS stands for the setting, KEEP_ALIVE for `kept` or `closed`. As in a
+    command of the user's, URL is the page's, HTTP the version, and the word URLS all that a load asks for."""
+    kept: str = ""
+    """What tells it to keep connections."""
+    closed: str = ""
+    """What tells it to close them."""
     executables: tuple[str, ...] = ()
     """What it is called on machines, the first that is there; none: it is part of fastopen, or the user's."""
     package: str = ""
@@ -85,8 +78,6 @@ class ClientType:
         return Path(found).absolute()
 
 
-_RUN: Final = "run once for each load, from its start to its exit; the origins recorded its requests"
-_OF_COMMANDS: Final = f"{{label}} ({{command}}), {_RUN}"
 LOADER: Final = ClientType(
     label="loader",
     kind="loader",
@@ -119,61 +110,47 @@ COMMAND: Final = ClientType(
     label="command",
     meaning="what you say: `{url}` is the page's URL, `{urls}` (a word of its own) all that the load event"
     " waits for, `{http}` the version of HTTP",
-    method=_OF_COMMANDS,
+    method="{label} ({command}), run once for each load, from its start to its exit; the origins recorded its"
+    " requests",
 )
+_HTTP1: Final = frozenset({"1.0", "1.1"})
+
+
+def _tool(label: str, meaning: str, **can: Any) -> ClientType:
+    """A command that has a name: that of its program and of its package."""
+    return replace(COMMAND, label=label, meaning=meaning, executables=(label,), package=label, **can)
+
+
 _TOOLS: Final = (
-    ClientType(
-        label="curl",
-        meaning="all that the load event waits for, at once: `--connections-per-host` at a time over **all**"
-        " hosts",
-        method=_OF_COMMANDS,
-        tool=Tool(
-            (
-                *("curl", "--silent", "--show-error", "--globoff", f"--http{HTTP}"),
-                *("--parallel", "--parallel-max", CONNECTIONS, KEEP_ALIVE, URLS),
-            ),
-            closed=("--header", "Connection: close"),
-        ),
-        executables=("curl",),
-        package="curl",
+    _tool(
+        "curl",
+        "all that the load event waits for, at once: `--connections-per-host` at a time over **all** hosts",
+        command_line=f"curl --silent --show-error --globoff --http{HTTP} --parallel"
+        f" --parallel-max {CONNECTIONS} {KEEP_ALIVE} {URLS}",
+        closed="--header 'Connection: close'",
         # Before 8.0 it breaks off at the second request of HTTP/2 without TLS.
-        http_in_the_clear=frozenset({"1.0", "1.1"}),
+        http_in_the_clear=_HTTP1,
     ),
-    ClientType(
-        label="wget2",
-        meaning="the page, and what it finds in HTML and CSS; runs no scripts",
-        method=_OF_COMMANDS,
-        # Fast Open is the kernel's affair, not a flag's.
-        tool=Tool(
-            (
-                *("wget2", "--quiet", "--page-requisites", "--span-hosts", f"--max-threads={CONNECTIONS}"),
-                *("--tries=1", "--robots=off", "--no-hsts", "--no-hpkp", "--no-ocsp", "--http2=off"),
-                *("--no-tcp-fastopen", KEEP_ALIVE, "--output-document=/dev/null", URL),
-            ),
-            kept=("--http-keep-alive=on",),
-            closed=("--http-keep-alive=off",),
-        ),
-        executables=("wget2",),
-        package="wget2",
-        http_in_the_clear=frozenset({"1.0", "1.1"}),
-        http_over_tls=frozenset({"1.0", "1.1"}),
+    _tool(
+        "wget2",
+        "the page, and what it finds in HTML and CSS; runs no scripts",
+        command_line=f"wget2 --quiet --page-requisites --span-hosts --max-threads={CONNECTIONS} --tries=1"
+        " --robots=off --no-hsts --no-hpkp --no-ocsp --http2=off --no-tcp-fastopen"
+        f" {KEEP_ALIVE} --output-document=/dev/null {URL}",
+        kept="--http-keep-alive=on",
+        closed="--http-keep-alive=off",
+        http_in_the_clear=_HTTP1,
+        http_over_tls=_HTTP1,
     ),
-    ClientType(
-        label="wget",
-        meaning="as wget2, but one request after another, in the order in which it finds them",
-        method=_OF_COMMANDS,
-        # It finds references in files alone, not in what goes to /dev/null.
-        tool=Tool(
-            (
-                *("wget", "--no-config", "--quiet", "--page-requisites", "--span-hosts", "--tries=1"),
-                *("--no-hsts", "--execute", "robots=off", KEEP_ALIVE, "--delete-after", URL),
-            ),
-            closed=("--no-http-keep-alive",),
-        ),
-        executables=("wget",),
-        package="wget",
-        http_in_the_clear=frozenset({"1.0", "1.1"}),
-        http_over_tls=frozenset({"1.0", "1.1"}),
+    # It finds references in files alone, not in what goes to /dev/null.
+    _tool(
+        "wget",
+        "as wget2, but one request after another, in the order in which it finds them",
+        command_line="wget --no-config --quiet --page-requisites --span-hosts --tries=1 --no-hsts --execute"
+        f" robots=off {KEEP_ALIVE} --delete-after {URL}",
+        closed="--no-http-keep-alive",
+        http_in_the_clear=_HTTP1,
+        http_over_tls=_HTTP1,
     ),
 )
 CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)}

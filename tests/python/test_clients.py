@@ -152,7 +152,7 @@ def results(words: list[str]) -> Any:
 def test_the_tools_of_this_machine_stand_in_one_table(engine: str, request: pytest.FixtureRequest) -> None:
     if engine == "virtual":
         request.getfixturevalue("kernel")
-    tools = [one for one in CLIENTS.values() if one.tool]
+    tools = [one for one in CLIENTS.values() if one.command_line]
     present = [one.label for one in tools if shutil.which(one.executables[0])]
     if not present:
         pytest.skip(f"none is installed (apt install {' '.join(one.package for one in tools)})")

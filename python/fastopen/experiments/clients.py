@@ -1,7 +1,7 @@
 """How a client that somebody asks for becomes an experiment's, and an experiment's a job's."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +16,6 @@ from fastopen.clients import (
     OWN_SETTINGS,
     URL,
     URLS,
-    Tool,
 )
 from fastopen.contract import Client, Origins
 from fastopen.pages import Page
@@ -46,10 +45,11 @@ def client_of(settings: Mapping[str, Any]) -> Client:
         )
     if line is not None:
         raise ValueError("a command goes with the client command")
-    if of.tool is None:
+    if not of.command_line:
         return Client.model_validate(given)
-    client = Client.model_validate({**given, "name": of.label, "command": list(of.tool.words)})
-    return client.model_copy(update={"command": _command(of.tool, client)})
+    words = shlex.split(of.command_line)
+    client = Client.model_validate({**given, "name": of.label, "command": words})
+    return client.model_copy(update={"command": list(_told(client))})
 
 
 def _words(line: object) -> list[str]:
@@ -63,15 +63,13 @@ def _words(line: object) -> list[str]:
     return [str(word) for word in words]
 
 
-def _command(tool: Tool, client: Client) -> list[str]:
-    """The tool's command line with the client's settings; what is of a page stays open."""
-    words: list[str] = []
-    for word in tool.words:
+def _told(client: Client) -> Iterator[str]:
+    """A tool's words with the client's settings; what is of a page stays open."""
+    for word in client.command or ():
         if word == KEEP_ALIVE:
-            words += tool.kept if client.keep_alive else tool.closed
+            yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
         else:
-            words.append(word.replace(CONNECTIONS, str(client.connections_per_host)))
-    return words
+            yield word.replace(CONNECTIONS, str(client.connections_per_host))
 
 
 def filled_in(client: Client, page: Page, origins: Origins, *, encrypted: bool = False) -> Client:
