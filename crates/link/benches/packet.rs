@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fastopen_link::{Direction, DirectionConfig, Loss, Nanos, Rate, Trace};
+use fastopen_link::{Aqm, Direction, DirectionConfig, Jitter, Loss, Nanos, Rate, Trace};
 
 const PACKETS: u32 = 2_000_000;
 const PACKET_BYTES: u32 = 1500;
@@ -14,8 +14,7 @@ const RUNS: usize = 5;
 
 struct Case {
     name: &'static str,
-    rate: Rate,
-    delay: Nanos,
+    config: DirectionConfig,
     hosts: u64,
     /// Time between two packets offered.
     gap: Nanos,
@@ -27,37 +26,26 @@ fn main() {
     }
     let trace =
         Trace::from_millis(&(1..=1000).flat_map(|ms| [ms; 10]).collect::<Vec<_>>()).expect("a fine trace");
+    let gigabit =
+        |delay| DirectionConfig { delay, rate: Rate::BitPerS(1_000_000_000), ..DirectionConfig::default() };
+    let one = |name, config, gap| Case { name, config, hosts: 1, gap };
+    let unlimited = |delay| DirectionConfig { delay, ..DirectionConfig::default() };
+    let traced =
+        DirectionConfig { delay: 10_000_000, rate: Rate::Trace(trace), ..DirectionConfig::default() };
+    let jittered = DirectionConfig { jitter: Some(Jitter::Normal(100_000)), ..gigabit(1_000_000) };
+    let reordered = DirectionConfig { reorder: true, ..jittered.clone() };
+    let managed = |aqm| DirectionConfig { aqm, ..gigabit(1_000_000) };
     let cases = [
-        Case { name: "unlimited, no delay", rate: Rate::Unlimited, delay: 0, hosts: 1, gap: 6_000 },
-        Case { name: "unlimited, 100 ms", rate: Rate::Unlimited, delay: 100_000_000, hosts: 1, gap: 6_000 },
-        Case {
-            name: "1 Gbit/s, 1 ms",
-            rate: Rate::BitPerS(1_000_000_000),
-            delay: 1_000_000,
-            hosts: 1,
-            gap: 12_000,
-        },
-        Case {
-            name: "1 Gbit/s, 100 ms",
-            rate: Rate::BitPerS(1_000_000_000),
-            delay: 100_000_000,
-            hosts: 1,
-            gap: 12_000,
-        },
-        Case {
-            name: "1 Gbit/s, 100 hosts",
-            rate: Rate::BitPerS(1_000_000_000),
-            delay: 1_000_000,
-            hosts: 100,
-            gap: 12_000,
-        },
-        Case {
-            name: "trace of 120 Mbit/s",
-            rate: Rate::Trace(trace),
-            delay: 10_000_000,
-            hosts: 1,
-            gap: 100_000,
-        },
+        one("unlimited, no delay", unlimited(0), 6_000),
+        one("unlimited, 100 ms", unlimited(100_000_000), 6_000),
+        one("1 Gbit/s, 1 ms", gigabit(1_000_000), 12_000),
+        one("1 Gbit/s, 100 ms", gigabit(100_000_000), 12_000),
+        Case { name: "1 Gbit/s, 100 hosts", config: gigabit(1_000_000), hosts: 100, gap: 12_000 },
+        one("trace of 120 Mbit/s", traced, 100_000),
+        one("jitter of 0.1 ms", jittered, 12_000),
+        one("with reordering", reordered, 12_000),
+        one("CoDel", managed(Aqm::CoDel), 12_000),
+        one("FQ-CoDel", managed(Aqm::FqCodel), 12_000),
     ];
     println!("{:<22}{:>16}", "case", "ns a packet");
     for case in cases {
@@ -68,11 +56,9 @@ fn main() {
 
 fn run(case: &Case) -> Duration {
     let config = DirectionConfig {
-        delay: case.delay,
-        rate: case.rate.clone(),
         queue_limit_bytes: Some(1_000_000),
         loss: Loss::new(0.001).expect("within bounds"),
-        ..DirectionConfig::default()
+        ..case.config.clone()
     };
     let mut direction = Direction::new(&config, 0).expect("within bounds");
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
