@@ -41,9 +41,13 @@ loss = ["0%", "2%"]
 
 
 def planned(
-    page: Page, engine: EngineName = "virtual", loss: float = 0.0, repeats: int = 4, clients: str = "loader"
+    page: Page,
+    engine: EngineName = "virtual",
+    repeats: int = 4,
+    clients: str = "loader",
+    **direction: object,
 ) -> Plan:
-    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000, "loss": loss}
+    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000, **direction}
     data = {
         "name": "small",
         "pages": [page.name],
@@ -68,8 +72,13 @@ def test_without_loss_the_virtual_engine_loads_each_arm_once_in_the_experiments_
     assert [[load.id for load in one.job.loads] for one in plan.jobs] == [["tcp", "tfo-cold", "tfo-warm"]]
 
 
-def test_with_loss_each_repeat_is_done_with_a_seed_of_its_own(page: Page) -> None:
+def test_with_loss_or_jitter_each_repeat_is_done_with_a_seed_of_its_own(page: Page) -> None:
     assert len({one.job.seed for one in planned(page, loss=0.01).jobs}) == 4
+    assert len({one.job.seed for one in planned(page, jitter={"normal_us": 1}).jobs}) == 4
+
+
+def test_an_aqm_leaves_nothing_to_chance(page: Page) -> None:
+    assert len(planned(page, aqm="fq_codel").jobs) == 1
 
 
 def test_worlds_are_put_on_the_cores_in_turn(
