@@ -40,8 +40,7 @@ kernel: $(STAMPS)/python ## build the virtual engine's kernel where it is missin
 
 world: $(WORLD) ## build the Rust program
 
-check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## what takes under a minute: formatters, linters, types, quick tests
-	@$(MAKE) --jobs=2 python-lint rust-lint
+check: lint ## what takes under a minute: formatters, linters, types, quick tests
 	$(call say,tests of the pure crates)
 	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked -p fastopen-link -p fastopen-page
 	$(call say,quick tests of Python)
@@ -68,7 +67,9 @@ fuzz: set-up-for-tests ## break inputs at random for long: importers, experiment
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
 
-lint: rust-lint python-lint ## formatters (checking only), linters and type checks
+# mypy has one thread, and cargo waits for single crates.
+lint: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## formatters (checking only), linters and type checks
+	@$(MAKE) --jobs=2 rust-lint python-lint
 
 generate: $(STAMPS)/python-for-tests ## write what is made from the code: schemas, cases, tables of documents
 	@$(BIN)/python tools/generate.py
