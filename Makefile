@@ -62,8 +62,8 @@ picture: setup ## load one page over real networks and write the README's pictur
 
 fuzz: set-up-for-tests ## break inputs at random for long: importers, experiments, jobs, models (SECONDS=600, CASES=20000)
 	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
-	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/test_experiments.py \
-	  tests/python/test_units.py tests/python/test_job_reader.py
+	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
+	  tests/python/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
 
@@ -90,7 +90,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
 kill-harness: set-up-for-tests ## kill a run 100 times at random moments: never a lost or doubled load, nothing left (KILLS=100)
-	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/test_resume.py
+	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/runs/test_resume.py
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
 	$(call say,wheel)

@@ -24,7 +24,7 @@ from fastopen.workflows.compare_kernels import KernelChange, changes, verdict
 from fastopen.workflows.engines import EngineSet, auto_engine
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
-PROGRAM = Path(__file__).parents[2] / "target" / "release" / "fastopen-world"
+PROGRAM = Path(__file__).parents[3] / "target" / "release" / "fastopen-world"
 SMALL = """\
 format = "fastopen-experiment/1"
 name = "small"

@@ -8,7 +8,7 @@ from fastopen.contract import LoadRecord
 from fastopen.pages import Page
 from fastopen.runs.chain import handshakes_in_a_row_ns
 
-GOLDEN = Path(__file__).parents[1] / "contract" / "load.json"
+GOLDEN = Path(__file__).parents[2] / "contract" / "load.json"
 MS = 1_000_000
 
 

@@ -18,8 +18,8 @@ from fastopen.runs import RunStore
 from fastopen.runs.export import Format, export
 from fastopen.runs.export import files as export_files
 from fastopen.runs.tables import TABLES
-from har_schema import SCHEMA
 from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
+from runs.har_schema import SCHEMA
 
 
 @pytest.fixture(name="kept")

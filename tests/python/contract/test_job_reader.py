@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from fastopen.contract import Job, parse_record
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 CONTRACT = ROOT / "tests" / "contract"
 GOLDEN = json.loads((CONTRACT / "job.json").read_text())

@@ -15,8 +15,8 @@ from contract_documents import changed
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.records import RECORDS, RecordError
 
-GOLDEN = Path(__file__).parents[1] / "contract"
-GENERATE = Path(__file__).parents[2] / "tools" / "generate.py"
+GOLDEN = Path(__file__).parents[2] / "contract"
+GENERATE = Path(__file__).parents[3] / "tools" / "generate.py"
 
 
 def golden(name: str) -> Any:

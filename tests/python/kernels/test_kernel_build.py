@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fake_kernel import write_recipe, write_source
 from fastopen import kernels
 from fastopen.errors import InputError, MachineError
 from fastopen.kernels import build, machine
 from fastopen.kernels.recipe import read_recipe
 from fastopen.kernels.workspace import workspace
+from kernels.fake_kernel import write_recipe, write_source
 
 Build = Callable[..., kernels.Built]
 WAITER = (

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from fastopen.exec_front.words import notes, verdict, write_report
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = os.environ.get("FASTOPEN_WORLD", str(ROOT / "target" / "release" / "fastopen-world"))
 EXEC = [sys.executable, "-c", "from fastopen.cli import main; main()", "exec"]
 ENVIRONMENT = {**os.environ, "FASTOPEN_WORLD": PROGRAM}

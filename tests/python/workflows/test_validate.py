@@ -17,7 +17,7 @@ from fastopen.workflows.engines import EngineSet
 from fastopen.workflows.validate_engines import EngineComparison, used_connections, verdict
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
-PROGRAM = Path(__file__).parents[2] / "target" / "release" / "fastopen-world"
+PROGRAM = Path(__file__).parents[3] / "target" / "release" / "fastopen-world"
 
 
 def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from fastopen.experiments.files import read_experiment
 from fastopen.runs.export.har import _timings
 from made_up_run import made_up_page, made_up_plan
 
-GOLDEN = Path(__file__).parents[1] / "contract"
+GOLDEN = Path(__file__).parents[2] / "contract"
 RTT_NS = 100_000_000
 SMALL = Tls(key_share="x25519")
 

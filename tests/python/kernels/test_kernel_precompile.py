@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fake_kernel import write_recipe, write_source
 from fastopen.kernels.compile import LIGHTLY, lighten
 from fastopen.kernels.precompile import FIRST, NAMES, PLAIN, precompile, prepare_names
 from fastopen.kernels.process import plain_environment
 from fastopen.kernels.recipe import Recipe, read_recipe
+from kernels.fake_kernel import write_recipe, write_source
 
 FLAGS = """\
 basename_flags = -DKBUILD_BASENAME=$(call name-fix,$(basetarget))

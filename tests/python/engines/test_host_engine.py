@@ -102,7 +102,7 @@ def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: 
     try:
         silence = job.load_timeout_us / 1e6 + LOADER.timeout_margin_s
         assert world.deadline == 1000 + silence
-        line = (Path(__file__).parents[1] / "contract" / "world.json").read_text()
+        line = (Path(__file__).parents[2] / "contract" / "world.json").read_text()
         record = json.dumps({**json.loads(line), "job": job.id}).encode()
         assert world.receive(world.stdout, record[:20], now=1050.0) == []
         assert world.deadline == 1000 + silence

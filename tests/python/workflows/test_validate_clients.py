@@ -18,7 +18,7 @@ def page() -> Page:
 
 def record(asked: list[int], plt_ms: float | None, **more: Any) -> LoadRecord:
     """A load in which these resources were answered."""
-    golden = json.loads((Path(__file__).parents[1] / "contract" / "load.json").read_text())
+    golden = json.loads((Path(__file__).parents[2] / "contract" / "load.json").read_text())
     request = {**golden["requests"][0], "status": 200, "error": None}
     requests = [{**request, "resource": one} for one in asked]
     plt_ns = None if plt_ms is None else round(plt_ms * 1e6)

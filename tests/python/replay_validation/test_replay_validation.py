@@ -20,7 +20,7 @@ from fastopen.replay_validation.rates import achieved_bit_per_s, link_bit_per_s
 from pages.hars import entry, har, one_page
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 RECORDINGS = ROOT.parent / "shared" / "inputs" / "har"
 

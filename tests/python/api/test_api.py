@@ -17,7 +17,7 @@ from fastopen.runs import RunProgress
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 FakeWorld = Callable[..., Path]
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "first-run.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "examples" / "first-run.ipynb"
 
 
 def small(**settings: object) -> Experiment:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def make_kernel(folder: Path, status: int, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from fastopen.experiments import EngineName, Experiment, Plan, derive_seed, make
 from fastopen.experiments.plan import load_timeout_us
 from fastopen.pages import Page
 
-GOLDEN = Path(__file__).parents[1] / "contract"
+GOLDEN = Path(__file__).parents[2] / "contract"
 PAGE = Job.model_validate_json((GOLDEN / "job-minimal.json").read_text()).page
 NETWORK = {
     "rtt_us": 20_000,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 NOBODY = "65534"

@@ -14,7 +14,7 @@ from fastopen.contract import Client, LoadRecord
 from fastopen.pages import Page
 from fastopen.runs.chain import handshakes_in_a_row_ns
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "contract" / "load.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[2] / "contract" / "load.json").read_text())
 MS = 1_000_000
 BROWSER = Client.model_validate({})
 MGET = Client.model_validate({"profile": "mget"})
