@@ -1,24 +1,21 @@
 """Attribution: where the time of a load went, what TCP Fast Open could save of it, and what that means."""
 
 from fastopen.attribution.answers import Answer, page_answers, run_answers
-from fastopen.attribution.breakdown import Attribution, Breakdown, Shown, attribute
+from fastopen.attribution.breakdown import Attribution, Shown, attribute
 from fastopen.attribution.critical_path import critical_path
-from fastopen.attribution.curves import Along, Curve, Place, curves_of, places_of, position
+from fastopen.attribution.curves import Along, Curve, Place, curves_of, position
 from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.excess import excess_sentence
-from fastopen.attribution.segments import CriticalPath, Kind, Segment
+from fastopen.attribution.segments import Kind
 from fastopen.attribution.source import Source, read_source
 
 __all__ = [
     "Along",
     "Answer",
     "Attribution",
-    "Breakdown",
-    "CriticalPath",
     "Curve",
     "Kind",
     "Place",
-    "Segment",
     "Shown",
     "Source",
     "attribute",
@@ -26,7 +23,6 @@ __all__ = [
     "curves_of",
     "excess_sentence",
     "page_answers",
-    "places_of",
     "position",
     "read_source",
     "registrable_domain",

@@ -3,16 +3,14 @@
 from fastopen.figures.figure import VEGA_LITE, Figure
 from fastopen.figures.files import FORMATS, Format, rendered, write_figures
 from fastopen.figures.gallery import load_figures, median_loads, overview_figures, slug_of
-from fastopen.figures.style import PAGE, PAPER, Style
+from fastopen.figures.style import PAGE
 
 __all__ = [
     "FORMATS",
     "PAGE",
-    "PAPER",
     "VEGA_LITE",
     "Figure",
     "Format",
-    "Style",
     "load_figures",
     "median_loads",
     "overview_figures",

@@ -2,10 +2,9 @@
 
 from fastopen.kernels.build import Built, Request, build_kernel, is_outdated
 from fastopen.kernels.manifest import Kernel, Manifest
-from fastopen.kernels.progress import Stage, Watcher
+from fastopen.kernels.progress import Stage
 from fastopen.kernels.store import (
     BUILD_IT,
-    Damaged,
     find,
     find_all,
     find_recorded,
@@ -17,12 +16,10 @@ from fastopen.kernels.store import (
 __all__ = [
     "BUILD_IT",
     "Built",
-    "Damaged",
     "Kernel",
     "Manifest",
     "Request",
     "Stage",
-    "Watcher",
     "build_kernel",
     "find",
     "find_all",

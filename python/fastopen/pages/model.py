@@ -167,14 +167,6 @@ class Page(BaseModel):
         """Bytes of all requests and responses, headers included."""
         return sum(r.wire_bytes for r in self.resources)
 
-    def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each resource the indices of those that it initiates."""
-        found: list[list[int]] = [[] for _ in self.resources]
-        for index, resource in enumerate(self.resources):
-            if resource.initiator is not None:
-                found[resource.initiator].append(index)
-        return tuple(tuple(of_one) for of_one in found)
-
     def digest(self) -> str:
         """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without `body_offset`.
 

@@ -1,6 +1,5 @@
 """Probe: what a real server, and the path to it, do with TCP Fast Open."""
 
-from fastopen.probe.connection import Trial
 from fastopen.probe.hosts import Target, greeting, target_of
 from fastopen.probe.trials import CONNECTIONS_MAX, Handling, Probed, probe
 from fastopen.probe.words import meaning, verdict
@@ -10,7 +9,6 @@ __all__ = [
     "Handling",
     "Probed",
     "Target",
-    "Trial",
     "greeting",
     "meaning",
     "probe",

@@ -42,7 +42,6 @@ class Trial:
     opening: Opening
     error: str | None
     """Why it was not established or not answered; None: it was."""
-    established: bool
     syn_data_acked: bool
     client_fail: ClientFail
     retransmits: int
@@ -86,15 +85,13 @@ def _trial(client: socket.socket, opening: Opening, error: str | None, answered:
     options, fail = raw[5], raw[7] >> 1 & 3
     rtt_us = struct.unpack_from("=I", raw, 68)[0]
     retransmits = struct.unpack_from("=I", raw, 100)[0]
-    # A socket that was never answered has measured nothing.
-    state_known = rtt_us > 0
     return Trial(
         opening=opening,
         error=error,
-        established=state_known,
         syn_data_acked=bool(options & OPTION_SYN_DATA),
         client_fail=list(ClientFail)[fail],
         retransmits=retransmits,
-        rtt_ms=rtt_us / 1000 if state_known else None,
+        # A socket that was never answered has measured nothing.
+        rtt_ms=rtt_us / 1000 if rtt_us > 0 else None,
         answered_ms=answered,
     )

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -38,51 +38,25 @@ class Probed:
     address: str | None
     reachable: bool
     error: str | None
-    cookie: bool
+    cookie: bool = False
     """Whether it has handed one out."""
-    asking_dropped: bool
+    asking_dropped: bool = False
     """Whether SYNs that asked for a cookie were lost, and others were not."""
-    with_cookie: Handling
-    without_cookie: Handling
-    disabled_here: bool
+    data_with_cookie: Handling = Handling.NOT_TRIED
+    data_without_cookie: Handling = Handling.NOT_TRIED
+    disabled_here: bool = False
     """Whether this machine's kernel has turned Fast Open off for a while (a black hole that it saw)."""
-    rtt_ms: float | None
-    plain_ms: float | None
+    rtt_ms: float | None = None
+    answer_ms: float | None = None
     """Until the first byte of the answer, without data in the SYN."""
-    fastopen_ms: float | None
+    answer_with_syn_data_ms: float | None = None
     """And with data in the SYN, where that was accepted and answered."""
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """For a document."""
-        return {
-            "host": self.target.host,
-            "port": self.target.port,
-            "scheme": self.target.scheme,
-            "address": self.address,
-            "reachable": self.reachable,
-            "error": self.error,
-            "cookie": self.cookie,
-            "asking_dropped": self.asking_dropped,
-            "data_with_cookie": str(self.with_cookie),
-            "data_without_cookie": str(self.without_cookie),
-            "disabled_here": self.disabled_here,
-            "rtt_ms": self.rtt_ms,
-            "answer_ms": self.plain_ms,
-            "answer_with_syn_data_ms": self.fastopen_ms,
-            "trials": [
-                {
-                    "opening": str(trial.opening),
-                    "error": trial.error,
-                    "syn_data_acked": trial.syn_data_acked,
-                    "client_fail": str(trial.client_fail),
-                    "retransmits": trial.retransmits,
-                    "rtt_ms": trial.rtt_ms,
-                    "answered_ms": trial.answered_ms,
-                }
-                for trial in self.trials
-            ],
-        }
+        document = asdict(self)
+        return {**document.pop("target"), **document}
 
 
 def probe(
@@ -97,7 +71,7 @@ def probe(
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
         message = getattr(fault, "strerror", None) or str(fault)
-        return _unreachable(target, None, f"its name has no address: {message}", [])
+        return Probed(target, None, reachable=False, error=f"its name has no address: {message}")
     family_of, _, _, _, address = found[0]
     return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
 
@@ -125,7 +99,7 @@ class _Prober:
     def probed(self) -> Probed:
         plain = self._try(Opening.PLAIN)
         if plain.error is not None:
-            return _unreachable(self._target, self._address[0], plain.error, self._trials)
+            return Probed(self._target, self._address[0], reachable=False, error=plain.error, trials=(plain,))
         fastopens = self._fastopens()
         blind = self._try(Opening.NO_COOKIE)
         if _handling(blind) is Handling.DROPPED:  # or was it lost?
@@ -139,16 +113,16 @@ class _Prober:
             error=None,
             cookie=bool(carried),
             asking_dropped=_all_sent_again([trial for trial in fastopens if not _carried(trial)]),
-            with_cookie=_together(carried),
-            without_cookie=_handling(blind),
+            data_with_cookie=_together(carried),
+            data_without_cookie=_handling(blind),
             disabled_here=not carried
             and all(
                 trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
                 for trial in fastopens
             ),
             rtt_ms=plain.rtt_ms,
-            plain_ms=_least_ms([plain, *(trial for trial in fastopens if not _carried(trial))]),
-            fastopen_ms=_least_ms(accepted),
+            answer_ms=_least_ms([plain, *(trial for trial in fastopens if not _carried(trial))]),
+            answer_with_syn_data_ms=_least_ms(accepted),
             trials=tuple(self._trials),
         )
 
@@ -201,21 +175,3 @@ def _together(carried: list[Trial]) -> Handling:
 def _all_sent_again(asked: list[Trial]) -> bool:
     """Whether no SYN that asked for a cookie arrived, of two at least."""
     return len(asked) > 1 and all(trial.retransmits > 0 for trial in asked)
-
-
-def _unreachable(target: Target, address: str | None, error: str, trials: list[Trial]) -> Probed:
-    return Probed(
-        target=target,
-        address=address,
-        reachable=False,
-        error=error,
-        cookie=False,
-        asking_dropped=False,
-        with_cookie=Handling.NOT_TRIED,
-        without_cookie=Handling.NOT_TRIED,
-        disabled_here=False,
-        rtt_ms=None,
-        plain_ms=None,
-        fastopen_ms=None,
-        trials=tuple(trials),
-    )

@@ -19,7 +19,7 @@ def verdict(found: Probed) -> str:
         Handling.ACCEPTED: "Fast Open works",
         Handling.NOT_ACCEPTED: "hands out cookies, but does not take the data that comes with them",
         Handling.DROPPED: "hands out cookies, but SYNs with data are dropped",
-    }.get(found.with_cookie, "hands out cookies; what becomes of data is not known")
+    }.get(found.data_with_cookie, "hands out cookies; what becomes of data is not known")
 
 
 def meaning(found: Probed) -> list[str]:
@@ -48,32 +48,33 @@ def _meaning(found: Probed) -> Iterator[str]:
 
 
 def _with_cookie(found: Probed) -> Iterator[str]:
-    if found.with_cookie is Handling.ACCEPTED:
+    if found.data_with_cookie is Handling.ACCEPTED:
         yield "Data in the SYN was acknowledged with the SYN-ACK."
-        if found.plain_ms is not None and found.fastopen_ms is not None:
-            sooner = found.plain_ms - found.fastopen_ms
+        if found.answer_ms is not None and found.answer_with_syn_data_ms is not None:
+            sooner = found.answer_ms - found.answer_with_syn_data_ms
             yield (
-                f"The first byte of the answer came {found.fastopen_ms:.1f} ms after the start instead of"
-                f" {found.plain_ms:.1f} ({sooner:+.1f} ms saved; the RTT is {found.rtt_ms or 0:.1f} ms)."
+                f"The first byte of the answer came {found.answer_with_syn_data_ms:.1f} ms after the start"
+                f" instead of {found.answer_ms:.1f} ({sooner:+.1f} ms saved; the RTT is"
+                f" {found.rtt_ms or 0:.1f} ms)."
             )
         else:
             yield "But no answer came to it."
-    elif found.with_cookie is Handling.NOT_ACCEPTED:
+    elif found.data_with_cookie is Handling.NOT_ACCEPTED:
         yield (
             "The server forgot its key (servers behind one address that do not share it), its queue for such"
             " connections was full, or something on the path takes data or cookie out of the SYN."
         )
-    elif found.with_cookie is Handling.DROPPED:
+    elif found.data_with_cookie is Handling.DROPPED:
         yield "They were not answered until the kernel sent them again without data, a second later."
 
 
 def _without_cookie(found: Probed) -> Iterator[str]:
-    if found.without_cookie is Handling.ACCEPTED:
+    if found.data_without_cookie is Handling.ACCEPTED:
         yield (
             "It also takes data without any cookie: whoever forges addresses can make it work and answer"
             " (net.ipv4.tcp_fastopen has 0x200 there, or a proxy answers)."
         )
-    elif found.without_cookie is Handling.NOT_ACCEPTED:
+    elif found.data_without_cookie is Handling.NOT_ACCEPTED:
         yield "Data without a cookie is not taken, but its SYN is answered at once: nothing drops it."
-    elif found.without_cookie is Handling.DROPPED:
+    elif found.data_without_cookie is Handling.DROPPED:
         yield "SYNs with data but without a cookie are dropped on the way."

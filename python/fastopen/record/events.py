@@ -9,9 +9,7 @@ from typing import Any, Final
 
 EVENTS: Final = (
     "Network.requestWillBeSent",
-    "Network.requestWillBeSentExtraInfo",
     "Network.responseReceived",
-    "Network.responseReceivedExtraInfo",
     "Network.loadingFinished",
     "Network.loadingFailed",
     "Page.loadEventFired",
@@ -26,7 +24,6 @@ class NetworkExchange:
     id: str
     asked: Mapping[str, Any]
     response: Mapping[str, Any] | None = None
-    raw_response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
     """Head and body as they crossed the wire."""
@@ -73,9 +70,6 @@ class Log:
     def _heard(self, exchange: NetworkExchange, name: str, event: Mapping[str, Any]) -> None:
         if name == "Network.responseReceived":
             exchange.response = event["response"]
-        elif name == "Network.responseReceivedExtraInfo":
-            if exchange.response is None:
-                exchange.raw_response = event
         elif name == "Network.loadingFinished":
             exchange.ended, exchange.received_bytes = event["timestamp"], event.get("encodedDataLength")
         elif name == "Network.loadingFailed":

@@ -6,18 +6,16 @@ from fastopen.runs.execute import RunOutcome, RunProgress, execute
 from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, runs_folder
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
-from fastopen.runs.rows import LoadRow, WorldRow
-from fastopen.runs.store import ATTEMPTS, RunStore
+from fastopen.runs.rows import LoadRow
+from fastopen.runs.store import RunStore
 
 __all__ = [
-    "ATTEMPTS",
     "LoadRow",
     "RunOutcome",
     "RunProgress",
     "RunReader",
     "RunStore",
     "RunSummary",
-    "WorldRow",
     "check_same",
     "describe_environment",
     "execute",

@@ -13,7 +13,7 @@ from fastopen.errors import InputError
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment
 from fastopen.pages import Page
 from fastopen.runs import database as files
-from fastopen.runs.rows import LoadRow, WorldRow
+from fastopen.runs.rows import LoadRow
 
 _LOADS = """
 SELECT jobs.id, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
@@ -148,13 +148,12 @@ class RunReader:
             if job is None or row[0] == job:
                 yield _load_row(row), json.loads(self._text(record))
 
-    def worlds(self) -> list[WorldRow]:
-        """Every world that was measured."""
-        rows = self._rows(
-            "SELECT page, network, rtt_us_asked, rtt_us_measured"
+    def measured_rtts(self) -> Iterator[tuple[str, int, int]]:
+        """Of every world: page, network, and its RTT in microseconds, net of the probe itself."""
+        return self._rows(
+            "SELECT page, network, rtt_us_measured"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
         )
-        return [WorldRow(*row) for row in rows]
 
     def world_records(self, job: str) -> list[WorldRecord]:
         """Every world that was built for a job, first to last: several where it was built again."""

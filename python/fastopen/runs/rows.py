@@ -1,4 +1,4 @@
-"""What is read of a run without its full records: a row for each load and each world."""
+"""What is read of a run without its full records: a row for each load."""
 
 from dataclasses import dataclass
 
@@ -29,13 +29,3 @@ class LoadRow:
     started_unix_ms: int = 0
     number: int = 0
     """In the order in which loads were written; each has its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorldRow:
-    """A world's network: RTT in microseconds, as asked and as measured net of the probe itself."""
-
-    page: str
-    network: int
-    rtt_us_asked: int
-    rtt_us_measured: int

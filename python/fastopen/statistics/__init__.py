@@ -3,9 +3,8 @@
 from fastopen.statistics.bootstrap import median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
-from fastopen.statistics.cells import CellResult, Reason, summarise
-from fastopen.statistics.outliers import Outlier
-from fastopen.statistics.precision import half_width_percent, more_pairs, pairs_needed
+from fastopen.statistics.cells import CellResult, summarise
+from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
 from fastopen.statistics.until import UntilInterval
@@ -18,15 +17,12 @@ __all__ = [
     "CellResult",
     "Discrepancy",
     "Label",
-    "Outlier",
-    "Reason",
     "Results",
     "UntilInterval",
     "collect",
     "discrepancies",
     "half_width_percent",
     "median_intervals",
-    "more_pairs",
     "pairs_needed",
     "slopes",
     "summarise",

@@ -61,8 +61,8 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for world in store.worlds():
-        rtts[world.page, world.network].append(world.rtt_us_measured)
+    for page, network, rtt_us in store.measured_rtts():
+        rtts[page, network].append(rtt_us)
     return Results(
         experiment=experiment,
         status=store.status,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastopen.pages import ImportedPage
-from fastopen.pages.har import import_har
+from fastopen.pages.har.body_stripper import BodyStripper
+from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.har.recording import pages_of_log
 
 START = "2024-05-01T10:00:0"  # and seconds, so that a test says "0.250Z" for 250 ms
 
@@ -53,6 +55,15 @@ def har(*entries: Any, on_load: float | None = None, **log: Any) -> dict[str, An
     page = {"id": "p", "title": "", "startedDateTime": at(0), "pageTimings": timings}
     found = [e if not isinstance(e, dict) else {"pageref": "p"} | e for e in entries]
     return {"log": {"version": "1.2", "pages": [page], "entries": found} | log}
+
+
+def import_har(data: object, place: str, *, lenient: bool = False) -> list[ImportedPage]:
+    """Every page of a decoded HAR that has entries, in the file's order. Raises InputError."""
+    log = data.get("log") if isinstance(data, dict) else None
+    if isinstance(log, dict) and isinstance(log.get("entries"), list):
+        strip = BodyStripper()
+        data = {"log": log | {"entries": [strip(raw) for raw in log["entries"]]}}
+    return pages_of_log(data, place, HarNotes(), lenient=lenient)
 
 
 def one_page(*entries: Any, on_load: float | None = None) -> ImportedPage:

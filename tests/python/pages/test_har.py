@@ -11,9 +11,8 @@ import pytest
 
 from fastopen.errors import InputError
 from fastopen.pages import Page, load_pages
-from fastopen.pages.har import import_har
 
-from .hars import at, entry, har, one_page
+from .hars import at, entry, har, import_har, one_page
 
 ROOT = entry("http://a.test/")
 

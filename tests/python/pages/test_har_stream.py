@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
-from fastopen.pages.har import import_har
 from fastopen.pages.har.stream import Scanner
 
-from .hars import entry, har
+from .hars import entry, har, import_har
 
 ENTRIES = [entry(f"http://a.test/{index}", index * 10) for index in range(6)]
 

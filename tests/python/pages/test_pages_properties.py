@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from fastopen.errors import InputError
 from fastopen.pages import fuzz, page_json
 from fastopen.pages import url as urls
-from fastopen.pages.har import import_har
 from fastopen.pages.model import Page, decode_json, parse_page
 
-from .hars import at, entry
+from .hars import at, entry, import_har
 
 NUMBERS = st.one_of(st.integers(-2, 5000), st.floats(), st.none(), st.text(max_size=4), st.just(2**80))
 HOSTS = st.sampled_from(["a.test", "b.test", "A.TEST:80", "[::1]", "10.0.0.1:8080", "ü.test", "x_y.test"])

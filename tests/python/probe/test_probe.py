@@ -25,14 +25,11 @@ WORKS = Probed(
     reachable=True,
     error=None,
     cookie=True,
-    asking_dropped=False,
-    with_cookie=Handling.ACCEPTED,
-    without_cookie=Handling.NOT_ACCEPTED,
-    disabled_here=False,
+    data_with_cookie=Handling.ACCEPTED,
+    data_without_cookie=Handling.NOT_ACCEPTED,
     rtt_ms=20.0,
-    plain_ms=41.0,
-    fastopen_ms=21.0,
-    trials=(),
+    answer_ms=41.0,
+    answer_with_syn_data_ms=21.0,
 )
 
 
@@ -72,7 +69,7 @@ class TestWords:
         assert any("+20.0 ms saved" in sentence for sentence in meaning(WORKS))
 
     def test_no_cookie_leaves_two_explanations(self) -> None:
-        found = replace(WORKS, cookie=False, with_cookie=Handling.NOT_TRIED)
+        found = replace(WORKS, cookie=False, data_with_cookie=Handling.NOT_TRIED)
         assert verdict(found) == "no Fast Open: no cookie was handed out"
         assert "server" in meaning(found)[0]
         assert "path" in meaning(found)[0]

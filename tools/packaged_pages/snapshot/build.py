@@ -16,7 +16,7 @@ from fastopen.pages.har.initiators import HELD_BACK_MS, InitiatorResolver
 from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.sizes import Sizes
 from fastopen.pages.model import Page, Resource, body_is_empty
-from fastopen.pages.references import Reference, find_reference
+from fastopen.pages.references import find_reference
 from packaged_pages.snapshot.bodies import Body, file_of, is_text, never_compressed, url_of
 from packaged_pages.snapshot.fetchlog import Fetch, FetchLog
 
@@ -28,6 +28,15 @@ _BY_SUFFIX: Final = {
     ".css": "text/css", ".js": "application/x-javascript", ".gif": "image/gif", ".jpg": "image/jpeg",
     ".png": "image/png", ".swf": "application/x-shockwave-flash",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`owner` names it at byte `offset` of its `length` bytes of text."""
+
+    owner: int
+    offset: int
+    length: int
 
 
 @dataclass

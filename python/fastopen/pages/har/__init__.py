@@ -3,6 +3,6 @@
 The specification: http://www.softwareishard.com/blog/har-12-spec/
 """
 
-from fastopen.pages.har.recording import import_har, read_har
+from fastopen.pages.har.recording import read_har
 
-__all__ = ["import_har", "read_har"]
+__all__ = ["read_har"]

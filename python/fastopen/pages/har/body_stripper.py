@@ -44,8 +44,6 @@ class BodyStripper:
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
         """The content as bytes; None where it cannot be decoded."""
         text = content["text"]
-        if isinstance(text, StoredBody):
-            return text
         if not isinstance(text, str):
             return None
         if fields.text(content.get("encoding")).lower() != "base64":

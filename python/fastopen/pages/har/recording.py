@@ -19,19 +19,6 @@ from fastopen.pages.imported import ImportedPage
 _EXPORT: Final = "export it again, as HAR with content"
 
 
-def import_har(data: object, place: str, *, lenient: bool = False) -> list[ImportedPage]:
-    """Every page of a decoded HAR that has entries, in the file's order. Raises InputError.
-
-    `place` is the file, for errors and the pages' names. With `lenient`, entries that are structurally broken
-    (no request, no URL, no response) are left out and noted instead of being an error.
-    """
-    log = data.get("log") if isinstance(data, dict) else None
-    if isinstance(log, dict) and isinstance(log.get("entries"), list):
-        strip = BodyStripper()
-        data = {"log": log | {"entries": [strip(raw) for raw in log["entries"]]}}
-    return pages_of_log(data, place, HarNotes(), lenient=lenient)
-
-
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:

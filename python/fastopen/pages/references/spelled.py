@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import posixpath
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -12,15 +11,6 @@ from urllib.parse import unquote, urlsplit
 from fastopen.pages import budget
 
 _SHORTEST: Final = 12
-
-
-@dataclass(frozen=True)
-class Reference:
-    """`owner` names it at byte `offset` of its `length` bytes of text."""
-
-    owner: int
-    offset: int
-    length: int
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
