@@ -21,6 +21,11 @@ class InputError(Exception):
         return f"{text} ({self.remedy})" if self.remedy else text
 
 
+def unreadable(path: object, error: OSError) -> InputError:
+    """The error for a file or folder that could not be read."""
+    return InputError(f"cannot be read: {error.strerror or error}", str(path))
+
+
 def unwritable(path: object, error: OSError) -> InputError:
     """The error for a file or folder that could not be written."""
     return InputError(f"cannot be written: {error.strerror or error}", str(path))

@@ -5,8 +5,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
@@ -14,6 +13,7 @@ from fastopen.api.experiment import Experiment
 from fastopen.api.frames import cells_frame, table_frame
 from fastopen.api.progress import NotebookProgress
 from fastopen.atomic import write_atomic
+from fastopen.closing import Closing
 from fastopen.contract import LoadRecord
 from fastopen.report import results_renderables
 from fastopen.runs import RunOutcome, RunStore, find_run
@@ -28,21 +28,13 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 
 
-class Run:
+class Run(Closing):
     """A kept run, or one in memory. A notebook shows its tables; as a context manager it closes itself."""
 
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
         """How it went, where it was executed here: `interrupted`, and `faults` with their jobs."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees the folder; nothing can be read afterwards."""

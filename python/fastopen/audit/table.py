@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.errors import InputError, unreadable
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
 # `requests` and `bytes` (of one load) are not in published.csv; they allow more checks.
@@ -77,7 +77,7 @@ def read_table(path: Path) -> PrintedTable:
             rows = csv.reader(file, strict=True)
             return _table(rows, str(path))
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+        raise unreadable(path, error) from None
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 at byte {error.start}", str(path), "save the table as UTF-8") from None
 

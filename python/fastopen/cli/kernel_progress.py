@@ -1,7 +1,5 @@
 """What a person sees while a kernel is built: a line for each stage, and a live one. On standard error."""
 
-from types import TracebackType
-
 from fastopen.cli.progress import LiveBar
 from fastopen.kernels import Stage
 
@@ -12,12 +10,10 @@ class BuildWatcher(LiveBar):
     _stage: Stage | None = None
     _stage_started_s = 0.0
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
+    def __exit__(self, *raised: object) -> None:
+        if raised[0] is None:
             self._end_stage()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*raised)
 
     def __call__(self, stage: Stage) -> None:
         """Takes what is done now."""

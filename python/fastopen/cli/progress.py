@@ -3,20 +3,20 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fastopen.cli.output import errors_console
+from fastopen.closing import Closing
 from fastopen.runs import RunProgress
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
 
 
-class LiveBar:
+class LiveBar(Closing):
     """A live bar on a terminal, else a line every ten seconds, else (`quiet`) nothing. A context manager.
 
     Nothing is shown before `after_s`.
@@ -36,12 +36,8 @@ class LiveBar:
         self._after_s = after_s
         self._bar: Progress | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Takes the bar away."""
         if self._bar is not None:
             self._bar.stop()
 

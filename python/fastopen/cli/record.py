@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import typer
 
-from fastopen.atomic import write_atomic
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
 from fastopen.cli.shared_options import QuietOption
-from fastopen.errors import InputError, unwritable
+from fastopen.errors import InputError
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
+from fastopen.user_files import write_file
 
 PAGES_MAX: Final = 1000
 
@@ -59,7 +59,8 @@ def record(
         document = har_of(loaded, recorder.version)
     if not loaded:
         raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
-    _write(output, document)
+    # Halves of surrogate pairs, which pages may send, become question marks.
+    write_file(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if len(loaded) < len(pages):
@@ -104,11 +105,3 @@ def _url(text: str, place: str) -> str:
     if not usable or any(c.isspace() for c in url):
         raise InputError(f"{text[:80]!r} is no http or https URL, and no file", place)
     return url
-
-
-def _write(output: Path, document: object) -> None:
-    """Atomically. Halves of surrogate pairs, which pages may send, become question marks."""
-    try:
-        write_atomic(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
-    except OSError as error:
-        raise unwritable(output, error) from None

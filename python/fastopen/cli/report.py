@@ -5,10 +5,9 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.atomic import write_atomic
 from fastopen.cli.output import errors_console
-from fastopen.errors import InputError
 from fastopen.runs import RunStore, find_run
+from fastopen.user_files import write_file
 
 Form = Literal["html", "markdown", "latex", "csv"]
 NAME: Final = "report.html"
@@ -34,17 +33,17 @@ def report(
     if output is None and form != "html":
         typer.echo(text, nl=False)
         return
-    path = output or folder / NAME
-    write_report(text, path)
-    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+    _write(text, output or folder / NAME)
 
 
 def announce_report(store: RunStore) -> None:
     """Writes the report of a run that is kept, and names the file."""
-    if store.folder is None:
-        return
-    path = store.folder / NAME
-    write_report(report_text(store, "html"), path)
+    if store.folder is not None:
+        _write(report_text(store, "html"), store.folder / NAME)
+
+
+def _write(text: str, path: Path) -> None:
+    write_file(path, text)
     errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
 
 
@@ -66,11 +65,3 @@ def report_text(store: RunStore, form: Form) -> str:
     if form == "csv":
         return csv_text(cells_grid(source))
     return latex(all_grids(source), [source.results.experiment.title])
-
-
-def write_report(text: str, path: Path) -> None:
-    """Raises InputError where the file cannot be written."""
-    try:
-        write_atomic(path, text)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None

@@ -8,13 +8,12 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from fastopen.atomic import write_atomic
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json
 from fastopen.cli.shared_options import JsonOption
-from fastopen.errors import unwritable
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore, find_run
 from fastopen.statistics import Results, collect
+from fastopen.user_files import write_file
 
 # Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -49,8 +48,5 @@ def write_svg(results: Results, path: Path) -> None:
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
     print_results(results, recorder)
-    try:
-        svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
-        write_atomic(path, FONTS.sub("", svg))
-    except OSError as error:
-        raise unwritable(path, error) from None
+    svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
+    write_file(path, FONTS.sub("", svg))

@@ -1,7 +1,6 @@
 """Recorded bodies on their way to the world: packed into one file without a name, so none can be left."""
 
 import tempfile
-from types import TracebackType
 from typing import IO, Self
 
 from fastopen.contract import Job
@@ -29,9 +28,7 @@ class BodiesFile:
             self._file.flush()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 

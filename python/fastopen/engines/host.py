@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.clients import LOADER, ClientType
+from fastopen.closing import Closing
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
 from fastopen.contract.records import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
@@ -78,7 +79,7 @@ class HostEngine(WorldEngine):
         super().__init__([program], default_parallel() if parallel is None else parallel)
 
 
-class _Worlds:
+class _Worlds(Closing):
     """The world programs that run now. A context manager that ends them all."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
@@ -88,10 +89,8 @@ class _Worlds:
         self._running: dict[int, WorldProcess] = {}  # by pidfd
         self._selector = selectors.DefaultSelector()
 
-    def __enter__(self) -> "_Worlds":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Ends them."""
         for world in self._running.values():
             world.process.kill()
         for pidfd, world in self._running.items():

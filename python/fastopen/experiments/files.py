@@ -10,6 +10,7 @@ from fastopen.experiments.asked import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.spec import experiment_of
 from fastopen.resources import packaged_folder
+from fastopen.user_files import read_text
 
 SUFFIX: Final = ".toml"
 
@@ -36,11 +37,7 @@ def load_experiment(name_or_path: str) -> Experiment:
 def read_experiment(path: Path) -> Experiment:
     """The experiment in a TOML file. Raises InputError naming file and key."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", str(path), "TOML is UTF-8 text") from None
+        data = tomllib.loads(read_text(path, "TOML is UTF-8 text"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"malformed TOML: {error}", str(path)) from None
     experiment = experiment_of(data, toml_file(path), path.parent)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.errors import InputError, unreadable
 
 PACKET_BYTES: Final = 1500
 MAX_LINES: Final = 10_000_000
@@ -16,7 +16,7 @@ def read_trace(path: Path | str) -> list[int]:
     try:
         text = path.read_text(encoding="ascii")
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+        raise unreadable(path, error) from None
     except UnicodeDecodeError:
         raise InputError("not a trace: not text", str(path), "one number (of milliseconds) a line") from None
     times: list[int] = []

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import vl_convert as vlc
 
 from fastopen.atomic import write_atomic
-from fastopen.errors import InputError
+from fastopen.errors import unwritable
 from fastopen.figures.figure import VEGA_LITE, Figure
 from fastopen.figures.style import PAPER, Style
 
@@ -30,7 +30,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
                 write_atomic(path, rendered(figure, form))
                 written.append(path)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(folder)) from None
+        raise unwritable(folder, error) from None
     return written
 
 

@@ -8,10 +8,9 @@ import os
 import zlib
 from io import BufferedReader
 from pathlib import Path, PurePath
-from types import TracebackType
-from typing import Self
 
-from fastopen.errors import InputError
+from fastopen.closing import Closing
+from fastopen.errors import InputError, unreadable
 from fastopen.pages import budget
 from fastopen.pages.progress import Progress, silent
 
@@ -27,7 +26,7 @@ _BOMS = (
 )
 
 
-class TextFile:
+class TextFile(Closing):
     """The text of a file, piece by piece. A context manager.
 
     Raises InputError where it cannot be read, is empty or is damaged gzip; with `lenient`, damaged gzip ends
@@ -44,7 +43,7 @@ class TextFile:
         try:
             self._raw = path.open("rb")
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise unreadable(path, error) from None
         self._size = os.fstat(self._raw.fileno()).st_size
         self._file: gzip.GzipFile | BufferedReader = self._raw
         try:
@@ -52,18 +51,14 @@ class TextFile:
                 self._file = gzip.GzipFile(fileobj=self._raw)
             start = self._bytes(_SNIFFED)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.close()
             raise
         mark, encoding = next(((m, e) for m, e in _BOMS if start.startswith(m)), (b"", "utf-8"))
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._ahead = self._decoder.decode(start[len(mark) :])
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Closes the file."""
         self._file.close()
         self._raw.close()
 
@@ -104,16 +99,13 @@ class TextFile:
                 message = f"damaged gzip: {error}"
                 raise InputError(message, str(self._path), "fetch or export it again") from None
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise unreadable(self._path, error) from None
         data = b"".join(parts)
         self._taken += len(data)
         if self._file is not self._raw:
             budget.spend(len(data))
         self._progress(min(self._raw.tell(), self._size), self._size)
         return data
-
-    def _unreadable(self, error: OSError) -> InputError:
-        return InputError(f"cannot be read: {error.strerror or error}", str(self._path))
 
 
 def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:

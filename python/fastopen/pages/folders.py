@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastopen.errors import InputError
+from fastopen.errors import InputError, unreadable
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 
@@ -28,9 +28,7 @@ def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = s
         if mirror.is_mirror(folder):
             return mirror.import_mirror(folder, lenient=lenient, progress=progress)
     except OSError as error:
-        raise InputError(
-            f"cannot be read: {error.strerror or error}", str(error.filename or folder)
-        ) from None
+        raise unreadable(error.filename or folder, error) from None
     raise InputError(
         "is a folder, but neither a mirror (a folder for each host) nor a Mahimahi recording",
         str(folder),

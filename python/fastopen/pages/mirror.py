@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from fastopen.errors import InputError
+from fastopen.errors import unreadable
 from fastopen.pages import url as urls
 from fastopen.pages.archives import ArchiveNotes, Exchange, pages_of
 from fastopen.pages.archives.roots import all_wide
@@ -78,7 +78,7 @@ def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
             mirror.add(origin, host, path)
         except OSError as error:
             if not lenient:
-                raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+                raise unreadable(path, error) from None
             mirror.notes.add("broken")
         progress(number, len(files))
     return mirror

@@ -15,6 +15,7 @@ from fastopen.atomic import write_atomic
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pydantic_errors import input_error
+from fastopen.user_files import read_text
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
@@ -229,13 +230,7 @@ def parse_page(data: object, place: str) -> Page:
 
 def read_page(path: Path | str) -> Page:
     """Reads a `*.page.json`. Raises InputError for whatever is wrong with it."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", str(path), "a page file is UTF-8 JSON") from None
+    text = read_text(Path(path), "a page file is UTF-8 JSON")
     return parse_page(decode_json(text, str(path)), str(path))
 
 

@@ -3,10 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.clients import CHROMIUM
+from fastopen.closing import Closing
 from fastopen.errors import MachineError
 from fastopen.record.events import EVENTS, Log, NetworkExchange
 from fastopen.record.handshakes import missing_handshakes_ms
@@ -31,7 +31,7 @@ class LoadError(Exception):
     """A page that could not be recorded, in words."""
 
 
-class Recorder:
+class Recorder(Closing):
     """A browser that records pages, one at a time. A context manager that ends it."""
 
     def __init__(self, arguments: Sequence[str] = (), *, insecure: bool = False) -> None:
@@ -55,12 +55,8 @@ class Recorder:
             message = f"{chromium} does not start: {str(error).strip().splitlines()[0]}"
             raise MachineError(message, "try it by hand with --headless") from None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Ends the browser."""
         try:
             self._browser.close()
         finally:

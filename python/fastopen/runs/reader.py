@@ -5,9 +5,9 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from fastopen.closing import Closing
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.errors import InputError
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment
@@ -33,7 +33,7 @@ WHERE jobs.id = ? AND loads.id = ? ORDER BY attempt = ? DESC, attempt DESC
 """
 
 
-class RunReader:
+class RunReader(Closing):
     """A run that can be read. A context manager. Damage is an InputError wherever it is met."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
@@ -46,14 +46,6 @@ class RunReader:
     def open(cls, folder: Path) -> Self:
         """A run that was kept; reading changes nothing. Raises InputError where none can be read."""
         return cls(files.open_for_reading(folder), folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the file."""

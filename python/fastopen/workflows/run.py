@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from fastopen import units
+from fastopen.closing import Closing
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment, Plan, PlannedJob, make_plan
@@ -83,7 +83,7 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 
 
 @dataclass(frozen=True)
-class ExecutedRun:
+class ExecutedRun(Closing):
     """A run that was executed: to its end, or until it was interrupted. A context manager that closes it."""
 
     store: RunStore
@@ -93,12 +93,8 @@ class ExecutedRun:
     outcome: RunOutcome | None
     """None where all of it was done before."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Closes the store."""
         self.store.close()
 
 
@@ -178,7 +174,7 @@ def run_in_memory(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch
     store = RunStore.create(None, plan, engines.environment)
     run = _execute(StartedRun(store, plan, {}, engines, None), lambda _: nullcontext(watch))
     if run.outcome is not None and run.outcome.interrupted:
-        run.store.close()
+        run.close()
         raise KeyboardInterrupt
     return run
 

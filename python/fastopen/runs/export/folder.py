@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, MachineError
+from fastopen.errors import InputError, MachineError, unwritable
 
 # What a killed export leaves; the next one to the same place removes it.
 UNFINISHED: Final = ".unfinished"
@@ -23,7 +23,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(folder)) from None
+        raise unwritable(folder, error) from None
     try:
         yield unfinished
         unfinished.rename(folder)
