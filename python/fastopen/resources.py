@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
+
+
+def cache_folder(name: str) -> Path:
+    """This user's cache for `name`; need not exist yet. XDG base directory specification 0.8."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".cache") / "fastopen" / name
 
 
 def packaged_folder(name: str) -> Path | None:

@@ -27,12 +27,7 @@ def table_frame(run: RunReader, name: str) -> "pd.DataFrame":
     flat = Flattener.of(run)
     if name == "loads":
         return _frame(TABLES[name], (flat.load(row) for row in run.loads()))
-    rows: Iterable[Row]
-    if name == "evidence":
-        rows = (flat.evidence(row, record) for row, record in run.documents())
-    else:
-        of_load = {"requests": flat.requests, "connections": flat.connections}[name]
-        rows = (one for row, record in run.documents() for one in of_load(row, record))
+    rows = (one for row, record in run.documents() for one in flat.rows(name, row, record))
     return _frame(TABLES[name], rows)
 
 

@@ -1,6 +1,7 @@
 """The comparisons of a page put in rows in which one thing alone grows: the lines of a figure."""
 
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import Literal
 
 from fastopen.attribution.breakdown import Attribution, Breakdown
@@ -61,8 +62,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
     """The comparisons of a page, in the order of the table."""
     places = []
     factors = results.factors
-    for comparison, cells in results.comparisons(page).items():
-        arms = {result.cell.arm.name: result for result in cells}
+    for comparison, arms in results.comparisons(page).items():
         known = {name: attribution.breakdowns.get(result.cell.index) for name, result in arms.items()}
         network = results.experiment.networks[comparison.network]
         rate = network.down.rate_bit_per_s
@@ -100,9 +100,5 @@ def position(place: Place, along: Along) -> float | None:
 
 def slope(points: list[tuple[float, float]]) -> float | None:
     """Least squares; None where all x are equal."""
-    count = len(points)
-    if count < 2:
-        return None
-    mean_x, mean_y = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return None if spread == 0 else sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    xs, ys = zip(*points, strict=True)
+    return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None

@@ -1,19 +1,22 @@
 """Published figures that experiments are held against: facts of tables in papers and reports, as printed."""
 
 import csv
-from dataclasses import dataclass, replace
 from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fastopen.errors import InputError
 from fastopen.experiments.model import Experiment
+from fastopen.pydantic_errors import input_error
 from fastopen.resources import packaged_folder
 
 FILE: Final = "published.csv"
 
 
-@dataclass(frozen=True)
-class PublishedCell:
+class PublishedCell(BaseModel):
     """One row of a published table: as printed, and (`off_ms`, `tfo_ms`) as it must have been meant."""
+
+    model_config = ConfigDict(frozen=True)
 
     source: str
     experiment: str
@@ -51,10 +54,6 @@ class PublishedCell:
         return {"s": 1000.0, "ms": 1.0}[self.true_unit or self.unit_as_printed]
 
 
-_NUMBERS: Final = ("rtt_ms", "down_mbit", "up_mbit", "plt_off", "plt_tfo", "improvement_percent_as_printed")
-_TEXTS: Final = ("source", "experiment", "page", "unit_as_printed", "note")
-
-
 def all_published_cells() -> list[PublishedCell]:
     """Every row of the packaged file, in its order. Raises InputError where it is damaged."""
     folder = packaged_folder("experiments")
@@ -66,10 +65,9 @@ def all_published_cells() -> list[PublishedCell]:
 
 def _cell(row: dict[str, str], line: int) -> PublishedCell:
     try:
-        numbers = {name: float(row[name]) for name in _NUMBERS}
-        return PublishedCell(**{name: row[name] for name in _TEXTS}, **numbers)  # type: ignore[arg-type]
-    except (KeyError, ValueError) as error:
-        raise InputError(f"not a published cell: {error}", f"{FILE}: line {line}") from None
+        return PublishedCell.model_validate(row)
+    except ValidationError as error:
+        raise input_error(error, f"{FILE}: line {line}") from None
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
@@ -78,7 +76,7 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
     if table is None:
         return {}
     rows = [
-        replace(row, true_unit=table.unit or "", swapped=table.swapped)
+        row.model_copy(update={"true_unit": table.unit or "", "swapped": table.swapped})
         for row in all_published_cells()
         if row.experiment == table.experiment
     ]

@@ -56,8 +56,8 @@ class Packaged(Source):
         file.unlink()
 
 
-class _File(Source):
-    """A file that was fetched before, known by its digest."""
+class GivenFile(Source):
+    """A package `linux-source-*.deb`, or a tarball as kernel.org hands out; known by its digest."""
 
     def __init__(self, path: Path) -> None:
         self.name, self.version = path.name, ""
@@ -68,19 +68,11 @@ class _File(Source):
     def identity(self) -> str:
         return self._sha256
 
-
-class PackageFile(_File):
-    """A package `linux-source-*.deb`."""
-
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        _unpack_package(self._path, work, tree, unused, log)
-
-
-class Tarball(_File):
-    """A tarball as kernel.org and distributions hand out."""
-
-    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        pipe([[*_extract(tree, unused), "--file", self._path]], log, work)
+        if self._path.suffix == ".deb":
+            _unpack_package(self._path, work, tree, unused, log)
+        else:
+            pipe([[*_extract(tree, unused), "--file", self._path]], log, work)
 
 
 class Folder(Source):
@@ -122,7 +114,7 @@ def given_source(path: Path) -> Source:
         return Folder(path)
     if not path.is_file():
         raise InputError("does not exist", str(path), "name a kernel's source: a folder, tarball or .deb")
-    return PackageFile(path) if path.suffix == ".deb" else Tarball(path)
+    return GivenFile(path)
 
 
 def _unpack_package(file: Path, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from fastopen.errors import MachineError
 from fastopen.kernels.manifest import MANIFEST, DamagedKernelError, Kernel, read_kernel
+from fastopen.resources import cache_folder
 
 VARIABLE: Final = "FASTOPEN_KERNEL"
 BUILD_IT: Final = "fastopen kernel build"
@@ -24,10 +25,8 @@ class Damaged:
 
 
 def kernels_folder() -> Path:
-    """Where this user's kernels are installed; need not exist yet. XDG base directory specification 0.8."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = named if named.is_absolute() else Path.home() / ".cache"
-    return cache / "fastopen" / "kernels"
+    """Where this user's kernels are installed; need not exist yet."""
+    return cache_folder("kernels")
 
 
 def installed() -> list[Kernel]:

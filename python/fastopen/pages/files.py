@@ -115,12 +115,15 @@ def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
             start = file.read(_SNIFFED)
     except OSError:
         return b""  # whoever reads it says why not
-    if unpacked and start.startswith(GZIP):
-        try:
-            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(start, _SNIFFED)
-        except zlib.error:
-            return b""
-    return start
+    return unpacked_start(start, _SNIFFED) if unpacked and start.startswith(GZIP) else start
+
+
+def unpacked_start(data: bytes, most: int = 0) -> bytes:
+    """What the beginning of a gzip file unpacks to, to `most` bytes (0: to any); nothing where it is none."""
+    try:
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
+    except zlib.error:
+        return b""
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:

@@ -25,7 +25,7 @@ from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages
 from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes, spend
-from fastopen.pages.files import GZIP, stem_of
+from fastopen.pages.files import GZIP, stem_of, unpacked_start
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
@@ -172,12 +172,7 @@ def _packed_as_one(file: IO[bytes]) -> bool:
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
-    if not start.startswith(GZIP):
-        return False
-    try:
-        first = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(start)
-    except zlib.error:
-        return False
+    first = unpacked_start(start) if start.startswith(GZIP) else b""
     return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", first) is not None
 
 
@@ -272,10 +267,7 @@ def _url_at(whole: mmap.mmap, start: int) -> str:
     """The URL of a record that cannot be read, if its first bytes can be."""
     head = whole[start : start + _BLOCK]
     if head.startswith(GZIP):
-        try:
-            head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head[:_HEAD_BYTES], _HEAD_BYTES)
-        except zlib.error:
-            return ""
+        head = unpacked_start(head[:_HEAD_BYTES], _HEAD_BYTES)
     found = _TARGET.search(head[:_HEAD_BYTES])
     return found[1].decode("utf-8", "replace") if found else ""
 
@@ -286,12 +278,7 @@ def _next_record(whole: mmap.mmap, start: int) -> int:
         found = _RECORD.search(whole, start)
         return found.start() if found else len(whole)
     for member in _MEMBER.finditer(whole, start):
-        unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        try:
-            head = unpacker.decompress(whole[member.start() : member.start() + _BLOCK], 64)
-        except zlib.error:
-            continue
-        if _RECORD.match(head):
+        if _RECORD.match(unpacked_start(whole[member.start() : member.start() + _BLOCK], 64)):
             return member.start()
     return len(whole)
 

@@ -1,7 +1,7 @@
 """Sentences on browser metrics: requests answered by the cache, and missing screenshots."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fastopen.attribution.phrases import plural
 from fastopen.statistics import BrowserMetrics, CellResult, Results
@@ -10,10 +10,10 @@ from fastopen.statistics import BrowserMetrics, CellResult, Results
 def cache_lines(results: Results, page: str) -> Iterator[str]:
     """What the browser's cache answered, row by row where that differs; and what was not recorded."""
     where: dict[str, list[str]] = defaultdict(list)
-    for row, cells in results.comparisons(page).items():
+    for row, arms in results.comparisons(page).items():
         known = {
             (one.requests, one.from_cache, one.revalidated)
-            for one in _metrics(results, cells)
+            for one in _metrics(results, arms.values())
             if one.requests is not None
         }
         # The same in every arm but where a browser does otherwise now and then.
@@ -43,6 +43,6 @@ def missing_screenshot_lines(results: Results, page: str) -> Iterator[str]:
         yield f"{plural(len(reasons), 'load has', 'loads have')} no screenshot: {reasons[0]}."
 
 
-def _metrics(results: Results, cells: list[CellResult]) -> list[BrowserMetrics]:
+def _metrics(results: Results, cells: Iterable[CellResult]) -> list[BrowserMetrics]:
     found = (results.browser_metrics.get(cell.cell.index) for cell in cells)
     return [one for one in found if one is not None]

@@ -22,7 +22,7 @@ def result_grid(results: Results, page: str) -> Grid:
     """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
     factors, arms = results.factors, results.experiment.arms
     rows = results.comparisons(page)
-    cells = [cell for of_row in rows.values() for cell in of_row]
+    cells = [cell for of_arm in rows.values() for cell in of_arm.values()]
     gaining = compared(arms)
     with_tfo = [name for name in arms if ARMS[name].fast_open]
     longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
@@ -38,16 +38,15 @@ def result_grid(results: Results, page: str) -> Grid:
         Column("n"),
     )
     entries = []
-    for comparison, of_row in rows.items():
-        of_arm = {cell.cell.arm.name: cell for cell in of_row}
+    for comparison, of_arm in rows.items():
         point = factors.point(comparison)
-        valid = sorted({cell.loads - cell.invalid for cell in of_row})
+        valid = sorted({cell.loads - cell.invalid for cell in of_arm.values()})
         entries.append(
             (
                 *(_factor(factor, point) for factor in factors.varying),
                 *(_time(of_arm[name].plt_ms_median, unit) for name in arms),
                 *(_saving(of_arm[name]) for name in gaining),
-                *([_percent(_bound_percent(of_row[0]))] if gaining else []),
+                *([_percent(_bound_percent(of_arm[gaining[0]]))] if gaining else []),
                 *(_syn_data(of_arm[name]) for name in with_tfo),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )

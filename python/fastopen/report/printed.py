@@ -58,15 +58,15 @@ def _problems(results: Results, page: str) -> Iterator[str]:
     """A line for each reason and network with the arms whose loads it struck."""
     for row, cells in results.comparisons(page).items():
         struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        for cell in cells:
+        for arm, cell in cells.items():
             for reason in cell.reasons:
-                struck[reason.kind, reason.example][cell.cell.arm.name] = reason.loads
+                struck[reason.kind, reason.example][arm] = reason.loads
         where = f"RTT {results.factors.name(row)}"
         for (kind, example), arms in struck.items():
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
             line = f"{where}: invalid loads: {counts}: {kind}: {example}"
             yield line if len(line) <= REASON_WIDTH else line[: REASON_WIDTH - 1] + "…"
-        missing = {cell.cell.arm.name: cell.asked - cell.loads for cell in cells}
+        missing = {arm: cell.asked - cell.loads for arm, cell in cells.items()}
         counts = ", ".join(f"{loads} {arm}" for arm, loads in missing.items() if loads)
         if counts:
             yield f"{where}: loads not done: {counts}"
@@ -74,8 +74,7 @@ def _problems(results: Results, page: str) -> Iterator[str]:
 
 def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
     """A line for each saving that beats its bound."""
-    for row, cells in results.comparisons(page).items():
-        arms = {cell.cell.arm.name: cell for cell in cells}
+    for row, arms in results.comparisons(page).items():
         for arm in treatments_of(arms):
             if arms[arm.name].beats_bound:
                 yield excess_sentence(results.factors.name(row), baseline_of(arms), arms[arm.name])

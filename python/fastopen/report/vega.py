@@ -1,12 +1,12 @@
 """The scripts that draw figures in a page: Vega, Vega-Lite and vega-embed, as vl-convert carries them."""
 
-import os
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from fastopen.atomic import write_atomic
 from fastopen.figures import VEGA_LITE
+from fastopen.resources import cache_folder
 from fastopen.versions import version_of
 
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
@@ -15,7 +15,7 @@ EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 @cache
 def library() -> str:
     """One script, 0.9 MB. It takes seconds to put together, so it is kept in the user's cache."""
-    path = _cache() / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
+    path = cache_folder("report") / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -29,12 +29,6 @@ def _bundled() -> str:
 
     bundle = vlc.javascript_bundle(EXPOSED, VEGA_LITE)
     return "(() => {" + bundle.replace("</script", "<\\/script") + "})();"
-
-
-def _cache() -> Path:
-    """XDG base directory specification 0.8."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".cache") / "fastopen" / "report"
 
 
 def _keep(path: Path, script: str) -> None:

@@ -5,7 +5,7 @@ since the start of their load. `load` numbers the loads of a run and joins the t
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -81,6 +81,14 @@ class Flattener:
     def page(self, row: LoadRow) -> Page:
         """The page that was loaded."""
         return self.pages[self.cells[row.cell].page]
+
+    def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
+        """What a load is in the table of that name."""
+        if table == "loads":
+            return (self.load(row),)
+        if table == "evidence":
+            return (self.evidence(row, record),)
+        return {"requests": self.requests, "connections": self.connections}[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
         """Of LOADS."""

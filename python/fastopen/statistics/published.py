@@ -109,12 +109,11 @@ def discrepancies(results: Results) -> list[Discrepancy]:
     found = []
     for page in results.pages:
         seen: set[int] = set()
-        for comparison, cells in results.comparisons(page).items():
+        for comparison, arms in results.comparisons(page).items():
             theirs = results.published.get((page, comparison.network))
             if theirs is None or comparison.network in seen:
                 continue
             seen.add(comparison.network)
-            arms = {result.cell.arm.name: result for result in cells}
             found.append(Discrepancy(comparison, theirs, baseline_of(arms), headline_of(arms)))
     return found
 

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from fastopen.experiments import (
+    ArmName,
     Comparison,
     Experiment,
     PublishedCell,
@@ -38,12 +39,12 @@ class Results:
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
     """By the index of its cell, where a browser measured more than times."""
 
-    def comparisons(self, page: str) -> dict[Comparison, list[CellResult]]:
+    def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
-        rows: dict[Comparison, list[CellResult]] = {}
+        rows: dict[Comparison, dict[ArmName, CellResult]] = {}
         for result in self.cells:
             if result.cell.page == page:
-                rows.setdefault(result.cell.comparison, []).append(result)
+                rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
         return rows
 
     @property

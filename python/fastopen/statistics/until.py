@@ -1,7 +1,7 @@
 """Repeats until every interval is narrow enough: which jobs to add to a run after what it has shown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from fastopen.experiments import Comparison, PlannedJob, Role, make_plan
@@ -19,12 +19,12 @@ class UntilInterval:
 
     def as_json(self) -> dict[str, Any]:
         """For the run store."""
-        return {"half_width_percent": self.half_width_percent, "max_repeats": self.max_repeats}
+        return asdict(self)
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any] | None) -> Self | None:
         """From the run store."""
-        return None if document is None else cls(document["half_width_percent"], document["max_repeats"])
+        return None if document is None else cls(**document)
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
         """The jobs to do next; none where all is narrow enough or at its maximum."""

@@ -34,7 +34,15 @@ SHARED = Path(__file__).parents[4] / "shared" / "published" / "published.csv"
 
 
 def cell(off: float, tfo: float, printed: float, unit: str = "", *, swapped: bool = False) -> PublishedCell:
-    return PublishedCell("them", "x", "p", 20, 4, 4, off, tfo, "s", printed, "", unit, swapped)
+    place = {"source": "them", "experiment": "x", "page": "p", "rtt_ms": 20, "down_mbit": 4, "up_mbit": 4}
+    figures = {
+        "plt_off": off,
+        "plt_tfo": tfo,
+        "unit_as_printed": "s",
+        "improvement_percent_as_printed": printed,
+    }
+    meant = {"note": "", "true_unit": unit, "swapped": swapped}
+    return PublishedCell.model_validate({**place, **figures, **meant})
 
 
 def results_of(asked: Experiment, page: Page, program: Path) -> Results:

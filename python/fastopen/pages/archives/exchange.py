@@ -11,13 +11,11 @@ from fastopen.pages.archives.unpack import unpacked
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds
 from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
+from fastopen.pages.har.sizes import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
 from fastopen.pages.model import MAX_BYTES, ResourceType, body_is_empty
 
 Headers = Sequence[tuple[str, str]]
-TYPICAL_REQUEST = 400
-TYPICAL_RESPONSE = 300
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-_MAX_HEADER_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,4 +118,4 @@ def _listed(headers: Headers) -> list[dict[str, str]]:
 
 
 def _at_most(size: int) -> int:
-    return min(size, _MAX_HEADER_BYTES)
+    return min(size, MAX_HEADER_BYTES)

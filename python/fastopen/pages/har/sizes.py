@@ -19,7 +19,7 @@ Headers = list[tuple[str, str]]
 TYPICAL_REQUEST: Final = 400
 TYPICAL_RESPONSE: Final = 300
 # No server that we know takes more; what claims to be larger is a body counted as header.
-_MAX_HEADER_BYTES: Final = 256 * 1024
+MAX_HEADER_BYTES: Final = 256 * 1024
 _COMPRESSED: Final = ("gzip", "br", "deflate", "zstd", "compress", "x-gzip")
 _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 # Text compresses to about a third under gzip and brotli (the HTTP Archive's Web Almanac 2022, chapter
@@ -101,12 +101,12 @@ def _header(
     recorded = fields.size(side.get("headersSize"))
     # Old Chrome writes the size of a status line alone for what it did not see.
     least = written // 2 if listed else written + 8
-    if recorded is not None and not least <= recorded <= _MAX_HEADER_BYTES:
+    if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
         recorded = None
     if listed and (binary or recorded is None):
         if binary:
             notes.add("written_out")
-        return min(written, _MAX_HEADER_BYTES)
+        return min(written, MAX_HEADER_BYTES)
     if recorded is not None:
         return recorded
     notes.add(subject)

@@ -112,7 +112,7 @@ class _Collector:
         if tag in _SILENT and self._silent:
             self._silent -= 1
         if tag == "style" and self._style is not None:
-            self._add_css("".join(self._style))
+            self.found.extend(self._in_css("".join(self._style)))
             self._style = None
 
     def data(self, text: str) -> None:
@@ -125,8 +125,8 @@ class _Collector:
     def close(self) -> None:
         """All is told."""
 
-    def _add_css(self, text: str) -> None:
-        self.found.extend(Named(name.url, self.at, name.type) for name in names_in_stylesheet(text))
+    def _in_css(self, text: str) -> Iterator[Named]:
+        return (Named(url, self.at, kind) for url, kind in names_in_stylesheet(text))
 
     def _of_tag(self, tag: str, attributes: Mapping[str, str]) -> Iterator[Named]:
         if tag == "link":
@@ -141,8 +141,7 @@ class _Collector:
         for attribute in ("srcset", "imagesrcset"):
             for candidate in _candidates(attributes.get(attribute, "")):
                 yield from self._one(candidate, "image")
-        for name in names_in_stylesheet(attributes.get("style", "")):
-            yield Named(name.url, self.at, name.type)
+        yield from self._in_css(attributes.get("style", ""))
 
     def _of_link(self, attributes: Mapping[str, str]) -> Iterator[Named]:
         relations = attributes.get("rel", "").lower().split()

@@ -40,5 +40,5 @@ def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Nam
         from fastopen.pages.references.stylesheet import names_in_stylesheet
 
         decoded = text.decode(charset or "utf-8", "replace")
-        return Names([Named(name.url, len(text), name.type) for name in names_in_stylesheet(decoded)])
+        return Names([Named(url, len(text), of) for url, of in names_in_stylesheet(decoded)])
     return Names()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import tinycss2
@@ -15,19 +14,15 @@ _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 _MAX_DEPTH: Final = 50
 
 
-@dataclass(frozen=True)
-class InStylesheet:
-    """A URL as the stylesheet writes it, and what it is for."""
-
-    url: str
-    type: ResourceType
+# A URL as the stylesheet writes it, and what it is for.
+InStylesheet = tuple[str, ResourceType]
 
 
 def names_in_stylesheet(text: str) -> list[InStylesheet]:
     """Everything that a stylesheet, or the value of a style attribute, names."""
     if not _MAY_NAME.search(text):
         return []
-    return [name for name in _walk(tinycss2.parse_component_value_list(text, True), "image", 0) if name.url]
+    return [name for name in _walk(tinycss2.parse_component_value_list(text, True), "image", 0) if name[0]]
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[InStylesheet]:
@@ -37,7 +32,7 @@ def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[InSt
         if node.type == "at-keyword":
             here = _AT_RULES.get(node.lower_value, kind)
         elif node.type == "url" or (node.type == "string" and here == "stylesheet"):
-            yield InStylesheet(node.value, here)
+            yield node.value, here
         elif node.type == "function":
             yield from _in_function(node, here, depth)
         elif node.type == "{} block":
@@ -54,8 +49,7 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 def _in_function(node: Any, kind: ResourceType, depth: int) -> Iterator[InStylesheet]:
     if node.lower_name == "url" or node.lower_name in _SETS:
-        strings = [argument.value for argument in node.arguments if argument.type == "string"]
-        yield from (InStylesheet(value, kind) for value in strings)
+        yield from ((one.value, kind) for one in node.arguments if one.type == "string")
     if depth < _MAX_DEPTH:
         # @import takes layers and conditions beside its URL: strings in them are no URLs.
         inner = "image" if kind == "stylesheet" else kind

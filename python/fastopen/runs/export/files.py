@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from fastopen.errors import InputError
 from fastopen.experiments.quantities import Kind
@@ -21,14 +21,6 @@ Format = Literal["parquet", "csv", "har", "png"]
 # Rows of a table in memory: a row group of a Parquet file, which readers take whole.
 BATCH: Final = 50_000
 NAME_MAX: Final = 120
-
-
-class TableFile(Protocol):
-    """A file of one table that is being written."""
-
-    @property
-    def add(self) -> Callable[[Row], object]:
-        """Takes the next row."""
 
 
 def export(
@@ -60,6 +52,8 @@ def export(
 
 
 Write = Callable[[LoadRow, dict[str, Any]], None]
+Add = Callable[[Row], object]
+"""Takes the next row of a table's file."""
 
 
 @contextmanager
@@ -73,18 +67,15 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         yield _screenshots(place)
         return
     with ExitStack() as files:
-        tables: dict[str, TableFile] = {
+        tables = {
             name: files.enter_context(_OPENED[form](place / f"{name}.{form}", columns))
             for name, columns in TABLES.items()
         }
         flat = Flattener.of(run)
 
         def write(row: LoadRow, record: dict[str, Any]) -> None:
-            tables["loads"].add(flat.load(row))
-            tables["evidence"].add(flat.evidence(row, record))
-            for name, rows in (("requests", flat.requests), ("connections", flat.connections)):
-                add = tables[name].add
-                for one in rows(row, record):
+            for name, add in tables.items():
+                for one in flat.rows(name, row, record):
                     add(one)
 
         yield write
@@ -125,58 +116,41 @@ def file_name(row: LoadRow, ending: str) -> str:
     return f"{row.number:06}-{plain}.{ending}"
 
 
-class _CsvTable:
-    def __init__(self, file: IO[str], columns: Mapping[str, Kind]) -> None:
+@contextmanager
+def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        self.add: Callable[[Row], object] = writer.writerow
+        yield writer.writerow
 
 
 @contextmanager
-def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[_CsvTable]:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        yield _CsvTable(file, columns)
-
-
-class _ParquetTable:
-    """Rows gathered into batches."""
-
-    def __init__(self, write: Callable[[list[Row]], None]) -> None:
-        self._write = write
-        self._rows: list[Row] = []
-
-    def add(self, row: Row) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._rows:
-            self._write(self._rows)
-            self._rows = []
-
-
-@contextmanager
-def _parquet(path: Path, columns: Mapping[str, Kind]) -> Iterator[_ParquetTable]:
+def _parquet(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
     # A third of a second to import, which no other command should wait for.
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "flag": pa.bool_()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-
+    rows: list[Row] = []
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
 
-        def write(rows: list[Row]) -> None:
-            arrays = [pa.array(column, schema.types[n]) for n, column in enumerate(zip(*rows, strict=True))]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
+        def flush() -> None:
+            if rows:
+                arrays = [pa.array(one, schema.types[n]) for n, one in enumerate(zip(*rows, strict=True))]
+                writer.write_batch(pa.record_batch(arrays, schema=schema))
+                rows.clear()
 
-        table = _ParquetTable(write)
-        yield table
-        table.flush()
+        def add(row: Row) -> None:
+            rows.append(row)
+            if len(rows) >= BATCH:
+                flush()
+
+        yield add
+        flush()
 
 
-_OPENED: Final[dict[Format, Callable[[Path, Mapping[str, Kind]], AbstractContextManager[TableFile]]]] = {
+_OPENED: Final[dict[Format, Callable[[Path, Mapping[str, Kind]], AbstractContextManager[Add]]]] = {
     "csv": _csv,
     "parquet": _parquet,
 }
