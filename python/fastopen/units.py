@@ -120,6 +120,13 @@ def format_bytes(size: int | None) -> str:
     return f"{size} B"
 
 
+def write_size(size: int | None) -> str:
+    """The shortest text that parses to the same: `96kB`, `64KiB`, `none`."""
+    if size is None:
+        return NO_LIMIT[0]
+    return min((f"{_plain(Decimal(size) / factor)}{unit}" for unit, factor in _SIZES_BYTES.items()), key=len)
+
+
 def _plain(value: Decimal) -> str:
     return f"{value.normalize():f}"
 

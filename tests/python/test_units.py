@@ -85,6 +85,18 @@ def test_a_duration_is_printed_as_it_would_be_read(microseconds: int) -> None:
     assert units.parse_duration_us(units.format_duration_us(microseconds)) == microseconds
 
 
+@given(st.integers(0, 2**60) | st.sampled_from([2**40, 96_000, 64 * 2**10]) | st.none())
+def test_a_size_is_written_as_it_would_be_read(size: int | None) -> None:
+    assert units.parse_size_bytes(units.write_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(2**40, "1024GiB"), (96_000, "96kB"), (65_536, "64KiB"), (1, "1B")]
+)
+def test_a_size_is_written_with_the_unit_that_people_would_take(size: int, text: str) -> None:
+    assert units.write_size(size) == text
+
+
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused_with_a_unit_error(text: str) -> None:
     for parse in (

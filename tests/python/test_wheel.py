@@ -13,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+# An installed wheel is found by itself, whatever the tests are run with.
+CLEAN = {name: value for name, value in os.environ.items() if name not in ("FASTOPEN_WORLD", "PYTHONPATH")}
+
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 
@@ -20,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 def _wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", folder, ROOT], check=True)
+    subprocess.run([*command, "--wheel-dir", folder, ROOT], env=CLEAN, check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -32,16 +35,15 @@ def _fastopen(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(place, with_pip=False)
     libraries = next((place / "lib").glob("python*")) / "site-packages"
     command = [sys.executable, "-m", "pip", "--quiet", "--python", str(place / "bin" / "python")]
-    subprocess.run([*command, "install", "--no-deps", "--no-index", str(wheel)], check=True)
+    subprocess.run([*command, "install", "--no-deps", "--no-index", str(wheel)], env=CLEAN, check=True)
     # What it depends on comes from here, so that the test needs no network; what was installed goes first.
     (libraries / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return place / "bin" / "fastopen"
 
 
 def run(fastopen: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name != "FASTOPEN_WORLD"}
     return subprocess.run(
-        [fastopen, *arguments], cwd=fastopen.parent, env=kept, capture_output=True, text=True, check=False
+        [fastopen, *arguments], cwd=fastopen.parent, env=CLEAN, capture_output=True, text=True, check=False
     )
 
 

@@ -175,10 +175,10 @@ def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
     for pair in pairs:
         theirs = results.published.get((pair.place.comparison.page, pair.place.comparison.network))
         if theirs is not None:
-            printed = theirs.improvement_percent_as_printed
+            published = theirs.improvement_percent
             yield (
-                f"At {pair.place.name} the published figure is {signed(printed)}{NBSP}%; ours,"
-                f" {signed(pair.improvement_percent)}{NBSP}%, is {_against(pair, printed)}."
+                f"At {pair.place.name} the published times come to {signed(published)}{NBSP}%; ours,"
+                f" {signed(pair.improvement_percent)}{NBSP}%, is {_against(pair, published)}."
             )
 
 
@@ -197,11 +197,11 @@ def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
     )
 
 
-def _against(pair: _Pair, printed: float) -> str:
+def _against(pair: _Pair, published: float) -> str:
     low, high = pair.headline.improvement_ci95 or (inf, -inf)
-    if low <= printed <= high:
+    if low <= published <= high:
         return f"the same within its interval ({_certainty(pair.headline)})"
-    apart = pair.improvement_percent - printed
+    apart = pair.improvement_percent - published
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
 
 

@@ -7,11 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fastopen import units
-from fastopen.cli.options import LenientOption
+from fastopen.cli.options import LenientOption, MaxUnpackedOption
 from fastopen.cli.output import console, print_json
 from fastopen.cli.reading import read_pages
 from fastopen.cli.shared_options import JsonOption
 from fastopen.pages import describe, load_pages, packaged_pages
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
 
 app = typer.Typer(no_args_is_help=True, help="Look at pages.")
 
@@ -26,11 +27,12 @@ def show(
         ),
     ],
     lenient: LenientOption = False,
+    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     json: JsonOption = False,
     tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
 ) -> None:
     """Say what the pages in a file are made of."""
-    pages = [imported.page for imported in read_pages([file], lenient=lenient)]
+    pages = [one.page for one in read_pages([file], lenient=lenient, max_unpacked=max_unpacked)]
     if json:
         print_json({"pages": [describe.summary(page).as_json() for page in pages]})
         return

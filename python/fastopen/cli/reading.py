@@ -7,6 +7,7 @@ from typing import Final
 from fastopen.cli.output import errors_console
 from fastopen.cli.progress import LiveBar
 from fastopen.pages import ImportedPage, load_pages
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
 
 # What is read within this needs no bar.
 BAR_AFTER_S: Final = 0.5
@@ -17,11 +18,13 @@ def read_pages(
     library: Sequence[Path | str] = (),
     *,
     lenient: bool = False,
+    max_unpacked: int = MAX_UNPACKED_BYTES,
     quiet: bool = False,
 ) -> list[ImportedPage]:
     """`load_pages`, with progress unless `quiet`."""
     with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
-        return load_pages(inputs, library, lenient=lenient, progress=reading_progress(bar))
+        show = reading_progress(bar)
+        return load_pages(inputs, library, lenient=lenient, max_unpacked=max_unpacked, progress=show)
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:

@@ -17,6 +17,7 @@ from fastopen.cli.certainty import (
 from fastopen.cli.options import (
     NAMED_CLIENTS,
     LenientOption,
+    MaxUnpackedOption,
     Written,
     changed,
     engines_asked,
@@ -37,6 +38,7 @@ from fastopen.cli.shared_options import (
 from fastopen.errors import InputError
 from fastopen.experiments import ASKED, COMMAND_LINE, Combine, load_experiment, read_asked, with_drawn_seed
 from fastopen.pages import load_pages
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.run import RunOptions, until_interval
 
@@ -68,6 +70,7 @@ def run(
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
     lenient: LenientOption = False,
+    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     kernel: KernelOption = None,
     jobs: JobsOption = None,
     json: JsonOption = False,
@@ -93,8 +96,9 @@ def run(
         inputs=inputs,
         library=library or (),
         lenient=lenient,
+        max_unpacked=max_unpacked,
     )
-    pages = read_pages(inputs, library or [], lenient=lenient, quiet=quiet)
+    pages = read_pages(inputs, library or [], lenient=lenient, max_unpacked=max_unpacked, quiet=quiet)
     experiment = with_control(experiment) if aa else experiment
     run_and_print(experiment, pages, options, Printing(json, quiet, report))
 

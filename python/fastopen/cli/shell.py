@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.cli.exec import replace_by_front
-from fastopen.cli.options import LenientOption, Written, with_factors
+from fastopen.cli.options import LenientOption, MaxUnpackedOption, Written, with_factors
 from fastopen.cli.output import errors_console
 from fastopen.cli.reading import read_pages
 from fastopen.contract import CONTRACT, Job, LoadSpec, Network, Origins, Tcp
@@ -20,6 +20,7 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.errors import InputError
 from fastopen.experiments import COMMAND_LINE, of_part, read_asked
 from fastopen.pages import ImportedPage
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
 
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
@@ -36,6 +37,7 @@ def shell(
     ] = PAGE,
     tfo: Annotated[bool, typer.Option("--tfo", help="With TCP Fast Open on both sides.")] = False,
     lenient: LenientOption = False,
+    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     json: Annotated[
         bool, typer.Option("--json", help="Say it as one line of JSON, the last on standard error.")
     ] = False,
@@ -58,7 +60,7 @@ def shell(
     if several:
         raise asked.fault("a shell has one network", several, "no lists here")
     (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
-    imported = read_pages([page], [], lenient=lenient, quiet=True)
+    imported = read_pages([page], lenient=lenient, max_unpacked=max_unpacked, quiet=True)
     if len(imported) != 1:
         raise InputError(f"holds {len(imported)} pages", page, "name one")
     if not command and not quiet:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from fastopen.cli.options import LenientOption, engines_asked
+from fastopen.cli.options import LenientOption, MaxUnpackedOption, engines_asked
 from fastopen.cli.output import (
     EXIT_FAULTS,
     EXIT_INPUT,
@@ -24,6 +24,7 @@ from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
 from fastopen.contract import EngineName
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.replay_validation import ValidatedReplay, median_error_percent
 from fastopen.workflows.validate_replays import ReplayValidation, Skipped, validate_replays
 
@@ -50,6 +51,7 @@ def recordings(
     ] = None,
     repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each page on the host.")] = 3,
     lenient: LenientOption = False,
+    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -63,7 +65,7 @@ def recordings(
     if len(asked) > 1:
         raise InputError("one engine at a time", "--engine")
     chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
-    imported, unreadable = _read(files, lenient=lenient, quiet=quiet)
+    imported, unreadable = _read(files, lenient=lenient, max_unpacked=max_unpacked, quiet=quiet)
     with nothing_to_compare_when_interrupted():
         found = validate_replays(
             imported,
@@ -87,13 +89,13 @@ def recordings(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _read(files: Sequence[Path], *, lenient: bool, quiet: bool) -> tuple[list[ImportedPage], int]:
+def _read(files: Sequence[Path], **reading: Any) -> tuple[list[ImportedPage], int]:
     """The pages of the files that can be read, and how many cannot; those are named."""
     imported: list[ImportedPage] = []
     unreadable = 0
     for file in files:
         try:
-            imported += read_pages([file], lenient=lenient, quiet=quiet)
+            imported += read_pages([file], **reading)
         except InputError as error:
             unreadable += 1
             errors_console().print(f"left out: {error}", markup=False, soft_wrap=True)

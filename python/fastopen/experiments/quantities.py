@@ -196,7 +196,7 @@ FRACTION: Final = Quantity(
 # `default`: what the rate of its direction asks for.
 QUEUE: Final = Quantity(
     _queue,
-    lambda size: size if size == DEFAULT_QUEUE else units.format_bytes(size).replace(" ", ""),
+    lambda size: size if size == DEFAULT_QUEUE else units.write_size(size),
     lambda size: f"{size / 1000:g}",
     kind="int",
     unit="bytes",

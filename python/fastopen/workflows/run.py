@@ -13,6 +13,7 @@ from fastopen.engines.base import Bodies
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment, Plan, PlannedJob, make_plan
 from fastopen.pages import ImportedPage, load_pages
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
     RunOutcome,
     RunProgress,
@@ -45,9 +46,10 @@ class RunOptions:
     seed_drawn: bool = False
     """Whether nobody named a seed: then a run that is resumed has its own."""
     inputs: Sequence[str | Path] = ()
-    """What the pages were loaded from, by `library` and `lenient`: resuming reads recorded bodies there."""
+    """What the pages were loaded from, by what follows here: resuming reads recorded bodies there."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
+    max_unpacked: int = MAX_UNPACKED_BYTES
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -56,6 +58,7 @@ class RunOptions:
             "inputs": [_absolute(path) for path in self.inputs],
             "library": [_absolute(path) for path in self.library],
             "lenient": self.lenient,
+            "max_unpacked": self.max_unpacked,
         }
 
 
@@ -222,7 +225,12 @@ def _pages_of(store: RunStore, inputs: Sequence[str | Path]) -> list[ImportedPag
     options = store.options
     if not options.get("bodies"):
         return [ImportedPage(page) for page in pages]
-    imported = load_pages(inputs or options["inputs"], options["library"], lenient=options["lenient"])
+    imported = load_pages(
+        inputs or options["inputs"],
+        options["library"],
+        lenient=options["lenient"],
+        max_unpacked=options.get("max_unpacked", MAX_UNPACKED_BYTES),
+    )
     # Pages of one name got a number when the run was planned.
     renamed = [
         replace(one, page=one.page.model_copy(update={"name": page.name}))

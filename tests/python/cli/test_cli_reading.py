@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from io import StringIO
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
+from command_line import fastopen
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.reading import BAR_AFTER_S, reading_progress
 
@@ -51,3 +55,22 @@ def test_elsewhere_a_line_comes_every_ten_seconds() -> None:
 def test_quiet_is_quiet() -> None:
     assert watched([1, 11, 22], terminal=True, quiet=True) == ""
     assert watched([1, 11, 22], terminal=False, quiet=True) == ""
+
+
+@pytest.mark.parametrize("command", [("page", "show"), ("run", "--no-keep"), ("shell", "--page")])
+def test_what_unpacks_to_more_than_is_allowed_is_refused_with_the_option_that_allows_it(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "list.pages"
+    path.write_bytes(gzip.compress(b"#" * 3_000_000 + b"\nhttp://nowhere.test/"))
+    small = fastopen(*command, path, "--max-unpacked", "2MB")
+    assert small.returncode == 2
+    assert "unpacks to more than 2 MiB (if you trust it: --max-unpacked allows for more)" in small.stderr
+    for enough in ("4MB", "none"):
+        assert "no page of http://nowhere.test/" in fastopen(*command, path, "--max-unpacked", enough).stderr
+
+
+def test_what_is_no_size_is_no_bound() -> None:
+    done = fastopen("page", "show", "example", "--max-unpacked", "plenty")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --max-unpacked: 'plenty' is not a size; accepted: 96kB")

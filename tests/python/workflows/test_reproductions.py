@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fastopen.attribution import Attribution, Source
+from fastopen.attribution import Attribution, Source, page_answers
+from fastopen.attribution.phrases import NBSP, signed
 from fastopen.engines import HostEngine
 from fastopen.experiments import (
     Experiment,
@@ -198,6 +199,14 @@ def test_the_words_say_where_and_why_they_differ(palguyev: Results) -> None:
     )
     assert "19.9 ms to theirs and 10 to ours, so theirs waits for more round trips in a row" in said
     assert "Known of the source:\n- Times are milliseconds under a heading of seconds." in said
+
+
+def test_answers_give_the_published_figures_that_the_table_gives(palguyev: Results) -> None:
+    for one in discrepancies(palguyev):
+        if one.improvement_percent is not None:
+            answers = page_answers(palguyev, Attribution({}, {}), one.comparison.page)
+            said = " ".join(sentence for answer in answers for sentence in answer.sentences)
+            assert f"come to {signed(one.theirs.improvement_percent)}{NBSP}%; ours" in said
 
 
 def test_a_run_without_valid_loads_is_still_compared_with_the_print(
