@@ -34,7 +34,7 @@ def show(
     """Say what the pages in a file are made of."""
     pages = [one.page for one in read_pages([file], lenient=lenient, max_unpacked=max_unpacked)]
     if json:
-        print_json({"pages": [describe.summary(page).as_json() for page in pages]})
+        print_json({"pages": [describe.summary(page) for page in pages]})
         return
     for page in pages:
         console().print(describe.render(page, tree=tree))
@@ -45,13 +45,14 @@ def list_pages(json: JsonOption = False) -> None:
     """List the pages that come with fastopen."""
     pages = [describe.summary(load_pages([path])[0].page) for path in packaged_pages().values()]
     if json:
-        print_json({"pages": [page.as_json() for page in pages]})
+        print_json({"pages": pages})
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in ("page", "requests", "hosts", "bytes"):
         table.add_column(heading, justify="left" if heading == "page" else "right", no_wrap=True)
     table.add_column("source", overflow="fold")
     for page in pages:
-        size = units.format_bytes((page.bytes_up + page.bytes_down) // 1000 * 1000)
-        table.add_row(page.name, str(page.requests), str(page.hosts), size, Text(page.source))
+        size = units.format_bytes((page["bytes_up"] + page["bytes_down"]) // 1000 * 1000)
+        counts = (str(page["requests"]), str(page["hosts"]))
+        table.add_row(page["name"], *counts, size, Text(page["source"]))
     console().print(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -20,107 +20,57 @@ _LARGEST: Final = 5
 _SHOWN_URL: Final = 76
 
 
-@dataclass(frozen=True)
-class HostSummary:
-    """What a page asks of one host. Bytes include headers."""
-
-    host: str
-    requests: int
-    bytes_up: int
-    bytes_down: int
-    connections: int
-    types: dict[str, int]
-
-
-@dataclass(frozen=True)
-class Large:
-    """One of the largest resources; `resource` is its index."""
-
-    resource: int
-    url: str
-    body_bytes: int
-
-
-@dataclass(frozen=True)
-class PageSummary:
-    """What a page is made of. Times in microseconds.
+def summary(page: Page) -> dict[str, Any]:
+    """The facts of `page`, as JSON has them. Times in microseconds; bytes up and down include headers.
 
     `connections` is how many a browser may open at most (six a host, no more than requests to it), each
     a handshake that TCP Fast Open may save. `depth` counts the resources on the longest chain of initiators,
     the document included; `processing_us_longest_chain` is the most client processing on one chain.
     """
-
-    name: str
-    url: str
-    source: str
-    digest: str
-    initiators: str
-    requests: int
-    hosts: int
-    origins: int
-    connections: int
-    redirects: int
-    bytes_up: int
-    bytes_down: int
-    body_bytes: int
-    types: dict[str, int]
-    phases: dict[str, int]
-    depth: int
-    server_think_us: int
-    processing_us: int
-    processing_us_longest_chain: int
-    load_event_processing_us: int
-    largest: tuple[Large, ...]
-    by_host: tuple[HostSummary, ...]
-    notes: tuple[str, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data, keys as above."""
-        return asdict(self)
-
-
-def summary(page: Page) -> PageSummary:
-    """The facts of `page`."""
+    resources = page.resources
     depths, chains = _chains(page)
     by_host = _by_host(page)
-    order = sorted(range(len(page.resources)), key=lambda i: (-page.resources[i].body_bytes, i))
-    return PageSummary(
-        name=page.name,
-        url=page.url,
-        source=page.source,
-        digest=page.digest(),
-        initiators=page.initiators,
-        requests=len(page.resources),
-        hosts=len(page.hosts()),
-        origins=len(page.origins()),
-        connections=sum(host.connections for host in by_host),
-        redirects=sum(r.redirect_to is not None for r in page.resources),
-        bytes_up=sum(host.bytes_up for host in by_host),
-        bytes_down=sum(host.bytes_down for host in by_host),
-        body_bytes=page.body_bytes(),
-        types=_counted(r.type for r in page.resources),
-        phases=_counted(r.phase for r in page.resources),
-        depth=max(depths),
-        server_think_us=sum(r.server_think_us for r in page.resources),
-        processing_us=sum(r.processing_us for r in page.resources),
-        processing_us_longest_chain=max(chains),
-        load_event_processing_us=page.load_event_processing_us,
-        largest=tuple(
-            Large(i, page.resources[i].url, page.resources[i].body_bytes) for i in order[:_LARGEST]
-        ),
-        by_host=by_host,
-        notes=page.notes,
-    )
+    largest = sorted(range(len(resources)), key=lambda i: (-resources[i].body_bytes, i))[:_LARGEST]
+    return {
+        "name": page.name,
+        "url": page.url,
+        "source": page.source,
+        "digest": page.digest(),
+        "initiators": page.initiators,
+        "requests": len(resources),
+        "hosts": len(page.hosts()),
+        "origins": len(page.origins()),
+        "connections": sum(host["connections"] for host in by_host),
+        "redirects": sum(r.redirect_to is not None for r in resources),
+        "bytes_up": sum(host["bytes_up"] for host in by_host),
+        "bytes_down": sum(host["bytes_down"] for host in by_host),
+        "body_bytes": page.body_bytes(),
+        "types": _counted(r.type for r in resources),
+        "phases": _counted(r.phase for r in resources),
+        "depth": max(depths),
+        "server_think_us": sum(r.server_think_us for r in resources),
+        "processing_us": sum(r.processing_us for r in resources),
+        "processing_us_longest_chain": max(chains),
+        "load_event_processing_us": page.load_event_processing_us,
+        "largest": [
+            {"resource": i, "url": resources[i].url, "body_bytes": resources[i].body_bytes} for i in largest
+        ],
+        "by_host": by_host,
+        "notes": list(page.notes),
+    }
 
 
 def render(page: Page, *, tree: bool = False) -> RenderableType:
     """The summary as Rich prints it; with `tree` every resource below what makes the browser ask for it."""
     facts = summary(page)
-    parts: list[RenderableType] = [Text(f"{facts.name}  {facts.url}", style="bold"), _facts_table(facts)]
+    parts: list[RenderableType] = [
+        Text(f"{facts['name']}  {facts['url']}", style="bold"),
+        _facts_table(facts),
+    ]
     parts += [Text(), _host_table(facts)]
     if tree:
         parts += [Text(), _resource_tree(page)]
-    parts += [Text(f"note: {note}", style="dim") for note in facts.notes]
+    parts += [Text(f"note: {note}", style="dim") for note in page.notes]
     return Group(*parts)
 
 
@@ -135,7 +85,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
     return depths, chains
 
 
-def _by_host(page: Page) -> tuple[HostSummary, ...]:
+def _by_host(page: Page) -> list[dict[str, Any]]:
     """Per host, in the order in which the page first asks them; connections are per origin."""
     found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
@@ -144,55 +94,56 @@ def _by_host(page: Page) -> tuple[HostSummary, ...]:
     for host, asked in by_host.items():
         origins = Counter(urls.origin_of(r.url) for r in asked)
         found.append(
-            HostSummary(
-                host=host,
-                requests=len(asked),
-                bytes_up=sum(r.request_header_bytes + r.request_body_bytes for r in asked),
-                bytes_down=sum(r.response_header_bytes + r.body_bytes for r in asked),
-                connections=sum(min(CONNECTIONS_PER_HOST, count) for count in origins.values()),
-                types=_counted(r.type for r in asked),
-            )
+            {
+                "host": host,
+                "requests": len(asked),
+                "bytes_up": sum(r.request_header_bytes + r.request_body_bytes for r in asked),
+                "bytes_down": sum(r.response_header_bytes + r.body_bytes for r in asked),
+                "connections": sum(min(CONNECTIONS_PER_HOST, count) for count in origins.values()),
+                "types": _counted(r.type for r in asked),
+            }
         )
-    return tuple(found)
+    return found
 
 
 def _counted(values: Any) -> dict[str, int]:
     return dict(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _facts_table(facts: PageSummary) -> Table:
-    down = f"{_bytes(facts.bytes_down)} down ({_bytes(facts.body_bytes)} of it bodies)"
-    processing = f"{_ms(facts.processing_us_longest_chain)} on the slowest chain"
+def _facts_table(facts: Mapping[str, Any]) -> Table:
+    down, up, bodies = (_bytes(facts[key]) for key in ("bytes_down", "bytes_up", "body_bytes"))
+    longest, at_end = _ms(facts["processing_us_longest_chain"]), _ms(facts["load_event_processing_us"])
+    largest = (f"{_name(large['url'])} ({_bytes(large['body_bytes'])})" for large in facts["largest"])
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for label, value in (
-        ("source", facts.source),
-        ("requests", f"{facts.requests} to {facts.hosts} hosts, {facts.redirects} redirects"),
-        ("connections", f"up to {facts.connections} ({CONNECTIONS_PER_HOST} a host)"),
-        ("bytes", f"{down}, {_bytes(facts.bytes_up)} up"),
-        ("types", _listed(facts.types)),
-        ("phases", _listed(facts.phases)),
-        ("initiators", f"{facts.initiators}; longest chain {facts.depth} resources"),
-        ("server think", f"{_ms(facts.server_think_us)} over all requests"),
-        ("processing", f"{processing}, {_ms(facts.load_event_processing_us)} before the load event"),
-        ("largest", ", ".join(f"{_name(large.url)} ({_bytes(large.body_bytes)})" for large in facts.largest)),
-        ("digest", facts.digest[:16]),
-    ):  # fmt: skip
+    for label, value in {
+        "source": facts["source"],
+        "requests": f"{facts['requests']} to {facts['hosts']} hosts, {facts['redirects']} redirects",
+        "connections": f"up to {facts['connections']} ({CONNECTIONS_PER_HOST} a host)",
+        "bytes": f"{down} down ({bodies} of it bodies), {up} up",
+        "types": _listed(facts["types"]),
+        "phases": _listed(facts["phases"]),
+        "initiators": f"{facts['initiators']}; longest chain {facts['depth']} resources",
+        "server think": f"{_ms(facts['server_think_us'])} over all requests",
+        "processing": f"{longest} on the slowest chain, {at_end} before the load event",
+        "largest": ", ".join(largest),
+        "digest": facts["digest"][:16],
+    }.items():
         table.add_row(label, Text(value))
     return table
 
 
-def _host_table(facts: PageSummary) -> Table:
+def _host_table(facts: Mapping[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("host", overflow="fold")
     for heading in ("requests", "down", "up", "connections"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("types", overflow="fold")
-    for host in facts.by_host:
-        down, up = _bytes(host.bytes_down), _bytes(host.bytes_up)
-        types = Text(_listed(host.types))
-        table.add_row(Text(host.host), str(host.requests), down, up, str(host.connections), types)
+    for host in facts["by_host"]:
+        down, up, types = _bytes(host["bytes_down"]), _bytes(host["bytes_up"]), Text(_listed(host["types"]))
+        figures = (str(host["requests"]), down, up, str(host["connections"]))
+        table.add_row(Text(host["host"]), *figures, types)
     return table
 
 

@@ -24,11 +24,11 @@ def printed(page: Page, *, tree: bool = False, width: int = 100) -> str:
 
 def test_the_summary_counts_what_is_there() -> None:
     facts = summary(example())
-    assert (facts.requests, facts.hosts, facts.redirects, facts.depth) == (8, 3, 1, 4)
-    assert facts.bytes_down == sum(host.bytes_down for host in facts.by_host)
-    assert facts.types["document"] == 2
-    assert facts.largest[0].url == "http://www.example.com/hero.jpg"
-    assert facts.processing_us_longest_chain == 20_500
+    assert [facts[key] for key in ("requests", "hosts", "redirects", "depth")] == [8, 3, 1, 4]
+    assert facts["bytes_down"] == sum(host["bytes_down"] for host in facts["by_host"])
+    assert facts["types"]["document"] == 2
+    assert facts["largest"][0]["url"] == "http://www.example.com/hero.jpg"
+    assert facts["processing_us_longest_chain"] == 20_500
 
 
 def test_connections_are_no_more_than_a_browser_opens_and_than_there_are_requests() -> None:
@@ -37,11 +37,11 @@ def test_connections_are_no_more_than_a_browser_opens_and_than_there_are_request
     other = root | {"url": "https://a.test/", "initiator": 0}
     head = {"format": "fastopen-page/1", "name": "n", "url": "http://a.test/", "source": "a test"}
     data = head | {"initiators": "declared", "resources": [root, *more, other]}
-    assert summary(parse_page(data, "p")).connections == 7
+    assert summary(parse_page(data, "p"))["connections"] == 7
 
 
 def test_the_summary_is_plain_data_too() -> None:
-    assert json.loads(json.dumps(summary(example()).as_json()))["by_host"][0]["host"] == "example.com"
+    assert json.loads(json.dumps(summary(example()))) == summary(example())
 
 
 def test_the_text_says_what_the_page_is_made_of() -> None:

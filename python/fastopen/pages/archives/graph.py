@@ -36,15 +36,6 @@ def as_url(_: Exchange, written: str, base: str) -> str | None:
     return urls.cleaned(written, base=base)
 
 
-@dataclass(frozen=True)
-class _Target:
-    """A reference that leads to something recorded."""
-
-    index: int
-    at_bytes: int | None
-    type: ResourceType | None
-
-
 @dataclass
 class Graph:
     """The exchanges of one recording, in their order, and what they name."""
@@ -91,17 +82,17 @@ class Graph:
                 if led_to is not None:
                     edges[led_to] = Edge(index, None, edges[index].type, "chained")
                     waiting.append(led_to)
-            for target in self.targets(index):
-                if target.index not in edges:
-                    edges[target.index] = Edge(index, target.at_bytes, target.type)
-                    waiting.append(target.index)
+            for target, edge in self.targets(index):
+                if target not in edges:
+                    edges[target] = edge
+                    waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
         """What is only linked to, and all that it names or links to in its turn: other pages of a crawl."""
         found = set(started)
         waiting = deque(found)
         while waiting:
-            targets = {target.index for target in self.targets(waiting.popleft())} | self.linked
+            targets = {target for target, _ in self.targets(waiting.popleft())} | self.linked
             waiting.extend(targets - found)
             found |= targets
         return found
@@ -119,7 +110,7 @@ class Graph:
             self.unreadable.add(index)
         return text
 
-    def _targets(self, index: int) -> list[_Target]:
+    def _targets(self, index: int) -> list[tuple[int, Edge]]:
         """What the exchange names and the recording holds, in the order of the text."""
         exchange = self.exchanges[index]
         text = self.text(index) if exchange.type != "script" else None
@@ -135,7 +126,7 @@ class Graph:
                 if name.link:
                     self.linked.add(other)
                 elif other != index:
-                    found.append(_Target(other, self._at(index, name.at, len(text)), name.type))
+                    found.append((other, Edge(index, self._at(index, name.at, len(text)), name.type)))
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:

@@ -68,14 +68,8 @@ class Entry:
         return self.method == "OPTIONS"
 
 
-@dataclass(frozen=True)
-class Span:
-    """When an entry started, was sent, answered and ended: ms since 1970."""
-
-    start: float
-    sent: float
-    first_byte: float
-    end: float
+# When an entry started, was sent, answered and ended: ms since 1970.
+Span = tuple[float, float, float, float]
 
 
 def read_entry(
@@ -147,7 +141,7 @@ def _entry(
     notes = HarNotes()
     request, response = raw["request"], raw["response"]
     timings = fields.mapping(raw.get("timings"))
-    span = _span(raw, timings, page_start, previous, notes)
+    start, sent, first_byte, end = _span(raw, timings, page_start, previous, notes)
     mime = kinds.mime_of(response)
     text = fields.mapping(response.get("content")).get("text")
     kept = text if isinstance(text, StoredBody) else None
@@ -165,16 +159,16 @@ def _entry(
         status=status,
         type=kinds.type_of(raw, url, mime),
         mime=mime,
-        start=span.start,
-        sent=span.sent,
-        first_byte=span.first_byte,
-        end=span.end,
+        start=start,
+        sent=sent,
+        first_byte=first_byte,
+        end=end,
         connect_ms=_connect(raw, timings, url),
         wait_ms=fields.milliseconds(timings.get("wait")),
         sizes=found,
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and redirects else None,
-        freshness=freshness_of(method, status, fields.headers(response.get("headers")), span.end),
+        freshness=freshness_of(method, status, fields.headers(response.get("headers")), end),
         body=None if body_is_empty(method, status) else _recorded_body(kept, mime, found.body),
         content=kept,
         notes=notes,
@@ -204,7 +198,7 @@ def _span(
     sent = first_byte - (fields.milliseconds(timings.get("wait")) or 0.0)
     # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
     asked = start - (fields.milliseconds(timings.get("_queued")) or 0.0)
-    return Span(asked, sent, first_byte, end)
+    return asked, sent, first_byte, end
 
 
 def _spent(timings: Mapping[str, Any]) -> float:
@@ -232,7 +226,7 @@ def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span 
             if started and ended and started <= ended <= asked <= ended + 5:
                 asked = started
     end = sent + max(lasted if lasted is not None else waited, waited)
-    return Span(*(page_start + offset for offset in (asked, sent, sent + waited, end)))
+    return page_start + asked, page_start + sent, page_start + sent + waited, page_start + end
 
 
 def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str) -> float | None:
