@@ -19,6 +19,7 @@ from fastopen.cli.output import (
     nothing_to_compare_when_interrupted,
     print_json,
 )
+from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import read_pages
 from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
 from fastopen.contract import EngineName
@@ -66,14 +67,14 @@ def recordings(
         raise InputError("one engine at a time", "--engine")
     chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
     imported, unreadable = _read(files, lenient=lenient, max_unpacked=max_unpacked, quiet=quiet)
-    with nothing_to_compare_when_interrupted():
+    with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:
         found = validate_replays(
             imported,
             engine=chosen,
             repeats=repeats,
             kernel=kernel,
             jobs=jobs,
-            watch=None if quiet else _show_progress,
+            watch=watcher,
         )
     for skipped in (*found.unreplayable, *found.failed):
         _complain(skipped)
@@ -100,11 +101,6 @@ def _read(files: Sequence[Path], **reading: Any) -> tuple[list[ImportedPage], in
             unreadable += 1
             errors_console().print(f"left out: {error}", markup=False, soft_wrap=True)
     return imported, unreadable
-
-
-def _show_progress(page: str, left: int) -> None:
-    if errors_console().is_terminal:
-        errors_console().print(f"replaying {page} ({left} left)", markup=False, style="dim")
 
 
 def _complain(skipped: Skipped) -> None:

@@ -1,21 +1,19 @@
 """Validates replays: each recording over the network that it implies, compared with its own load event."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
 
-from fastopen.contract import Job, LoadRecord
+from fastopen.contract import LoadRecord
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
-from fastopen.engines import Engine
-from fastopen.engines.base import JobStarted, LoadDone
 from fastopen.errors import InputError
-from fastopen.experiments import EngineName, Plan, make_plan
-from fastopen.pages import ImportedPage
+from fastopen.experiments import Cell, EngineName, Plan, PlannedJob, make_plan
+from fastopen.pages import ImportedPage, Page
 from fastopen.replay_validation import Replay, Rules, ValidatedReplay, cause_of, replay_of
-from fastopen.workflows.engines import EngineSet, auto_engine
+from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.run import Watch, run_in_memory
 
 # A replay that takes so many times the time of its recording has hung.
 TIMEOUT_FACTOR: Final = 4
@@ -50,30 +48,33 @@ def validate_replays(
     kernel: str | None = None,
     jobs: int | None = None,
     rules: Rules | None = None,
-    watch: Callable[[str, int], None] | None = None,
+    watch: Watch = lambda _: None,
 ) -> ReplayValidation:
     """Replays each recording; on the host `repeats` times, of which the median counts.
 
-    `watch` is called with the page that starts and how many loads are left. Raises MachineError where this
-    machine lacks what the engine needs.
+    `watch` is told of each load. Raises MachineError where this machine lacks what the engine needs, and
+    KeyboardInterrupt where it is interrupted.
     """
     chosen = engine or auto_engine(kernel)
     replays, unreplayable = _replays(imported, rules or Rules())
     plans = [_plan(replay, chosen, repeats) for replay in replays]
     if not plans:
         return ReplayValidation((), tuple(unreplayable), (), chosen, None)
-    engines = EngineSet.of(plans[0], kernel, jobs)
-    records = _records(plans, engines.engines[chosen], watch)
+    records: defaultdict[int, list[LoadRecord]] = defaultdict(list)
+    with run_in_memory(_side_by_side(plans), kernel, jobs, watch) as run:
+        last = (row for row in run.store.loads() if not row.superseded)
+        for row, record in run.store.load_records(last):
+            records[row.cell].append(record)
     validated: list[ValidatedReplay] = []
     failed: list[Skipped] = []
-    for replay, of_page in zip(replays, records, strict=True):
-        done = [record for record in of_page if record.valid and record.plt_ns is not None]
+    for number, replay in enumerate(replays):
+        done = [record for record in records[number] if record.valid and record.plt_ns is not None]
         if done:
             validated.append(_validated(replay, done))
         else:
-            failed.append(Skipped(replay.page.name, _why(of_page)))
-    kernel_name = None if engines.kernel is None else engines.kernel.name
-    return ReplayValidation(tuple(validated), tuple(unreplayable), tuple(failed), chosen, kernel_name)
+            failed.append(Skipped(replay.page.name, _why(records[number])))
+    booted = run.results.environment.get("virtual_kernel", {}).get("name")
+    return ReplayValidation(tuple(validated), tuple(unreplayable), tuple(failed), chosen, booted)
 
 
 def _replays(imported: Iterable[ImportedPage], rules: Rules) -> tuple[list[Replay], list[Skipped]]:
@@ -103,29 +104,26 @@ def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
     return replace(plan, jobs=jobs)
 
 
-def _records(
-    plans: Sequence[Plan], engine: Engine, watch: Callable[[str, int], None] | None
-) -> list[list[LoadRecord]]:
-    """The loads of each plan, in their order. Pages of the same name are told apart by their place."""
-    jobs = list(_jobs(plans))
-    place = {job.id: number for number, job in jobs}
-    found: defaultdict[int, list[LoadRecord]] = defaultdict(list)
-    left = len(jobs)
-    with closing(engine.run((job for _, job in jobs), {})) as events:
-        for event in events:
-            if isinstance(event, JobStarted) and watch is not None:
-                watch(plans[place[event.job]].pages[0].name, left)
-            elif isinstance(event, LoadDone):
-                left -= 1
-                found[place[event.record.job]].append(event.record)
-    return [found[number] for number in range(len(plans))]
-
-
-def _jobs(plans: Sequence[Plan]) -> Iterator[tuple[int, Job]]:
+def _side_by_side(plans: Sequence[Plan]) -> Plan:
+    """Plans of a cell each as one, so that pages load at once. Names get a number: pages may share one."""
+    cells: list[Cell] = []
+    jobs: list[PlannedJob] = []
+    pages: list[Page] = []
     for number, plan in enumerate(plans):
+        name = f"{number}:{plan.pages[0].name}"
+        pages.append(plan.pages[0].model_copy(update={"name": name}))
+        cells.append(replace(plan.cells[0], index=number, page=name, network=number, setup=number))
         for planned in plan.jobs:
-            job = planned.job
-            yield number, job.model_copy(update={"id": f"{number}:{job.id}"})
+            job = planned.job.model_copy(update={"id": f"{number}:{planned.job.id}"})
+            of_load = dict.fromkeys(planned.cells, number)
+            jobs.append(PlannedJob(job, cells[-1].comparison, planned.repeat, of_load))
+    every = [plan.experiment for plan in plans]
+    asked = {
+        "pages": [page.name for page in pages],
+        "networks": [one.networks[0] for one in every],
+        "setups": [one.setups[0] for one in every],
+    }
+    return Plan(every[0].model_copy(update=asked), tuple(pages), tuple(cells), tuple(jobs))
 
 
 def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
