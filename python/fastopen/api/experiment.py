@@ -33,6 +33,7 @@ class Experiment:
         repeats: int = 10,
         seed: int | None = None,
         tolerance: Mapping[str, Any] | None = None,
+        smallest_effect: Mapping[str, float] | None = None,
         name: str = "notebook",
         library: Sequence[str | Path] = (),
         lenient: bool = False,
@@ -61,6 +62,7 @@ class Experiment:
             "repeats": repeats,
             "seed": 0 if seed is None else seed,
             "tolerance": dict(tolerance or {}),
+            "smallest_effect": dict(smallest_effect or {}),
         }
         source = Source(NAME, lambda factor: factor.argument)
         self.asked = experiment_of(

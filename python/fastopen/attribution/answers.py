@@ -93,7 +93,7 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
         yield (
             f"{pair.headline.cell.arm.condition} the median load at {pair.place.name} takes"
             f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
-            f" pair by pair it is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
+            f" pair by pair, that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
         )
     yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
     # The arms that these sentences are not about, such as a first visit.
@@ -105,7 +105,7 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
             if other is not None and other is not pair.headline and other.improvement_percent is not None
         ]
         if known:
-            yield f"On {arm.visit} the page is loaded {listed(known)}."
+            yield f"On {arm.visit} page load time is {listed(known)}."
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:

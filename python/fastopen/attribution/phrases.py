@@ -1,4 +1,4 @@
-"""Figures in words: quantities with their units, signs turned into sooner and later, lists."""
+"""Figures in words: quantities with their units, signs turned into words, lists."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,6 +28,12 @@ def percent(value: float) -> str:
     return f"{abs(value):.1f}{NBSP}%"
 
 
+def percents(values: Sequence[float]) -> str:
+    """`3.7 %`, or `1.2 to 3.7 %`: the range of values without signs."""
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values)))
+    return f"{' to '.join(ends)}{NBSP}%"
+
+
 def signed(value: float) -> str:
     """`3.7` or `-3.7` with a true minus sign, never minus zero."""
     rounded = round(value, 1) or 0.0
@@ -35,9 +41,16 @@ def signed(value: float) -> str:
 
 
 def with_sign(value: float, digits: int = 1) -> str:
-    """`+3.7` or `-3.7` with a true minus sign, never minus zero."""
-    rounded = round(value, digits) or 0.0
-    return f"{MINUS if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
+    """`+3.7` or `-3.7` with a true minus sign; nothing is `0.0`."""
+    rounded = round(value, digits)
+    sign = MINUS if rounded < 0 else "+" if rounded else ""
+    return f"{sign}{abs(rounded):.{digits}f}"
+
+
+def saves(values: Sequence[float]) -> str:
+    """`saves -5.1 to +2.8 %`: the range of savings with signs."""
+    ends = dict.fromkeys(with_sign(end) for end in (min(values), max(values)))
+    return f"saves {' to '.join(ends)}{NBSP}%"
 
 
 def share(fraction: float) -> str:
@@ -46,10 +59,10 @@ def share(fraction: float) -> str:
 
 
 def gain(improvement_percent: float) -> str:
-    """`3.7 % sooner`, `3.7 % later`, `no sooner (0.0 %)`."""
+    """`3.7 % shorter`, `3.7 % longer`, `no shorter (0.0 %)`."""
     if abs(improvement_percent) < 0.05:
-        return f"no sooner (0.0{NBSP}%)"
-    return f"{percent(improvement_percent)} {'sooner' if improvement_percent > 0 else 'later'}"
+        return f"no shorter (0.0{NBSP}%)"
+    return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
 
 
 def interval(ci95: tuple[float, float] | None, pairs: int) -> str:

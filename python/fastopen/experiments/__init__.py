@@ -27,7 +27,7 @@ from fastopen.experiments.clients import KINDS, asked_for
 from fastopen.experiments.estimate import estimated_s
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
-from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
+from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
 from fastopen.experiments.plan import (
     Cell,
     Comparison,
@@ -47,7 +47,8 @@ from fastopen.experiments.varying import VaryingFactors, point_of, varying_facto
 __all__ = [
     "ARMS", "ASKED", "BASELINE", "COMMAND_LINE", "CONTROL", "FACTORS", "HEADLINE", "KINDS", "Arm",
     "ArmName", "Asked", "AskedEngine", "Cell", "Combine", "Comparison", "EngineName", "Experiment",
-    "Factor", "Plan", "PlannedJob", "Point", "PublishedCell", "Role", "Setup", "Source", "VaryingFactors",
+    "Factor", "Plan", "PlannedJob", "Point", "PublishedCell", "Role", "Setup", "SmallestEffect", "Source",
+    "VaryingFactors",
     "arms_and_tls", "asked_for", "baseline_of", "clients_of", "compared", "default_queue_bytes",
     "derive_seed", "estimated_s", "headline_of", "load_experiment", "make_plan", "networks_asked",
     "of_part", "packaged_experiments", "point_of", "published_cells", "read_asked", "read_experiment",

@@ -67,8 +67,12 @@ class Factor:
     """Over a column of a table, with the unit; empty: an experiment has one value, and no table shows it."""
     phrase: str = "{}"
     """In sentences, and in ids of jobs where `label` is not given; the text of the value stands for `{}`."""
+    absent_phrase: str = ""
+    """The same where there is no value."""
     label: str = ""
     """In ids of jobs."""
+    question: bool = False
+    """Whether its values are questions of their own, that no verdict mixes."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """What it is where nobody asks, of each field: then no table shows it."""
     chance: bool = False
@@ -190,6 +194,8 @@ class Factor:
 
     def phrase_at(self, point: Point) -> str:
         """The value as a sentence says it."""
+        if self.absent_phrase and set(self.values(point)) == {None}:
+            return self.absent_phrase
         return self.phrase.format(self.text_at(point))
 
     def label_at(self, point: Point) -> str:

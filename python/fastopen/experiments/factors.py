@@ -112,7 +112,7 @@ _NETWORK: Final = (
 _CLIENT: Final = (
     Factor(
         "client", "client", ("label",), q.choice(*KINDS), f"What loads the pages: of {', '.join(KINDS)}.",
-        example="loader,chromium", default=LOADER.label, header="client", columns=("client",),
+        example="loader,chromium", default=LOADER.label, header="client", columns=("client",), question=True,
         key="client.kind",
     ),
     Factor(
@@ -122,7 +122,7 @@ _CLIENT: Final = (
     Factor(
         "view", "client", ("view",), q.TEXT,
         "Chromium's first visit, or one with the cache that a first visit left.", example="first,repeat",
-        header="view", phrase="{} view",
+        header="view", phrase="{} view", question=True,
     ),
     Factor(
         "profile", "client", ("profile",), q.TEXT,
@@ -161,7 +161,7 @@ _CLIENT: Final = (
 _ORIGINS_AND_TLS: Final = (
     Factor(
         "http", "origins", ("http",), q.TEXT, "Version of HTTP: of 1.0, 1.1 and 2.",
-        example="1.1,2", header="HTTP", phrase="HTTP/{}",
+        example="1.1,2", header="HTTP", phrase="HTTP/{}", question=True,
     ),
     Factor(
         "http2_hosts", "origins", ("http2_hosts",), q.WORDS,
@@ -171,7 +171,7 @@ _ORIGINS_AND_TLS: Final = (
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Every origin over TLS, whatever its URL, or none: all in the clear.", example="none,1.3,1.2",
         otherwise="1.3 where a transport or another factor of TLS asks for it, else none", header="TLS",
-        phrase="TLS {}", columns=("tls",),
+        phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,

@@ -16,6 +16,16 @@ REPEATS_MAX: Final = 10_000
 AskedEngine = Literal["auto", "host", "virtual"]
 
 
+class SmallestEffect(BaseModel):
+    """The smallest effect of interest: a saving that is below either of these is no difference."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    percent: Annotated[float, Field(ge=0, le=100)] = 0.5
+    """Of the page load time."""
+    ms: Annotated[float, Field(ge=0)] = 1.0
+
+
 class PublishedTable(BaseModel):
     """Which rows of published.csv the experiment is held against."""
 
@@ -86,6 +96,7 @@ class Experiment(BaseModel):
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
     """`auto` stands for the one that the machine can run best; a plan names it."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
+    smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     published: PublishedTable | None = None

@@ -10,7 +10,7 @@ from fastopen.contract import Tolerance
 from fastopen.errors import InputError
 from fastopen.experiments.asked import Source, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
-from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable
+from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
 from fastopen.pydantic_errors import input_error
 
 FORMAT: Final = "fastopen-experiment/1"
@@ -33,6 +33,7 @@ class ExperimentSpec(BaseModel):
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     tolerance: Tolerance = Field(default_factory=Tolerance)
+    smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     published: PublishedTable | None = None
 
 

@@ -45,9 +45,21 @@ class VaryingFactors:
 
     def phrase(self, point: Point) -> str:
         """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells the point from all others."""
-        return ", ".join(
-            [RTT.phrase_at(point), *(factor.phrase_at(point) for factor in self.varying if factor is not RTT)]
-        )
+        return _phrase(point, self.varying)
+
+    def question(self, at: Located) -> str:
+        """`HTTP/2, TLS 1.3`: of what a verdict is; empty where the experiment asks one question alone."""
+        point = self.point(at)
+        return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
+
+    def name_within_question(self, at: Located) -> str:
+        """`20 ms, 2 Mbit/s down`: what tells the cell from the others of its page and question."""
+        return _phrase(self.point(at), [factor for factor in self.varying if not factor.question])
+
+
+def _phrase(point: Point, factors: Sequence[Factor]) -> str:
+    others = (factor.phrase_at(point) for factor in factors if factor is not RTT)
+    return ", ".join([RTT.phrase_at(point), *others])
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:

@@ -2,6 +2,6 @@
 
 from fastopen.report.document import flat_cells, results_document
 from fastopen.report.printed import results_renderables
-from fastopen.report.verdict import page_verdict
+from fastopen.report.verdict import page_verdicts
 
-__all__ = ["flat_cells", "page_verdict", "results_document", "results_renderables"]
+__all__ = ["flat_cells", "page_verdicts", "results_document", "results_renderables"]

@@ -25,8 +25,9 @@ def _noise_floor(controls: list[CellResult]) -> Iterator[str]:
     if intervals:
         low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
         yield (
-            f"Noise floor: {CONTROL.condition[0].lower()}{CONTROL.condition[1:]}, loads seem to be sooner by"
-            f" {with_sign(low)} to {with_sign(high)} % (95 % intervals): savings within that mean nothing."
+            f"Noise floor: {CONTROL.condition[0].lower()}{CONTROL.condition[1:]}, page load time seems"
+            f" to be reduced by {with_sign(low)} to {with_sign(high)} % (95 % intervals): savings within that"
+            " mean nothing."
         )
 
 

@@ -10,7 +10,7 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell. `tone`: good where TFO is surely sooner, bad where it is surely later."""
+    """The content of a cell. `tone`: good where page load time is surely reduced, bad where increased."""
 
     text: str
     tone: Tone = ""

@@ -7,13 +7,23 @@ from fastopen import units
 from fastopen.attribution import Kind, Source
 from fastopen.attribution.phrases import NBSP, share, signed, with_sign
 from fastopen.contract import RateLimit
-from fastopen.experiments import ARMS, BASELINE, Arm, Factor, Point, compared
+from fastopen.experiments import ARMS, BASELINE, Arm, Factor, Point, SmallestEffect, compared
 from fastopen.report.document import flat_cells
 from fastopen.report.grid import Column, Entry, Grid, Tone
 from fastopen.report.published import label_texts
-from fastopen.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE, CellResult, Label, Results, discrepancies
+from fastopen.statistics import (
+    BEYOND_BOUND,
+    BEYOND_BOUND_NOTE,
+    CellResult,
+    Effect,
+    Label,
+    Results,
+    discrepancies,
+    effect_of,
+)
 
 MISSING: Final = "-"
+TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
 # Networks are all that varies in a published table.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
 
@@ -45,7 +55,7 @@ def result_grid(results: Results, page: str) -> Grid:
             (
                 *(_factor(factor, point) for factor in factors.varying),
                 *(_time(of_arm[name].plt_ms_median, unit) for name in arms),
-                *(_saving(of_arm[name]) for name in gaining),
+                *(_saving(of_arm[name], results.experiment.smallest_effect) for name in gaining),
                 *([_percent(_bound_percent(of_arm[gaining[0]]))] if gaining else []),
                 *(_syn_data(of_arm[name]) for name in with_tfo),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
@@ -244,18 +254,17 @@ def _syn_data(result: CellResult) -> Entry:
     return Entry(f"{result.syn_data_connections}/{result.connections}")
 
 
-def _saving(result: CellResult) -> Entry:
+def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
     """`+3.1` with its interval `[3.0, 3.3]` aside; without noise no interval."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
+    tone = TONES.get(effect_of(result, smallest), "quiet")
     if result.deterministic:
-        shown = round(result.improvement_percent, 1)
-        return Entry(text, "good" if shown > 0 else "bad" if shown < 0 else "quiet", mark=mark)
+        return Entry(text, tone, mark=mark)
     if result.improvement_ci95 is None:
         return Entry(text, aside="[few n]", mark=mark)
     low, high = result.improvement_ci95
-    tone: Tone = "good" if low > 0 else "bad" if high < 0 else "quiet"
     return Entry(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]", mark)
 
 

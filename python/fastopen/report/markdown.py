@@ -8,7 +8,8 @@ from fastopen.report.grid import Grid
 from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.summary import summarise_run
-from fastopen.report.verdict import page_verdict
+from fastopen.report.surprises import surprise_lines
+from fastopen.report.verdict import page_verdicts
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
@@ -32,7 +33,8 @@ def _lines(source: Source) -> Iterator[str]:
     for grid in all_grids(source):
         yield from _table(grid)
         if grid.title in results.pages:
-            yield f"\n{escaped(page_verdict(results, grid.title))}"
+            sentences = page_verdicts(results, grid.title) + surprise_lines(results, grid.title)
+            yield from (f"\n{escaped(sentence)}" for sentence in sentences)
     yield "\n## Answers"
     for page in results.pages:
         yield f"\n### {escaped(page)}"

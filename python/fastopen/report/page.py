@@ -19,8 +19,9 @@ from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, publis
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
+from fastopen.report.surprises import surprise_lines
 from fastopen.report.vega import library
-from fastopen.report.verdict import page_verdict
+from fastopen.report.verdict import page_verdicts
 from fastopen.statistics import Results, discrepancies
 
 # What single loads may take of the file: a report opens on a phone, too.
@@ -90,7 +91,7 @@ def _page(source: Source, name: str) -> dict[str, Any]:
         "name": name,
         "facts": results.pages[name],
         "grid": result_grid(results, name),
-        "verdict": page_verdict(results, name),
+        "verdicts": [*page_verdicts(results, name), *surprise_lines(results, name)],
         "answers": [*page_answers(results, source.attribution, name), *_caching(results, name)],
     }
 

@@ -14,8 +14,9 @@ from fastopen.report.browser_metrics import cache_lines, missing_screenshot_line
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.grids import no_noise, published_grid, result_grid
 from fastopen.report.published import comparison_sentences
+from fastopen.report.surprises import surprise_lines
 from fastopen.report.terminal import fitting_table
-from fastopen.report.verdict import page_verdict
+from fastopen.report.verdict import page_verdicts
 from fastopen.statistics import Results, discrepancies
 
 REASON_WIDTH: Final = 160
@@ -29,7 +30,8 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
         grid = result_grid(results, page)
         yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
         yield fitting_table(grid, width)[0]
-        yield from _filled([page_verdict(results, page)], width)
+        yield from _filled(page_verdicts(results, page), width)
+        yield from _filled(surprise_lines(results, page), width)
         yield from _filled(_beyond_the_bound(results, page), width, "yellow")
         yield from _filled(_asked_for_less(results, page), width, "dim")
         yield from _filled(cache_lines(results, page), width, "dim")

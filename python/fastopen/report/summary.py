@@ -6,12 +6,20 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, gain, percent, plural, time, with_sign
-from fastopen.experiments import treatments_of
-from fastopen.report.verdict import outcome, worth
-from fastopen.statistics import CellResult, Results
+from fastopen.attribution.phrases import gain, listed, percents, plural, saves, time
+from fastopen.experiments import Arm, treatments_of
+from fastopen.report.verdict import of_arms, questions_of, why_invalid
+from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
 COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
+# How often TFO does what, after "it".
+COUNTED: Final = {
+    Effect.REDUCES: "reduces it in {}",
+    Effect.INCREASES: "increases it in {}",
+    Effect.NONE: "makes no difference in {}",
+    Effect.UNCLEAR: "makes no difference that could be told in {}",
+    Effect.UNKNOWN: "has too few valid repeats in {}",
+}
 
 
 @dataclass(frozen=True)
@@ -24,75 +32,86 @@ class Tile:
 
 @dataclass(frozen=True)
 class Summary:
-    """The verdict in a few words, the sentences that carry it, and its figures."""
+    """The verdict in a few words with its tone, the sentences that carry it, and its figures."""
 
     headline: str
+    tone: str
     sentences: tuple[str, ...]
     tiles: tuple[Tile, ...]
 
 
 def summarise_run(results: Results) -> Summary:
-    """Of all pages and networks together. The headline arm decides."""
+    """Of all pages and networks together, by the headline arm; each question is judged apart."""
     arms = treatments_of(results.experiment.arms)
-    of_arm = [[cell for cell in results.cells if cell.cell.arm.name == arm.name] for arm in arms]
-    judged = of_arm[0] if of_arm else []
-    valid = [cell for cell in judged if cell.improvement_percent is not None]
-    sentences = [_sentence(results, valid)] if valid else []
-    for arm, cells in zip(arms[1:], of_arm[1:], strict=True):
-        if any(cell.improvement_percent is not None for cell in cells):
-            sentences.append(f"On {arm.visit} it is {_sooner(cells)}.")
+    questions = questions_of(results, results.cells)
+    verdicts = {}
+    sentences: list[str] = []
+    for question, cells in questions.items():
+        judged = of_arms(cells, arms[:1])[0] if arms else []
+        verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
+        opening = f"{question}: {_decapitalised(verdicts[question])}. " if len(questions) > 1 else ""
+        sentences.append(opening + " ".join(_sentences(results, cells, arms, verdicts[question])))
+    judged = of_arms(results.cells, arms[:1])[0] if arms else []
     if carried := _carried(judged):
         sentences.append(
             f"The kernels of both ends prove it: {carried} connections of the loads {arms[0].words} carried"
             " data in their SYN."
         )
-    headline = worth(judged) or "Too few valid repeats to say what TFO does."
-    return Summary(headline, tuple(sentences), tuple(_tiles(results, valid)))
+    only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
+    headline = f"{only}." if only else f"It depends on {listed(_asked_by(results))}."
+    tiles = _tiles(results, judged, one_question=len(questions) == 1)
+    return Summary(headline, only.tone if only else "quiet", tuple(filter(None, sentences)), tuple(tiles))
 
 
-def _gains(cells: Sequence[CellResult]) -> list[float]:
+def _asked_by(results: Results) -> list[str]:
+    """`HTTP`, `TLS`: the factors that tell the questions apart."""
+    return [factor.heading for factor in results.factors.varying if factor.question]
+
+
+def _decapitalised(verdict: Verdict) -> str:
+    return f"{verdict[0].lower()}{verdict[1:]}"
+
+
+def _sentences(
+    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], verdict: Verdict
+) -> list[str]:
+    """What each treatment does, for one question."""
+    sentences = []
+    for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
+        known = [cell for cell in of_arm if cell.improvement_percent is not None]
+        if known:
+            sentences.append(_sentence(results, arm, known))
+        elif verdict is Verdict.INVALID and arm is arms[0] and (why := why_invalid(of_arm)):
+            sentences.append(f"Invalid loads{why}.")
+    return sentences
+
+
+def _savings(cells: Sequence[CellResult]) -> list[float]:
     return [cell.improvement_percent for cell in cells if cell.improvement_percent is not None]
 
 
-def _spread(cells: Sequence[CellResult]) -> str:
-    """`+3.1 to +18.8 %`."""
-    low, high = min(_gains(cells)), max(_gains(cells))
-    shown = with_sign(low) if with_sign(low) == with_sign(high) else f"{with_sign(low)} to {with_sign(high)}"
-    return f"{shown}{NBSP}%"
-
-
-def _sooner(cells: Sequence[CellResult]) -> str:
-    """`3.1 to 18.8 % sooner`, `between 5.1 % later and 2.8 % sooner`."""
-    low, high = (round(end, 1) for end in (min(_gains(cells)), max(_gains(cells))))
-    if low < 0 < high:
-        return f"between {percent(low)} later and {percent(high)} sooner"
-    small, large = sorted((abs(low), abs(high)))
-    word = "sooner" if high > 0 else "later"
-    return f"{percent(large)} {word}" if small == large else f"{small:.1f} to {percent(large)} {word}"
-
-
-def _sentence(results: Results, cells: Sequence[CellResult]) -> str:
-    pages = list(results.pages)
-    what = pages[0] if len(pages) == 1 else f"these {len(pages)} pages"
-    sentence = f"On {cells[0].cell.arm.visit} TFO loads {what} {_sooner(cells)}"
+def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
+    """`On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
+    savings = _savings(cells)
+    effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
+    on_visit = f"On {arm.visit} TFO"
+    if effects[Effect.NONE] == len(cells):
+        return f"{on_visit} makes no difference ({saves(savings)})."
+    if min(savings) < 0 < max(savings):
+        sentence = f"{on_visit} {saves(savings)} of page load time"
+    else:
+        word = "reduces" if max(savings) > 0 else "increases"
+        sentence = f"{on_visit} {word} page load time by {percents([abs(saving) for saving in savings])}"
     if len(cells) == 1:
         return f"{sentence}."
-    places = plural(len(cells), *COMBINATIONS) if len(pages) > 1 else plural(len(cells), "network")
-    return f"{sentence}, {gain(median(_gains(cells)))} in the median of {places}: {_sure(cells)}."
-
-
-def _sure(cells: Sequence[CellResult]) -> str:
-    """`sooner in every one`, `sooner in 9, later in 1, no difference that could be told in 2`."""
-    counts = Counter(outcome(cell) for cell in cells)
-    sooner, later = counts["sooner"], counts["later"]
-    if len(cells) in (sooner, later):
-        return f"{'sooner' if sooner else 'later'} in every one"
-    words = {
-        "sooner": sooner,
-        "later": later,
-        "no difference that could be told": len(cells) - sooner - later,
-    }
-    return ", ".join(f"{what} in {count}" for what, count in words.items() if count)
+    pages = len({cell.cell.page for cell in cells})
+    places = plural(len(cells), *COMBINATIONS) if pages > 1 else plural(len(cells), "network")
+    counts = [
+        words.format("every one" if effects[effect] == len(cells) else effects[effect])
+        for effect, words in COUNTED.items()
+        if effects[effect]
+    ]
+    return f"{sentence} ({gain(median(savings))} in the median of {places}): it {listed(counts)}."
 
 
 def _carried(cells: Sequence[CellResult]) -> str:
@@ -101,15 +120,22 @@ def _carried(cells: Sequence[CellResult]) -> str:
     return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
-def _tiles(results: Results, judged: Sequence[CellResult]) -> list[Tile]:
+def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> list[Tile]:
+    """Savings only where there is one question: a range over several is the answer to none."""
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
     tiles = []
-    saved = [cell.saved_ms for cell in judged if cell.saved_ms is not None]
-    if saved:
-        tiles.append(Tile(_spread(judged), "of the page load time saved"))
-        low, high = time(min(saved)), time(max(saved))
-        tiles.append(Tile(low if low == high else f"{low} to {high}", "saved a load, in the median"))
-        tiles.append(Tile(_carried(judged), "connections sent data in the SYN"))
+    known = [cell for cell in judged if cell.saved_ms is not None]
+    if known and one_question:
+        saved = [cell.saved_ms or 0.0 for cell in known]
+        tiles.append(Tile(saves(_savings(known)).removeprefix("saves "), "of the page load time saved"))
+        tiles.append(
+            Tile(
+                " to ".join(dict.fromkeys((time(min(saved)), time(max(saved))))),
+                "saved a load, in the median",
+            )
+        )
+    if carried := _carried(known):
+        tiles.append(Tile(carried, "connections sent data in the SYN"))
     tiles.append(Tile(f"{valid:,} of {loads:,}", "loads valid"))
     return tiles

@@ -1,87 +1,111 @@
-"""One or two plain sentences on a page: is TCP Fast Open worth turning on, by its own numbers."""
+"""Plain sentences on each question of a page: is TCP Fast Open worth turning on, by its own numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, listed
-from fastopen.experiments import VaryingFactors, treatments_of
-from fastopen.statistics import CellResult, Results
+from fastopen.attribution.phrases import NBSP, listed, percents, saves
+from fastopen.experiments import Arm, treatments_of
+from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
-# Percent; less than this is printed as 0.0.
-SHOWN_MIN: Final = 0.05
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
 # What TFO does, to how many rows or to which.
-SENTENCES: Final = {
-    "sooner": "loads it sooner {}",
-    "later": "loads it later {}",
-    "unclear": "makes no difference {} that these repeats could tell",
-    "unknown": "has too few valid repeats {} to say",
+CLAUSES: Final = {
+    Effect.REDUCES: "reduces page load time {}",
+    Effect.INCREASES: "increases page load time {}",
+    Effect.NONE: "makes no difference {}",
+    Effect.UNCLEAR: "makes no difference {} that these repeats could tell",
+    Effect.UNKNOWN: "has too few valid repeats {} to say",
 }
 
 
-def page_verdict(results: Results, page: str) -> str:
-    """The sentences, each with its figures. The intervals decide, not the medians."""
+def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
+    """The cells by what they ask (version of HTTP, TLS or not, view, client): no verdict mixes these."""
+    found: dict[str, list[CellResult]] = {}
+    for cell in cells:
+        found.setdefault(results.factors.question(cell.cell), []).append(cell)
+    return found
+
+
+def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
+    """The cells of each of these arms."""
+    return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
+
+
+def page_verdicts(results: Results, page: str) -> list[str]:
+    """The sentences of each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
-    if all(result.improvement_ci95 is None for result in of_page):
-        return "Too few valid repeats to say what TFO does."
-    arms = treatments_of(results.experiment.arms)
-    of_arm = [[result for result in of_page if result.cell.arm.name == arm.name] for arm in arms]
-    sentences = [worth(of_arm[0])] if arms else []
-    for arm, cells, subject in zip(arms, of_arm, ["TFO", *("it" for _ in arms[1:])], strict=True):
-        sentences.append(_sentence(results.factors, cells, f"{arm.condition} {subject}"))
-    # A figure and its unit stay on one line.
-    return " ".join(filter(None, sentences)).replace(" %", f"{NBSP}%")
-
-
-def outcome(result: CellResult) -> str:
-    """What its interval says: a key of SENTENCES."""
-    gain, interval = result.improvement_percent, result.improvement_ci95
-    if gain is None or interval is None:
-        return "unknown"
-    if abs(gain) < SHOWN_MIN or interval[0] <= 0 <= interval[1]:
-        return "unclear"
-    return "sooner" if gain > 0 else "later"
-
-
-def worth(cells: Sequence[CellResult]) -> str:
-    """What the intervals of the arm that TFO is judged by come to; empty where one is missing."""
-    intervals = [result.improvement_ci95 for result in cells if result.improvement_ci95 is not None]
-    if not cells or len(intervals) < len(cells):
-        return ""
-    if all(low > 0 for low, _ in intervals):
-        return "Worth turning on."
-    if any(high < 0 for _, high in intervals):
-        return "Not worth turning on everywhere."
-    if any(low > 0 for low, _ in intervals):
-        return "Worth turning on for some of these networks."
-    return "Not worth turning on here."
-
-
-def _sentence(factors: VaryingFactors, cells: Sequence[CellResult], opening: str) -> str:
-    """Row by row; of more than ROWS_IN_WORDS rows: how many of each outcome, and the range of the gains."""
-    of_outcome = {key: [cell for cell in cells if outcome(cell) == key] for key in SENTENCES}
-    if len(cells) > ROWS_IN_WORDS:
-        counts = [
-            SENTENCES[key].format(f"in {len(found)} of {len(cells)} rows")
-            for key, found in of_outcome.items()
-            if found
-        ]
-        gains = [cell.improvement_percent for cell in cells if cell.improvement_percent is not None]
-        ends = [f"{round(end, 1) or 0.0:+.1f} %" for end in (min(gains), max(gains))] if gains else []
-        return f"{opening} {listed(counts)}" + (f" (saves {' to '.join(ends)})." if ends else ".")
-    rows = [
-        SENTENCES[key].format(_rows(factors, found, with_gains=key in ("sooner", "later")))
-        for key, found in of_outcome.items()
-        if found
+    return [
+        f"{question}: {text}" if question else text
+        for question, cells in questions_of(results, of_page).items()
+        if (text := _sentences(results, cells))
     ]
-    return f"{opening} {', and '.join(rows)}."
 
 
-def _rows(factors: VaryingFactors, cells: Sequence[CellResult], *, with_gains: bool) -> str:
-    """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms`."""
-    rows = [f"at {factors.name(cell.cell)}".replace(" ms", f"{NBSP}ms", 1) for cell in cells]
-    if not with_gains:
-        return listed(rows)
-    gains = [abs(cell.improvement_percent or 0.0) for cell in cells]
-    return f"by {listed([f'{gain:.1f} % {row}' for gain, row in zip(gains, rows, strict=True)])}"
+def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
+    arms = treatments_of(results.experiment.arms)
+    if not arms:
+        return ""
+    of_arm = of_arms(cells, arms)
+    verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
+    if verdict is Verdict.INVALID:
+        return f"{verdict}{why_invalid(of_arm[0])}."
+    sentences = [f"{verdict}."]
+    if any(cell.improvement_ci95 is not None for cell in cells):
+        subjects = ["TFO", *("it" for _ in arms[1:])]
+        sentences += [
+            _sentence(results, of_this, f"{arm.condition} {subject}")
+            for arm, of_this, subject in zip(arms, of_arm, subjects, strict=True)
+        ]
+    # A figure and its unit stay on one line.
+    return " ".join(sentences).replace(" %", f"{NBSP}%")
+
+
+def why_invalid(cells: Sequence[CellResult]) -> str:
+    """`: all 12 for the same reason: ...` of cells without a valid load; empty where reasons differ."""
+    reasons = [reason for cell in cells for reason in cell.reasons]
+    if len({reason.kind for reason in reasons}) != 1:
+        return ""
+    loads = sum(cell.invalid for cell in cells)
+    return f": all {loads} for the same reason, {reasons[0].kind}: {reasons[0].example}"
+
+
+def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
+    """Row by row; of more than ROWS_IN_WORDS rows: how many of each effect, and the range of the savings."""
+    smallest = results.experiment.smallest_effect
+    of_effect = {
+        effect: found
+        for effect in CLAUSES
+        if (found := [c for c in cells if effect_of(c, smallest) is effect])
+    }
+    many = len(cells) > ROWS_IN_WORDS
+    clauses = [
+        CLAUSES[effect].format(
+            " ".join(_counted(effect, found, len(cells)) if many else _rows(results, effect, found))
+        )
+        for effect, found in of_effect.items()
+    ]
+    return f"{opening} {listed(clauses)}."
+
+
+def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:
+    """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
+    yield f"in all {rows} rows" if len(found) == rows else f"in {len(found)} of {rows} rows"
+    savings = [cell.improvement_percent for cell in found if cell.improvement_percent is not None]
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        yield f"(by {percents([abs(saving) for saving in savings])})"
+    elif effect is not Effect.UNKNOWN:
+        yield f"({saves(savings)})"
+
+
+def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iterator[str]:
+    """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
+    names = [results.factors.name_within_question(cell.cell).replace(" ms", f"{NBSP}ms", 1) for cell in found]
+    savings = [cell.improvement_percent for cell in found if cell.improvement_percent is not None]
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        rows = [f"{abs(saving):.1f} % at {name}" for saving, name in zip(savings, names, strict=True)]
+        yield f"by {listed(rows)}"
+        return
+    yield f"at {listed(names)}"
+    if effect is not Effect.UNKNOWN:
+        yield f"({saves(savings)})"

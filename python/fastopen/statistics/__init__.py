@@ -4,6 +4,8 @@ from fastopen.statistics.bootstrap import median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, summarise
+from fastopen.statistics.client_hello import syn_data_max
+from fastopen.statistics.judgement import Effect, Verdict, effect_of, verdict_on
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
@@ -16,14 +18,19 @@ __all__ = [
     "BrowserMetrics",
     "CellResult",
     "Discrepancy",
+    "Effect",
     "Label",
     "Results",
     "UntilInterval",
+    "Verdict",
     "collect",
     "discrepancies",
+    "effect_of",
     "half_width_percent",
     "median_intervals",
     "pairs_needed",
     "slopes",
     "summarise",
+    "syn_data_max",
+    "verdict_on",
 ]

@@ -1,0 +1,121 @@
+"""What a reader would stumble over, explained where it stands: below the table of its page."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Final
+
+from fastopen.attribution.phrases import listed
+from fastopen.audit import Finding, PrintedCell, audit
+from fastopen.experiments import Arm, ArmName, Comparison, baseline_of, treatments_of
+from fastopen.report.verdict import of_arms, questions_of
+from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
+
+# Of rows with the same surprise so many are named.
+NAMED: Final = 2
+
+
+def surprise_lines(results: Results, page: str) -> list[str]:
+    """Of each question of a page, with its name where there are several."""
+    of_page = [result for result in results.cells if result.cell.page == page]
+    lines = []
+    for question, cells in questions_of(results, of_page).items():
+        opening = f"{question}: " if question else ""
+        lines += [f"{opening}{line}" for line in _of_question(results, cells)]
+    return lines
+
+
+def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    arms = treatments_of(results.experiment.arms)
+    for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
+        yield from _hello_does_not_fit(results, of_arm)
+        yield from _no_second_connection(results, arm, of_arm)
+    yield from _own_audit(results, cells, arms)
+
+
+def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
+    for result in cells:
+        hello = results.client_hello_bytes.get(result.cell.index)
+        room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        full = result.connections and result.syn_data_connections == result.connections
+        idle = effect_of(result, results.experiment.smallest_effect) is not Effect.REDUCES
+        if full and idle and hello is not None and hello > room:
+            client = results.experiment.setups[result.cell.setup].client
+            remedy = "; --key-share x25519 makes it fit" if "key_share" in client.type.takes else ""
+            yield (
+                f"Every SYN carried data and nothing is saved: the ClientHello ({hello:,} bytes) does not fit"
+                f" into a SYN (at most {room:,} bytes), so the rest of it waits for the handshake{remedy}."
+            )
+            return
+
+
+def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[str]:
+    """Without cookies of an earlier visit, the first connection to a host only fetches one."""
+    connections = sum(cell.connections for cell in cells)
+    with_data = sum(cell.syn_data_connections for cell in cells)
+    gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
+    if arm.cookies == "cold" and connections and not with_data and not gains:
+        yield (
+            f"{arm.condition} no SYN carried data: every connection was the first to its host, which"
+            " only asks for the cookie."
+        )
+
+
+def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[str]:
+    """What `fastopen audit` would say of this table, and why it is so."""
+    disagree: list[str] = []
+    series: dict[str, None] = {}
+    for finding, where in _findings(results, cells, arms):
+        if finding.kind == "improvement":
+            disagree.append(where)
+        elif finding.kind in ("monotony", "growth"):
+            series.setdefault(finding.detail)
+    if disagree:
+        more = [f"{len(disagree) - NAMED} more"] if disagree[NAMED:] else []
+        yield (
+            "The medians of the times and the median of the paired savings differ at"
+            f" {listed([*disagree[:NAMED], *more])}: repeats differ by more than TFO does. The savings of"
+            " pairs are what is judged."
+        )
+    for detail in series:
+        yield (
+            f"{detail[0].upper()}{detail[1:]}. Which responses share the link, and which segments are lost,"
+            " changes with the RTT, and can matter more than the round trips themselves."
+        )
+
+
+def _findings(
+    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
+) -> Iterator[tuple[Finding, str]]:
+    """Of the rows as a published table would have them; a series is of rows that differ in the RTT alone."""
+    factors = results.factors
+    comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
+    for result in cells:
+        comparisons.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
+    printed, where = [], {}
+    for arm in arms:
+        for number, (comparison, of_arm) in enumerate(comparisons.items()):
+            baseline = baseline_of(of_arm)
+            treatment = of_arm.get(arm.name)
+            if baseline is None or treatment is None or treatment.improvement_percent is None:
+                continue
+            point = factors.point(comparison)
+            series = ", ".join(one.phrase_at(point) for one in factors.varying if one.name != "rtt")
+            cell = PrintedCell(
+                line=number,
+                experiment=f"{arm.name}, {series}",
+                page=comparison.page,
+                rtt_ms=Decimal(point.network.rtt_us) / 1000,
+                off=_printed(baseline.plt_ms_median),
+                tfo=_printed(treatment.plt_ms_median),
+                unit="ms",
+                improvement=Decimal(f"{treatment.improvement_percent:.1f}"),
+            )
+            printed.append(cell)
+            where[cell.experiment, number] = f"{factors.name_within_question(comparison)} ({arm.name})"
+    for finding in audit(printed):
+        yield finding, where[finding.cell.experiment, finding.cell.line]
+
+
+def _printed(milliseconds: float | None) -> Decimal:
+    return Decimal(f"{milliseconds or 0.0:.1f}")

@@ -1,0 +1,78 @@
+"""What TCP Fast Open does to the page load time of one comparison: what its interval allows to say."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from fastopen.experiments import SmallestEffect
+from fastopen.statistics.cells import CellResult
+
+
+class Effect(StrEnum):
+    """Of one treatment in one comparison."""
+
+    REDUCES = "reduces"
+    INCREASES = "increases"
+    NONE = "no difference"
+    """None that matters: below the smallest effect of interest."""
+    UNCLEAR = "unclear"
+    """The interval holds 0 and effects that matter."""
+    UNKNOWN = "unknown"
+    """Too few valid repeats for an interval."""
+
+
+class Verdict(StrEnum):
+    """Of all comparisons that ask one question; the text is what people read."""
+
+    WORTH_IT = "Worth turning on"
+    WORTH_IT_FOR_SOME = "Worth turning on for some of these networks"
+    MIXED = "Worth turning on for some of these networks, not for others"
+    HARMFUL = "Not worth turning on: it increases page load time"
+    NO_DIFFERENCE = "No difference"
+    UNCLEAR = "No difference that these repeats could tell"
+    UNKNOWN = "Too few valid repeats to say what TFO does"
+    INVALID = "No load with TFO is valid"
+
+    @property
+    def tone(self) -> str:
+        """`good`, `bad`, or `quiet`: the colour that goes with it."""
+        return TONES.get(self, "quiet")
+
+
+TONES: Final = {
+    Verdict.WORTH_IT: "good",
+    Verdict.WORTH_IT_FOR_SOME: "good",
+    Verdict.MIXED: "bad",
+    Verdict.HARMFUL: "bad",
+    Verdict.INVALID: "bad",
+}
+
+
+def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
+    """What the interval of a treatment's saving says. The interval decides, not the median."""
+    saving, interval = result.improvement_percent, result.improvement_ci95
+    if saving is None or interval is None:
+        return Effect.UNKNOWN
+    low, high = interval
+    matters = max(smallest.percent, 100 * smallest.ms / result.plt_ms_median if result.plt_ms_median else 0.0)
+    if low > 0 or high < 0:
+        if abs(saving) < matters:
+            return Effect.NONE
+        return Effect.REDUCES if low > 0 else Effect.INCREASES
+    return Effect.NONE if max(-low, high) < matters else Effect.UNCLEAR
+
+
+def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
+    """What the comparisons of one treatment come to."""
+    if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
+        return Verdict.INVALID
+    effects = {effect_of(cell, smallest) for cell in cells} or {Effect.UNKNOWN}
+    if Effect.UNKNOWN in effects:
+        return Verdict.UNKNOWN
+    if effects == {Effect.REDUCES}:
+        return Verdict.WORTH_IT
+    if Effect.INCREASES in effects:
+        return Verdict.MIXED if Effect.REDUCES in effects else Verdict.HARMFUL
+    if Effect.REDUCES in effects:
+        return Verdict.WORTH_IT_FOR_SOME
+    return Verdict.UNCLEAR if Effect.UNCLEAR in effects else Verdict.NO_DIFFERENCE

@@ -1,0 +1,137 @@
+"""Verdicts are about one question each, and what surprises is explained where it stands."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastopen.contract import Origins, Tls
+from fastopen.engines import HostEngine
+from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
+from fastopen.report import page_verdicts
+from fastopen.report.summary import summarise_run
+from fastopen.report.surprises import surprise_lines
+from fastopen.runs import RunStore, execute
+from fastopen.statistics import Effect, Results, collect, effect_of
+
+FakeWorld = Callable[..., Path]
+MakePlan = Callable[..., Plan]
+SETUPS = [Setup(), Setup(tls=Tls()), Setup(origins=Origins(http="2"), tls=Tls())]
+INTERVALS = {0: (18.0, (17.0, 19.0)), 1: (0.1, (0.1, 0.1)), 2: (-0.2, (-0.3, -0.1))}
+
+
+@pytest.fixture
+def several_questions(small_plan: MakePlan, fake_world: FakeWorld) -> Results:
+    """Warm cookies save 18 % in the clear, and nothing over TLS."""
+    plan = small_plan((20, 100), repeats=1)
+    experiment = plan.experiment.model_copy(update={"setups": SETUPS})
+    plan = make_plan(experiment, plan.pages)
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world(), 2), {}, store, lambda _: None)
+        results = collect(store)
+    cells = [
+        replace(
+            cell,
+            improvement_percent=INTERVALS[cell.cell.setup][0],
+            improvement_ci95=(-1.0, 1.0)
+            if cell.cell.arm.cookies == "cold"
+            else INTERVALS[cell.cell.setup][1],
+            saved_ms=INTERVALS[cell.cell.setup][0] * 10,
+            plt_ms_median=1000.0,
+            connections=6,
+            syn_data_connections=6 if cell.cell.arm.cookies == "warm" else 0,
+        )
+        if cell.cell.arm.fast_open
+        else cell
+        for cell in results.cells
+    ]
+    hellos = {cell.cell.index: 1480 for cell in cells if cell.cell.setup and cell.cell.arm.fast_open}
+    return replace(results, cells=cells, client_hello_bytes=hellos)
+
+
+def test_each_question_has_a_verdict_of_its_own(several_questions: Results) -> None:
+    cleartext, tls, http2 = page_verdicts(several_questions, "small")
+    assert cleartext.startswith("HTTP/1.1, cleartext: Worth turning on. With warm cookies TFO reduces")
+    assert tls.startswith("HTTP/1.1, TLS 1.3: No difference.")
+    assert http2.startswith("HTTP/2, TLS 1.3: No difference.")
+    summary = summarise_run(several_questions)
+    assert (summary.headline, summary.tone) == ("It depends on HTTP and TLS.", "quiet")
+    assert not any("saved" in tile.label for tile in summary.tiles)
+
+
+def test_the_headline_of_one_question_is_its_verdict(several_questions: Results) -> None:
+    cells = [cell for cell in several_questions.cells if cell.cell.setup == 0]
+    experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
+    summary = summarise_run(replace(several_questions, cells=cells, experiment=experiment))
+    assert (summary.headline, summary.tone) == ("Worth turning on.", "good")
+
+
+def test_a_client_hello_that_fits_no_syn_is_named_where_nothing_is_saved(several_questions: Results) -> None:
+    lines = surprise_lines(several_questions, "small")
+    expected = "HTTP/1.1, TLS 1.3: Every SYN carried data and nothing is saved: the ClientHello (1,480 bytes)"
+    assert any(line.startswith(expected) for line in lines)
+    assert not any(line.startswith("HTTP/1.1, cleartext: Every SYN") for line in lines)
+
+
+def test_cold_cookies_without_a_second_connection_are_named(several_questions: Results) -> None:
+    expected = "HTTP/1.1, cleartext: With cold cookies no SYN carried data"
+    assert any(line.startswith(expected) for line in surprise_lines(several_questions, "small"))
+
+
+def test_a_page_that_loads_sooner_over_a_longer_rtt_is_named(several_questions: Results) -> None:
+    faster = [
+        replace(cell, plt_ms_median=900.0 if cell.cell.network else 1000.0)
+        for cell in several_questions.cells
+    ]
+    lines = surprise_lines(replace(several_questions, cells=faster), "small")
+    assert any(
+        "Loads sooner over the longer RTT: without TFO from 1000 ms at 20 ms to 900 ms" in line
+        for line in lines
+    )
+
+
+def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan((20,), repeats=2)
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world({"*": "late"}), 2), {}, store, lambda _: None)
+        results = collect(store)
+    (verdict,) = page_verdicts(results, "small")
+    assert verdict.startswith("No load with TFO is valid: all 2 for the same reason, ")
+    assert "repeat more often" not in verdict
+    summary = summarise_run(results)
+    assert (summary.headline, summary.tone) == ("No load with TFO is valid.", "bad")
+    assert "0 of 0" not in " ".join(summary.sentences)
+
+
+def result_with(saving: float, interval: tuple[float, float], plt_ms: float) -> Any:
+    class Result:
+        improvement_percent, improvement_ci95, plt_ms_median = saving, interval, plt_ms
+
+    return Result()
+
+
+@pytest.mark.parametrize(
+    ("saving", "interval", "plt_ms", "effect"),
+    [
+        (0.6, (0.55, 0.65), 1000, Effect.REDUCES),
+        (0.4, (0.3, 0.5), 10_000, Effect.NONE),
+        (0.6, (0.5, 0.7), 100, Effect.NONE),
+        (-2, (-3, -1), 1000, Effect.INCREASES),
+        (0.1, (-0.2, 0.3), 1000, Effect.NONE),
+        (1, (-1, 3), 1000, Effect.UNCLEAR),
+    ],
+)
+def test_what_is_below_the_smallest_effect_of_interest_is_no_difference(
+    saving: float, interval: tuple[float, float], plt_ms: float, effect: Effect
+) -> None:
+    assert effect_of(result_with(saving, interval, plt_ms), SmallestEffect()) is effect
+
+
+def test_an_experiment_may_set_the_smallest_effect(small_plan: MakePlan) -> None:
+    plan = small_plan((20,), repeats=1)
+    asked = plan.experiment.model_copy(update={"smallest_effect": SmallestEffect(percent=5.0)})
+    assert effect_of(result_with(4, (3, 5), 1000), asked.smallest_effect) is Effect.NONE
