@@ -45,4 +45,4 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
 }
 
 /// Exponents of the filler lines' lengths: from a line with room for a name to the longest header section.
-const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;
+pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

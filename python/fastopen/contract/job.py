@@ -31,6 +31,7 @@ Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
 Profile = Literal["browser", "mget"]
 View = Literal["first", "repeat"]
+RequestHeads = Literal["recorded", "own"]
 LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
 TlsVersion = Literal["1.2", "1.3"]
@@ -188,6 +189,9 @@ class Client(_Part):
     view: View = "first"
     """`repeat`, of clients that have a cache (`chromium`): each load is a second view, with the cache that a
     first one left."""
+    request_heads: RequestHeads = "own"
+    """`recorded`, of clients that have heads of their own (`chromium`): requests have the page's
+    `request_header_bytes`, see [Chromium](chromium.md#heads-of-requests). The loader's always have."""
 
     @model_validator(mode="before")
     @classmethod
@@ -233,6 +237,14 @@ class Client(_Part):
             able = " or ".join(one.label for one in CLIENTS.values() if one.cache)
             said, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
             raise conflict(said, remedy, "client.kind", "client.view")
+        return self
+
+    @model_validator(mode="after")
+    def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
+        if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
+            able = " or ".join(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
+            said, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"
+            raise conflict(said, remedy, "client.kind", "client.request_heads")
         return self
 
     @model_validator(mode="after")

@@ -16,8 +16,10 @@ from fastopen.clients import (
     OWN_SETTINGS,
     URL,
     URLS,
+    ClientType,
 )
 from fastopen.contract import Client, Origins
+from fastopen.contract.job import RequestHeads
 from fastopen.pages import Page
 
 KINDS: Final = tuple(CLIENTS)
@@ -36,6 +38,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
     others = set(OWN_SETTINGS) - of.takes
     given: dict[str, Any] = {key: value for key, value in settings.items() if key not in others}
     given["kind"] = of.kind
+    given.setdefault("request_heads", usual_heads(of))
     line = given.pop("command", None)
     if of is COMMAND:
         words = _words(line)
@@ -102,6 +105,11 @@ def served_as(url: str, *, encrypted: bool = False) -> str:
     host = parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc
     place = host if port == usual else f"{host}:{port}"
     return url.replace(f"{parts.scheme}://{parts.netloc}", f"{scheme}://{place}", 1)
+
+
+def usual_heads(of: ClientType) -> RequestHeads:
+    """Whose sizes the heads of a client's requests have, where nobody chose: the page's, if they can."""
+    return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:

@@ -11,7 +11,7 @@ from fastopen.contract import Origins, Tls
 from fastopen.contract.job import PROFILES
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS
-from fastopen.experiments.clients import KINDS, with_bodies_for
+from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.trace import mean_rate_bit_per_s
@@ -41,6 +41,10 @@ def _of_tls(key: str) -> Callable[[Point], tuple[Any, ...]]:
 
 def _bodies_for_client(point: Point) -> tuple[Any, ...]:
     return (with_bodies_for(point.setup.client, Origins()).bodies,)
+
+
+def _heads_for_client(point: Point) -> tuple[Any, ...]:
+    return (usual_heads(point.setup.client.type),)
 
 
 # fmt: off
@@ -152,6 +156,12 @@ _CLIENT: Final = (
     Factor(
         "phases", "client", ("phases",), q.WORDS,
         "Which resources the loader asks for: of load, async and after.", example="load,async",
+    ),
+    Factor(
+        "request_heads", "client", ("request_heads",), q.TEXT,
+        "Chromium's requests have heads of the recorded sizes, or the browser's own.",
+        example="recorded,own", otherwise="recorded, where the client can", header="heads",
+        phrase="{} heads", natural=_heads_for_client,
     ),
     Factor(
         "screenshots", "client", ("screenshot",), q.FLAG,

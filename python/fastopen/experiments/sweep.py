@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, TypeVar
 
-from fastopen.clients import COMMAND
+from fastopen.clients import COMMAND, OWN_SETTINGS
 from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
@@ -50,7 +50,8 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     pictures = any(setup.client.screenshot for setup in setups)
     made: dict[str, Setup] = {}
     for setup in setups:
-        settings = setup.client.model_dump(exclude=own) | {"screenshot": pictures}
+        others = set(OWN_SETTINGS) - setup.client.type.takes
+        settings = setup.client.model_dump(exclude=own | others) | {"screenshot": pictures}
         clients = clients_of({**settings, "kind": list(kinds)})
         made |= {repr(one): one for one in setups_of(clients, [setup.origins], [setup.tcp], [setup.tls])}
     return list(made.values())

@@ -42,6 +42,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
     "view": {"client": "chromium"},
+    "request_heads": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
     **{name: {"tls": "1.3"} for name in ("key_share", "resumption", "chain_bytes")},
 }

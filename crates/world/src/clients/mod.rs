@@ -104,6 +104,6 @@ pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
         ClientKind::Command => {
             Box::new(command::CommandLine::new(job.client.command.clone().unwrap_or_default()))
         }
-        ClientKind::Chromium => Box::new(chromium::Chromium::new(job.client.screenshot)),
+        ClientKind::Chromium => Box::new(chromium::Chromium::new(&job.client)),
     }
 }

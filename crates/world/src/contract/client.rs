@@ -30,6 +30,8 @@ pub struct Capabilities {
     pub cache: bool,
     /// Whether it takes screenshots.
     pub screenshots: bool,
+    /// Whether its requests can have the page's header sizes in place of its own.
+    pub recorded_heads: bool,
     /// The versions of HTTP that it speaks without TLS.
     pub clear_versions: &'static [HttpVersion],
     /// Whether it contacts the hosts of the HSTS preload list by https alone, and so needs alias hosts.
@@ -48,6 +50,7 @@ const LOADER: Capabilities = Capabilities {
     runs_command: false,
     cache: false,
     screenshots: false,
+    recorded_heads: false,
     clear_versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2],
     hsts_preloaded: false,
     polls_clock: false,
@@ -66,6 +69,7 @@ impl ClientKind {
                 runs_command: false,
                 cache: true,
                 screenshots: true,
+                recorded_heads: true,
                 clear_versions: &[HttpVersion::Http10, HttpVersion::Http11],
                 hsts_preloaded: true,
                 polls_clock: true,
@@ -94,6 +98,17 @@ pub enum View {
     Repeat,
 }
 
+/// Whose header sizes the requests of a client with headers of its own have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestHeads {
+    /// The client's own.
+    #[default]
+    Own,
+    /// The page's.
+    Recorded,
+}
+
 /// The client of a job; none stands for the profile's own value.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -110,6 +125,7 @@ pub struct ClientSettings {
     pub phases: Option<Vec<Phase>>,
     pub screenshot: bool,
     pub view: View,
+    pub request_heads: RequestHeads,
 }
 
 impl Default for ClientSettings {
@@ -126,6 +142,7 @@ impl Default for ClientSettings {
             phases: None,
             screenshot: false,
             view: View::First,
+            request_heads: RequestHeads::Own,
         }
     }
 }

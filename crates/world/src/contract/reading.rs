@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::VERSION;
-use super::client::{ClientSettings, View};
+use super::client::{ClientSettings, RequestHeads, View};
 use super::job::{Job, LinkDirection, LinkMaker, LoadPlan, Network};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
@@ -145,6 +145,9 @@ impl ClientSettings {
         })?;
         demand(self.view == View::First || can.cache, || {
             format!("client.view: {} has no cache for a repeat view", self.kind)
+        })?;
+        demand(self.request_heads == RequestHeads::Own || can.recorded_heads, || {
+            format!("client.request_heads: those of {} cannot be set", self.kind)
         })?;
         if let Some(name) = &self.name {
             not_empty("client.name", name)?;

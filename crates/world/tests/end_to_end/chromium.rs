@@ -92,6 +92,39 @@ fn a_browser_requests_exactly_the_pages_resources_every_time() {
     assert!(counts[2] > 3, "{run}");
 }
 
+/// Bytes of the load's requests that the origins' kernel has received, in the clear.
+fn request_bytes(load: &Value) -> u64 {
+    let of_origin = list(&load["connections"]).iter().map(|connection| &connection["origin"]);
+    of_origin.filter(|info| !info.is_null()).map(|info| number(&info["bytes_received"])).sum()
+}
+
+#[test]
+fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
+    if !browser() {
+        return;
+    }
+    // Less than the browser's own header sections, about as much, more, and more than a cookie may have.
+    let sizes = [340, 480, 900, 6000];
+    let mut site = site();
+    let resources = site["resources"].as_array_mut().expect("a page has resources");
+    for (number, resource) in resources.iter_mut().enumerate() {
+        resource["request_header_bytes"] = json!(sizes[number % sizes.len()]);
+    }
+    // The browser sends preflights by itself.
+    resources.retain(|resource| resource["url"] != "http://b.test/leave");
+    let recorded = |name: &str| resources.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
+    let asked = recorded("request_header_bytes") + recorded("request_body_bytes");
+    let job = in_chromium(job(&site, &network(20_000), &["tcp", "warm", "tls"]));
+    let job = with(job, json!({"client": {"kind": "chromium", "request_heads": "recorded"}}));
+    let run = run(&job);
+    let all: Vec<u64> = (0..list(&site["resources"]).len() as u64).collect();
+    for id in ["tcp", "warm", "tls"] {
+        let load = run.valid(id);
+        assert_eq!((answered(load), &load["unknown_requests"]), (all.clone(), &json!(0)), "{id}: {run}");
+    }
+    assert_eq!([request_bytes(run.valid("tcp")), request_bytes(run.valid("warm"))], [asked, asked], "{run}");
+}
+
 #[test]
 fn a_load_waits_for_requests_of_timers_long_after_the_load_event() {
     if !browser() {

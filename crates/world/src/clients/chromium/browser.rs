@@ -135,11 +135,17 @@ impl Browser {
         self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
     }
 
-    /// Opens an empty tab in a context, with or without the context's HTTP cache.
+    /// Opens an empty tab in a context, with or without the context's HTTP cache, that pauses its requests if
+    /// `pauses` is set.
     ///
     /// # Errors
     /// [`PipeError`].
-    pub(super) fn open_tab(&mut self, context: &Context, cache: bool) -> Result<Tab, PipeError> {
+    pub(super) fn open_tab(
+        &mut self,
+        context: &Context,
+        cache: bool,
+        pauses: bool,
+    ) -> Result<Tab, PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": context.0});
         let target = self.call_for("Target.createTarget", &target, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
@@ -153,7 +159,10 @@ impl Browser {
             ("Network.setCacheDisabled", json!({"cacheDisabled": !cache})),
             ("Performance.enable", json!({})),
             ("Inspector.enable", json!({})),
-        ] {
+        ]
+        .into_iter()
+        .chain(pauses.then(|| ("Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]}))))
+        {
             self.pipe.call(Some(&tab.session), method, &params, until)?;
         }
         Ok(tab)

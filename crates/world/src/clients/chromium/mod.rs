@@ -5,6 +5,7 @@
 //! command. Times come from the browser, whose clock is the monotonic clock.
 
 mod browser;
+mod heads;
 mod observer;
 mod pipe;
 
@@ -13,10 +14,11 @@ use fastopen_page::UrlRewrite;
 use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
+use self::heads::RequestHeads;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
-use crate::contract::{BrowserRecord, Fault};
+use crate::contract::{self, BrowserRecord, ClientSettings, Fault};
 use crate::failure::Failure;
 
 /// Time without any event, beside the timers of the page, after which the missing requests count as never
@@ -30,6 +32,8 @@ pub struct Chromium {
     /// The first view, if the next load is a repeat view.
     first_view: Option<FirstView>,
     screenshot: bool,
+    /// Whether requests have the page's header sizes.
+    recorded_heads: bool,
 }
 
 /// A browser that has loaded the page, and the browser context with its cache.
@@ -41,18 +45,19 @@ struct FirstView {
 }
 
 impl Chromium {
-    /// A browser that starts with the first load, and takes a screenshot at the end of each load if
-    /// `screenshot` is set.
-    pub fn new(screenshot: bool) -> Self {
-        Self { browser: None, first_view: None, screenshot }
+    /// A browser that starts with the first load.
+    pub fn new(settings: &ClientSettings) -> Self {
+        let recorded_heads = settings.request_heads == contract::RequestHeads::Recorded;
+        Self { browser: None, first_view: None, screenshot: settings.screenshot, recorded_heads }
     }
 
     /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
     /// HTTP cache.
     fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
+        let pauses = self.recorded_heads;
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
-            let tab = browser.open_tab(&context, cache)?;
+            let tab = browser.open_tab(&context, cache, pauses)?;
             Ok::<_, PipeError>((context, tab))
         };
         // A browser that the last load has crashed is replaced.
@@ -74,7 +79,7 @@ impl UserAgent for Chromium {
     fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading, true)?;
         loading.engine.begin_load();
-        let outcome = follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading));
+        let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), true);
         // The repeat view has a tab of its own, without a memory cache. The closed tab of a failed view
         // cannot request the page again when its connection is reset.
         let closed = match &outcome {
@@ -87,13 +92,15 @@ impl UserAgent for Chromium {
 
     /// Loads the page in the context of the first view if there was one, else in a new one.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let (mut browser, context, tab) = match self.first_view.take() {
+        let first_view = self.first_view.take();
+        let cache = first_view.is_some();
+        let (mut browser, context, tab) = match first_view {
             None => {
-                let (browser, context, tab) = self.open(loading, false)?;
+                let (browser, context, tab) = self.open(loading, cache)?;
                 (browser, context, Ok(tab))
             }
             Some(FirstView { mut browser, context, error }) => {
-                let tab = error.map_or_else(|| browser.open_tab(&context, true), Err);
+                let tab = error.map_or_else(|| browser.open_tab(&context, cache, self.recorded_heads), Err);
                 (browser, context, tab)
             }
         };
@@ -108,7 +115,7 @@ impl UserAgent for Chromium {
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
         let outcome = match &tab {
-            Ok(tab) => follow(&mut browser, tab, loading, &mut observer),
+            Ok(tab) => self.follow(&mut browser, tab, loading, &mut observer, cache),
             Err(error) => Err(PipeError::Refused(format!("the first view: {error}"))),
         };
         let opened = browser.watch.connections(None).map_err(kernel)?;
@@ -137,34 +144,45 @@ impl UserAgent for Chromium {
     }
 }
 
-/// Navigates, and handles events until the page is loaded and no request is in flight.
-fn follow(
-    browser: &mut Browser,
-    tab: &Tab,
-    loading: &Loading,
-    observer: &mut LoadObserver,
-) -> Result<Navigation, PipeError> {
-    let deadline = monotonic_ns() + loading.timeout_ns;
-    let url = url_of(loading, 0);
-    browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
-    loop {
-        let until = if observer.is_idle() {
-            deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
-        } else {
-            deadline
-        };
-        match browser.pipe.event(until) {
-            Ok(event) => observer.handle(&event)?,
-            Err(PipeError::TimedOut) if observer.is_idle() => break,
-            Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
-            Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
-            Err(error) => return Err(error),
+impl Chromium {
+    /// Navigates, and handles events until the page is loaded and no request is in flight.
+    fn follow(
+        &self,
+        browser: &mut Browser,
+        tab: &Tab,
+        loading: &Loading,
+        observer: &mut LoadObserver,
+        cache: bool,
+    ) -> Result<Navigation, PipeError> {
+        let deadline = monotonic_ns() + loading.timeout_ns;
+        let mut heads = self.recorded_heads.then(|| RequestHeads::new(loading, cache));
+        let url = url_of(loading, 0);
+        browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
+        loop {
+            let until = if observer.is_idle() {
+                deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
+            } else {
+                deadline
+            };
+            match browser.pipe.event(until) {
+                Ok(event) => {
+                    let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
+                    if let Some(params) = continued {
+                        browser.pipe.send(Some(&tab.session), "Fetch.continueRequest", &params)?;
+                    }
+                    observer.handle(&event)?;
+                }
+                Err(PipeError::TimedOut) if observer.is_idle() => break,
+                Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
+                Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
+                Err(error) => return Err(error),
+            }
+            if observer.is_complete() {
+                break;
+            }
         }
-        if observer.is_complete() {
-            break;
-        }
+        Navigation::measure(browser, tab)
     }
-    Navigation::measure(browser, tab)
 }
 
 /// A resource's URL in the bodies that the browser gets.

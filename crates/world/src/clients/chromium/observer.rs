@@ -9,11 +9,33 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
+/// Finds the resource of a request: by method and URL the resources, and the number of requests so far.
+pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
+
+impl Resources {
+    pub(super) fn of(loading: &Loading) -> Self {
+        let mut resources: BTreeMap<_, (Vec<usize>, usize)> = BTreeMap::new();
+        for (number, resource) in loading.page.resources.iter().enumerate() {
+            let key = (resource.method.clone(), super::url_of(loading, number));
+            resources.entry(key).or_default().0.push(number);
+        }
+        Self(resources)
+    }
+
+    /// The resource of a `Network.Request`: of several with its URL the next; none for one that the page does
+    /// not have.
+    pub(super) fn next(&mut self, request: &Value) -> Option<usize> {
+        let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
+        let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
+        *observed += 1;
+        numbers.get(*observed - 1).copied()
+    }
+}
+
 /// The events of one load so far.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
-    /// By method and URL: the resources, and the number of requests so far.
-    resources: BTreeMap<(String, String), (Vec<usize>, usize)>,
+    resources: Resources,
     /// By resource: whether its request is still to come; none if that is unknown.
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
@@ -43,13 +65,9 @@ struct ObservedRequest {
 
 impl<'a> LoadObserver<'a> {
     pub(super) fn new(loading: &'a Loading<'a>) -> Self {
-        let mut resources: BTreeMap<_, (Vec<usize>, usize)> = BTreeMap::new();
-        for (number, resource) in loading.page.resources.iter().enumerate() {
-            let key = (resource.method.clone(), super::url_of(loading, number));
-            resources.entry(key).or_default().0.push(number);
-        }
         let expected = loading.synthetic_page.map(|synthetic| synthetic.requested.clone());
         let (in_flight, done) = (BTreeMap::new(), Vec::new());
+        let resources = Resources::of(loading);
         Self { loading, resources, expected, in_flight, done, frame: None, loaded: false }
     }
 
@@ -135,15 +153,10 @@ impl<'a> LoadObserver<'a> {
             self.done.push(redirected);
         }
         let request = &params["request"];
-        let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
-        if !text("url").starts_with("http") {
+        if !request["url"].as_str().is_some_and(|url| url.starts_with("http")) {
             return;
         }
-        let found = self.resources.get_mut(&(text("method"), text("url")));
-        let resource = found.and_then(|(numbers, observed)| {
-            *observed += 1;
-            numbers.get(*observed - 1).copied()
-        });
+        let resource = self.resources.next(request);
         if let (Some(number), Some(expected)) = (resource, &mut self.expected) {
             expected[number] = false;
         }
