@@ -120,6 +120,9 @@ def main() -> None:
         record = load_record(job, load, number)
         if mode == "late" or (mode == "late once" and number == times == 1):
             record.update(valid=False, invalid=[{"kind": "link_late", "detail": "a packet was 9 ms late"}])
+        if mode == "refused" and load["cookies"] is not None:
+            refused = {"kind": "no_syn_data", "detail": "2 of 3 connections sent no data in their SYN"}
+            record.update(valid=False, invalid=[refused])
         if mode == "blackhole":
             late = {"kind": "link_late", "detail": "a packet was 9 ms late"}
             record.update(valid=False, invalid=[{"kind": "blackhole", "detail": "TFO was turned off"}, late])

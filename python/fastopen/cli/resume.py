@@ -6,7 +6,7 @@ import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.running import Printing, resume_and_print
-from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
+from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, QuietOption
 from fastopen.runs import RunStore, find_run
 from fastopen.workflows.run import RunOptions
 
@@ -22,6 +22,7 @@ def resume(
         typer.Option(metavar="NAME", help="Of the virtual engine, in place of the run's own."),
     ] = None,
     allow_command: AllowCommandOption = False,
+    keep_going: KeepGoingOption = False,
     jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -31,5 +32,5 @@ def resume(
     with RunStore.open(folder) as kept:
         finished = kept.status == "finished" and not kept.pending()
         check_commands(kept.experiment(), str(folder), allowed=allow_command or finished)
-    options = RunOptions(output=folder, kernel=kernel, jobs=jobs, inputs=inputs or ())
+    options = RunOptions(output=folder, kernel=kernel, jobs=jobs, inputs=inputs or (), keep_going=keep_going)
     resume_and_print(folder, options, Printing(json=json, quiet=quiet))

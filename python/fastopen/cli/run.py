@@ -30,6 +30,7 @@ from fastopen.cli.running import Printing, run_and_print
 from fastopen.cli.shared_options import (
     JobsOption,
     JsonOption,
+    KeepGoingOption,
     KernelOption,
     NoKeepOption,
     OutputOption,
@@ -76,6 +77,7 @@ def run(
     json: JsonOption = False,
     output: OutputOption = None,
     no_keep: NoKeepOption = False,
+    keep_going: KeepGoingOption = False,
     report: ReportOption = False,
     quiet: QuietOption = False,
     *,
@@ -89,6 +91,7 @@ def run(
     options = RunOptions(
         output=output,
         keep=not no_keep,
+        keep_going=keep_going,
         kernel=kernel,
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.repeats),
@@ -123,6 +126,7 @@ def reproduce(
     json: JsonOption = False,
     output: OutputOption = None,
     no_keep: NoKeepOption = False,
+    keep_going: KeepGoingOption = False,
     report: ReportOption = False,
     quiet: QuietOption = False,
     allow_command: AllowCommandOption = False,
@@ -142,6 +146,7 @@ def reproduce(
     options = RunOptions(
         output=output,
         keep=not no_keep,
+        keep_going=keep_going,
         kernel=kernel,
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.repeats),

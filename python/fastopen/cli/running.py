@@ -131,6 +131,9 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         remedy = "" if name is None else f"; to continue: fastopen resume {name}"
         messages.print(f"interrupted{remedy}", markup=False, soft_wrap=True)
         return EXIT_INTERRUPTED
+    if run.outcome is not None and run.outcome.hopeless:
+        messages.print(f"stopped: {run.outcome.hopeless} (--keep-going: go on)", markup=False, soft_wrap=True)
+        return EXIT_FAULTS
     if printing.report:
         announce_report(run.store)
     return EXIT_FAULTS if faults or any(cell.loads == cell.invalid for cell in run.results.cells) else 0

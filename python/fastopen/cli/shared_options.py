@@ -20,6 +20,13 @@ OutputOption = Annotated[
     ),
 ]
 NoKeepOption = Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")]
+KeepGoingOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-going",
+        help="Go on where the first loads of an arm are all invalid for the same reason.",
+    ),
+]
 KernelOption = Annotated[
     str | None,
     typer.Option(

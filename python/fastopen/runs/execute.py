@@ -4,14 +4,17 @@ import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from fastopen.contract.records import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import Bodies
 from fastopen.errors import MachineError
-from fastopen.experiments import EngineName, Plan, PlannedJob
-from fastopen.runs.store import ATTEMPTS, RunStore
+from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob
+from fastopen.runs.store import ATTEMPTS, RunStore, only_disturbed
 
+# If so many loads of an arm, the first of all, are invalid for the same reason, so will the others be.
+INVALID_ALIKE: Final = 3
 Engines = Engine | Mapping[EngineName, Engine]
 
 
@@ -20,6 +23,8 @@ class RunOutcome:
     """How a run went. `faults` maps what worlds fell short of, to the end, to the jobs in which they did."""
 
     interrupted: bool = False
+    hopeless: str = ""
+    """Why it was stopped: an arm whose loads are all invalid for the same reason."""
     faults: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -54,18 +59,21 @@ def execute(
     store: RunStore,
     watch: Callable[[RunProgress], None],
     more_jobs: Callable[[], Sequence[PlannedJob]] = tuple,
+    *,
+    keep_going: bool = False,
 ) -> RunOutcome:
     """Does on `engine`, or on the one of its name, what the store still owes of the plan.
 
     Every load is kept. Those that nothing but the machine disturbed are done again once all others are done,
     up to ATTEMPTS times in all. Then `more_jobs` says what is to be added to the run, until that is nothing.
-    On KeyboardInterrupt it stops, keeps what is finished and returns.
+    On KeyboardInterrupt it stops, keeps what is finished and returns. Without `keep_going` it also does where
+    the first INVALID_ALIKE loads of an arm are invalid for the same reason, which is not the machine's.
 
     Raises what the engine raises (InputError, MachineError), with all finished loads kept.
     """
-    execution = _Execution(engine, bodies, store, watch)
+    execution = _Execution(engine, bodies, store, watch, keep_going=keep_going)
     jobs: Sequence[PlannedJob] = plan.jobs
-    interrupted = False
+    interrupted, hopeless = False, ""
     try:
         while jobs:
             execution.do(jobs)
@@ -75,6 +83,9 @@ def execute(
     except KeyboardInterrupt:
         interrupted = True
         store.set_status("interrupted")
+    except _HopelessError as error:
+        hopeless = str(error)
+        store.set_status("interrupted")
     except BaseException:
         # The disk may be full: then what is on it stands, and the first error is the one to tell.
         with contextlib.suppress(MachineError):
@@ -82,14 +93,24 @@ def execute(
         raise
     else:
         store.set_status("finished")
-    return RunOutcome(interrupted, execution.faults())
+    return RunOutcome(interrupted, hopeless, execution.faults())
+
+
+class _HopelessError(Exception):
+    """An arm's loads are all invalid for the same reason; the text says which."""
 
 
 class _Execution:
     """What has happened since it started."""
 
     def __init__(
-        self, engine: Engines, bodies: Bodies, store: RunStore, watch: Callable[[RunProgress], None]
+        self,
+        engine: Engines,
+        bodies: Bodies,
+        store: RunStore,
+        watch: Callable[[RunProgress], None],
+        *,
+        keep_going: bool,
     ) -> None:
         self._engine = engine
         self._bodies = bodies
@@ -98,6 +119,10 @@ class _Execution:
         self._asked = self._reported = self._left = 0
         self._done: set[tuple[str, str]] = set()  # jobs and loads
         self._invalid: set[tuple[str, str]] = set()
+        self._keep_going = keep_going
+        # By arm, where and why; None once one was valid.
+        self._invalid_alike: dict[str, list[tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
+        self._places: set[tuple[str, int]] = set()  # pages and setups
         self._running: dict[str, None] = {}
         self._faults: dict[str, str | None] = {}  # by job, of its last world
 
@@ -111,6 +136,7 @@ class _Execution:
 
     def do(self, jobs: Sequence[PlannedJob]) -> None:
         """Does what is pending of the jobs, and again what was disturbed."""
+        self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for attempt in range(ATTEMPTS):
             owed = _owed(jobs, self._store.pending())
             self._left = sum(len(planned.job.loads) for planned in owed)
@@ -158,6 +184,28 @@ class _Execution:
                 left=self._left,
             )
         )
+        if finished is not None and not self._keep_going:
+            self._check_hope(planned_of[finished.job].comparison, finished)
+
+    def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
+        """Raises _HopelessError after the first loads of an arm, of all pages and setups, invalid alike."""
+        if load.valid:
+            self._invalid_alike[load.id] = None
+        found = self._invalid_alike.setdefault(load.id, [])
+        if found is None or only_disturbed(reason.kind for reason in load.invalid):
+            return
+        kinds = tuple(sorted({reason.kind for reason in load.invalid}))
+        found.append(((comparison.page, comparison.setup), kinds))
+        everywhere = {place for place, _ in found} == self._places
+        if (
+            len(found) >= INVALID_ALIKE
+            and everywhere
+            and len({kinds for _, kinds in found}) == 1
+            and self._left
+        ):
+            first = load.invalid[0]
+            message = f"the first {len(found)} loads of {load.id} are invalid: {first.kind}: {first.detail}"
+            raise _HopelessError(message)
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]]) -> list[PlannedJob]:

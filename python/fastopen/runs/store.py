@@ -95,7 +95,9 @@ class RunStore(RunReader):
         for job, load, attempt, valid, invalid in self._rows(
             "SELECT job, id, attempt, valid, invalid FROM loads ORDER BY attempt"
         ):
-            again = not valid and attempt < ATTEMPTS and _only_disturbed(invalid)
+            again = (
+                not valid and attempt < ATTEMPTS and only_disturbed(kind for kind, _ in json.loads(invalid))
+            )
             (settled[job].discard if again else settled[job].add)(load)
         owed: dict[str, list[str]] = {}
         for number, job, loads in self._rows("SELECT number, id, loads FROM jobs ORDER BY number"):
@@ -173,8 +175,9 @@ class RunStore(RunReader):
             self._disk = DiskSync(log)  # the log comes into being with the first commit
 
 
-def _only_disturbed(invalid: str) -> bool:
-    return {kind for kind, _ in json.loads(invalid)} <= DISTURBANCES
+def only_disturbed(kinds: Iterable[str]) -> bool:
+    """Whether nothing but the machine made a load invalid, which is done again."""
+    return set(kinds) <= DISTURBANCES
 
 
 def _write_facts(

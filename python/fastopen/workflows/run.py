@@ -50,6 +50,8 @@ class RunOptions:
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
+    keep_going: bool = False
+    """Whether a run goes on where the first loads of an arm are all invalid for the same reason."""
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -72,6 +74,7 @@ class StartedRun:
     engines: EngineSet
     until: UntilInterval | None
     resumed: bool = False
+    keep_going: bool = False
     not_kept: InputError | None = None
     """Why it is in memory alone, where it was to be kept among the user's runs."""
 
@@ -131,7 +134,8 @@ def run_experiment(
         # The folder was not asked for: the run is measured all the same, in memory.
         not_kept = error
         store = RunStore.create(None, plan, engines.environment, kept_options)
-    return _execute(StartedRun(store, plan, bodies, engines, options.until, not_kept=not_kept), observe)
+    started = StartedRun(store, plan, bodies, engines, options.until, keep_going=options.keep_going)
+    return _execute(replace(started, not_kept=not_kept), observe)
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
@@ -168,7 +172,8 @@ def resume_run(
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
         engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment)
         store.add_environment(engines.environment)
-    return _execute(StartedRun(store, plan, bodies, engines, until, resumed=True), observe)
+    started = StartedRun(store, plan, bodies, engines, until, resumed=True, keep_going=options.keep_going)
+    return _execute(started, observe)
 
 
 def run_in_memory(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> ExecutedRun:
@@ -190,7 +195,9 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
         return [] if until is None else until.more_jobs(collect(store), store)
 
     with _closed_on_error(store), observe(run) as watch:
-        outcome = execute(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs)
+        outcome = execute(
+            *(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs), keep_going=run.keep_going
+        )
         results = collect(store)
     if store.folder is not None:  # another process may write there now
         store.close()

@@ -237,3 +237,29 @@ def test_what_is_no_run_is_refused(tmp_path: Path, small_plan: MakePlan) -> None
     database.close()
     with pytest.raises(InputError, match="version 99"):
         RunStore.open(newer)
+
+
+def test_a_run_stops_where_the_first_loads_of_an_arm_are_all_invalid_alike(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan((20,), repeats=20)
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, HostEngine(fake_world({"*": "refused"}), 1), {}, store, Watched())
+        assert "are invalid: no_syn_data: 2 of 3 connections" in outcome.hopeless
+        assert (store.status, len(store.loads()) < 12) == ("interrupted", True)
+
+
+def test_it_goes_on_where_that_was_asked_for(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    plan = small_plan((20,), repeats=6)
+    with RunStore.create(None, plan, {}) as store:
+        engine = HostEngine(fake_world({"*": "refused"}), 1)
+        outcome = execute(plan, engine, {}, store, Watched(), keep_going=True)
+        assert (outcome.hopeless, store.status, len(store.loads())) == ("", "finished", 18)
+
+
+def test_an_arm_that_was_valid_once_stops_nothing(small_plan: MakePlan, fake_world: FakeWorld) -> None:
+    plan = small_plan((20,), repeats=6)
+    modes = {plan.jobs[0].job.id: "works", "*": "refused"}
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, HostEngine(fake_world(modes), 1), {}, store, Watched())
+        assert (outcome.hopeless, store.status) == ("", "finished")
