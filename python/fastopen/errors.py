@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 
 class InputError(Exception):
     """Something the user gave us cannot be used. The command line prints it and exits with 2.
@@ -19,6 +22,33 @@ class InputError(Exception):
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
         return f"{text} ({self.remedy})" if self.remedy else text
+
+
+class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
+    """Several things that cannot be used, a line each."""
+
+    def __init__(self, problems: Sequence[InputError]) -> None:
+        first = problems[0]
+        super().__init__(first.message, first.place, first.remedy)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+@contextmanager
+def collected(problems: list[InputError]) -> Iterator[None]:
+    """Keeps what is wrong, so that what follows is looked at as well."""
+    try:
+        yield
+    except InputError as error:
+        problems += error.problems if isinstance(error, InputErrorGroup) else [error]
+
+
+def raise_all(problems: Sequence[InputError]) -> None:
+    """Raises InputError with all of them; nothing where there is none."""
+    if problems:
+        raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
 
 
 def unreadable(path: object, error: OSError) -> InputError:

@@ -17,18 +17,26 @@ def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """The first problem of `error`; `place` is the file or option that it is in."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    where = "".join(parts).lstrip(".")
-    if first["type"] == "conflict":
-        found = first["ctx"]
+    """The first problem of `error`, and how many more there are; `place` is the file or option."""
+    problems = input_errors(error, place)
+    first, others = problems[0], len(problems) - 1
+    if not others or first.remedy:
+        return first
+    return InputError(first.message, first.place, f"and {others} more problem{'s' if others > 1 else ''}")
+
+
+def input_errors(error: ValidationError, place: str) -> list[InputError]:
+    """Every problem of `error`; `place` is the file or option that it is in."""
+    return [_input_error(problem, place) for problem in error.errors(include_url=False)]
+
+
+def _input_error(problem: Mapping[str, Any], place: str) -> InputError:
+    if problem["type"] == "conflict":
+        found = problem["ctx"]
         return InputError(found["message"], place or ", ".join(found["keys"]), found["remedy"])
-    others = len(problems) - 1
-    more = f"and {others} more problem{'s' if others > 1 else ''}" if others else ""
-    joined = ": ".join(part for part in (place, where) if part)
-    return InputError(_plain(first), joined, more)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    joined = ": ".join(part for part in (place, "".join(parts).lstrip(".")) if part)
+    return InputError(_plain(problem), joined)
 
 
 def _plain(problem: Mapping[str, Any]) -> str:

@@ -58,8 +58,9 @@ def _complain(message: str) -> None:
     if "--debug" in sys.argv:
         traceback.print_exc()
     console = errors_console()
-    console.print("error: ", style="bold red", end="")
-    console.print(message, markup=False, highlight=False, soft_wrap=True)
+    for line in message.splitlines():
+        console.print("error: ", style="bold red", end="")
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is Python's

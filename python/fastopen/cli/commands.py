@@ -17,6 +17,7 @@ PLACES: Final = {
     "factors": ("factors", "factors"),
     "resume": ("resume", "resume"),
     "ls": ("ls", "ls"),
+    "rm": ("ls", "rm"),
     "show": ("show", "show"),
     "export": ("export", "export"),
     "report": ("report", "report"),

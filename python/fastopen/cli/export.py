@@ -29,6 +29,7 @@ def export(
     job: Annotated[
         str | None, typer.Option(help="Only the loads of this job, as faults and tables name it.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Write loads, requests, connections and their evidence; also of a run that is not finished."""
@@ -43,7 +44,10 @@ def export(
     with RunStore.open(folder) as store, progress:
         task = progress.add_task("exporting", total=store.attempts_done())
         count = export_run(
-            store, place, form, job=job, watch=lambda done: progress.update(task, completed=done)
+            *(store, place, form),
+            job=job,
+            replace=force,
+            watch=lambda done: progress.update(task, completed=done),
         )
     loads = "1 load" if count == 1 else f"{count:,} loads"
     console().print(f"{loads} in {place}", markup=False, soft_wrap=True)

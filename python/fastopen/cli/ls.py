@@ -1,4 +1,4 @@
-"""`fastopen ls`: which runs there are, how far they got, and what they take on the disk."""
+"""`fastopen ls` and `rm`: which runs there are, how far they got, what they take; and away with them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +13,8 @@ from rich.text import Text
 from fastopen import units
 from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
-from fastopen.runs import RunSummary, list_runs, runs_folder
+from fastopen.errors import InputError, collected, raise_all
+from fastopen.runs import RunSummary, find_run, list_runs, remove_run, runs_folder
 
 
 def ls(
@@ -36,13 +37,26 @@ def ls(
     console().print(Text(f"{total} in {place}", style="dim"), soft_wrap=True)
 
 
+def rm(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs.")],
+) -> None:
+    """Remove kept runs, with their exports and reports."""
+    problems: list[InputError] = []
+    for run in runs:
+        with collected(problems):
+            folder = find_run(run)
+            size = units.format_bytes(_rounded(remove_run(folder)))
+            console().print(f"removed {folder}, {size}", markup=False, soft_wrap=True)
+    raise_all(problems)
+
+
 def _document(run: RunSummary) -> dict[str, Any]:
     return {**asdict(run), "folder": str(run.folder), "name": run.folder.name}
 
 
 def _table(runs: Sequence[RunSummary]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("run", "started", "status", "loads", "engine", "pages", "size"):
+    for heading in ("run", "started", "status", "loads", "engine", "pages", "RTT", "client", "size"):
         right = heading in ("loads", "size")
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
     styles = {"finished": "green", "running": "cyan"}
@@ -55,6 +69,8 @@ def _table(runs: Sequence[RunSummary]) -> Table:
             f"{run.loads_done}/{run.loads_asked}" if known else "",
             ", ".join(run.engines),
             Text(_pages(run.pages)),
+            run.networks,
+            ", ".join(run.clients),
             units.format_bytes(_rounded(run.bytes)),
         )
     return table

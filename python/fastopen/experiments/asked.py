@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
-from fastopen.errors import InputError
+from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.arms import ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
@@ -200,9 +200,13 @@ def read_asked(
     if combine not in get_args(Combine):
         message = f"{combine!r} is none of {', '.join(get_args(Combine))}"
         raise InputError(message, source.place(source.setting_of("combine")))
-    values = {
-        name: _read(BY_NAME[name], value, source) for name, value in written.items() if value is not None
-    }
+    values: dict[str, list[Any]] = {}
+    problems: list[InputError] = []
+    for name, value in written.items():
+        if value is not None:
+            with collected(problems):
+                values[name] = _read(BY_NAME[name], value, source)
+    raise_all(problems)
     return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path())
 
 

@@ -1,6 +1,7 @@
 """Experiments as TOML files: the packaged ones by name, others by path."""
 
 import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -35,14 +36,10 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """The experiment in a TOML file. Raises InputError naming file and key."""
+    """The experiment in a TOML file, by default of its name. Raises InputError naming file and key."""
     try:
         data = tomllib.loads(read_text(path, "TOML is UTF-8 text"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"malformed TOML: {error}", str(path)) from None
-    experiment = experiment_of(data, toml_file(path), path.parent)
-    if path.stem != experiment.name:
-        raise InputError(
-            f"{experiment.name!r} is not the name of the file", f"{path}: name", f"call it {path.stem}"
-        )
-    return experiment
+    data.setdefault("name", re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).lstrip("-._") or "experiment")
+    return experiment_of(data, toml_file(path), path.parent)

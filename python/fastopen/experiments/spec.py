@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fastopen.contract import Tolerance
-from fastopen.errors import InputError
+from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.asked import Source, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
-from fastopen.pydantic_errors import input_error
+from fastopen.pydantic_errors import input_errors
 
 FORMAT: Final = "fastopen-experiment/1"
 TABLES: Final = ("network", "tcp", "client", "origins", "tls")
@@ -47,20 +47,25 @@ def experiment_of(
     """The experiment that a file says, or that Python says by the same keys.
 
     `folder` is that in which traces are looked for. `factors`, by their names, and `combine` are added to
-    what is in the document. Raises InputError that names the place in `source`.
+    what is in the document. Raises InputError that names every place in `source`.
     """
-    written, others = _sorted(document, source)
+    problems: list[InputError] = []
+    written, others = _sorted(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")
-    asked = read_asked({**written, **(factors or {})}, source, combine=combine, folder=folder)
+    with collected(problems):
+        asked = read_asked({**written, **(factors or {})}, source, combine=combine, folder=folder)
     try:
         spec = ExperimentSpec.model_validate(others)
     except ValidationError as error:
-        raise input_error(error, source.name) from None
+        problems += input_errors(error, source.name)
+    raise_all(problems)
     return asked.experiment(**{name: getattr(spec, name) for name in others if name != "format"})
 
 
-def _sorted(document: Mapping[str, Any], source: Source) -> tuple[dict[str, object], dict[str, Any]]:
-    """The values of factors by their names, and the other keys."""
+def _sorted(
+    document: Mapping[str, Any], source: Source, problems: list[InputError]
+) -> tuple[dict[str, object], dict[str, Any]]:
+    """The values of factors by their names, and the other keys; unknown ones are problems."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
         if key not in TABLES:
@@ -68,10 +73,10 @@ def _sorted(document: Mapping[str, Any], source: Source) -> tuple[dict[str, obje
         elif isinstance(value, Mapping):
             flat |= {f"{key}.{name}": one for name, one in value.items()}
         else:
-            raise InputError("is a table", source.place(key), f"write it as [{key}]")
+            problems.append(InputError("is a table", source.place(key), f"write it as [{key}]"))
     known = [*ExperimentSpec.model_fields, *_KEYS, COMBINE]
-    for key in flat:
-        if key not in known:
-            raise unknown(key, known, source.place(key))
+    for key in [key for key in flat if key not in known]:
+        del flat[key]
+        problems.append(unknown(key, known, source.place(key)))
     factors = {_KEYS[key].name: flat.pop(key) for key in [*flat] if key in _KEYS}
     return factors, flat

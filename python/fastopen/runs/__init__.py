@@ -3,7 +3,7 @@
 from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment
 from fastopen.runs.execute import RunOutcome, RunProgress, execute
-from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, runs_folder
+from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, remove_run, runs_folder
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
 from fastopen.runs.rows import LoadRow
@@ -23,6 +23,7 @@ __all__ = [
     "holds_run",
     "list_runs",
     "new_run_folder",
+    "remove_run",
     "runs_folder",
     "stored_plan",
 ]

@@ -2,14 +2,17 @@
 
 import difflib
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError
-from fastopen.runs.database import holds_run
+from fastopen.errors import InputError, unwritable
+from fastopen.experiments import Experiment
+from fastopen.runs.database import FolderLock, holds_run
+from fastopen.runs.export.folder import SUFFIXES
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
 
@@ -73,6 +76,9 @@ class RunSummary:
     bytes: int
     experiment: str = ""
     pages: tuple[str, ...] = ()
+    networks: str = ""
+    """The values of what varies, such as `20 and 100 ms`."""
+    clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
     loads_done: int = 0
@@ -89,12 +95,15 @@ def _summary(folder: Path) -> RunSummary:
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     try:
         with RunReader.open(folder) as run:
+            experiment = run.experiment()
             return RunSummary(
                 folder=folder,
                 status=run.status,
                 bytes=size,
-                experiment=run.experiment().name,
+                experiment=experiment.name,
                 pages=tuple(run.page_names()),
+                networks=_networks(experiment),
+                clients=tuple(dict.fromkeys(setup.client.label for setup in experiment.setups)),
                 engines=tuple(dict.fromkeys(cell.engine for cell in run.cells())),
                 started=str(run.environment.get("started", "")),
                 loads_done=run.loads_done(),
@@ -102,3 +111,32 @@ def _summary(folder: Path) -> RunSummary:
             )
     except InputError as error:
         return RunSummary(folder, error.message, size)
+
+
+def _networks(experiment: Experiment) -> str:
+    """`20, 100 ms`: the RTTs, and how many networks there are where they differ in more."""
+    rtts = list(dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks))
+    more = f", {len(experiment.networks)} networks" if len(experiment.networks) > len(rtts) else ""
+    return f"{', '.join(rtts)} ms{more}"
+
+
+def remove_run(folder: Path) -> int:
+    """Removes a run's folder with its exports and report; returns how many bytes that were.
+
+    Raises InputError where no run is there, where it is being written, or where the folder holds anything
+    that fastopen does not put there.
+    """
+    if not holds_run(folder):
+        raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
+    FolderLock(folder).close()
+    files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    for path in files:
+        name = path.relative_to(folder)
+        if path.is_symlink() or not (path.name.startswith(FILE) or path.suffix in (".html", *SUFFIXES)):
+            raise InputError(f"holds {name}, which is no part of a run", str(folder), "remove it yourself")
+    size = sum(path.stat().st_size for path in files)
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    return size

@@ -83,7 +83,6 @@ def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | No
         ("seed = 1", "seed = 1.5", r"seed: "),
         ("seed = 1", "seed = 1\ntransports = ['hot']", r"transports\[0\]"),
         ("seed = 1", "seed = ", r"malformed TOML: .*line 5"),
-        ('"small"', '"other"', r"name: 'other' is not the name of the file"),
         ('["example"]', "[]", r"pages: "),
         ("experiment/1", "experiment/2", r"format: "),
     ],
@@ -93,6 +92,28 @@ def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new:
     path = write(tmp_path, SMALL.replace(old, new))
     with pytest.raises(InputError, match=rf"^{path}.*{message}"):
         read_experiment(path)
+
+
+def test_every_problem_of_a_file_is_named_at_once(tmp_path: Path) -> None:
+    text = SMALL.replace("[network]", '[network]\nrt = "20ms"\nloss = "much"').replace(
+        "seed = 1", "seed = -1"
+    )
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as raised:
+        read_experiment(path)
+    lines = str(raised.value).splitlines()
+    assert [line.removeprefix(f"{path}: ").split(":")[0] for line in lines] == [
+        "network.rt",
+        "network.loss",
+        "seed",
+    ]
+    assert "did you mean network.rtt?" in lines[0]
+
+
+def test_a_file_without_a_name_has_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "My Copy.toml"
+    path.write_text(SMALL.replace('name = "small"\n', ""))
+    assert read_experiment(path).name == "my-copy"
 
 
 def test_a_missing_file_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:

@@ -187,6 +187,17 @@ def test_an_export_never_overwrites_and_clears_what_a_killed_one_left(kept: Path
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
+def test_force_replaces_an_export_and_nothing_else(kept: Path) -> None:
+    place = exported(kept, "csv")
+    (place / "loads.csv").write_text("old")
+    exported(kept, "csv", replace=True)
+    assert (place / "loads.csv").read_text() != "old"
+    (place / "thesis.tex").write_text("mine")
+    with pytest.raises(InputError, match="holds something that is no export"):
+        exported(kept, "csv", replace=True)
+    assert (place / "thesis.tex").read_text() == "mine"
+
+
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path

@@ -29,9 +29,11 @@ def export(
     form: Format,
     *,
     job: str | None = None,
+    replace: bool = False,
     watch: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes all loads of a run, or of one job, into a new folder, and returns how many there are.
+    """Writes all loads of a run, or of one job, into a new folder, and returns how many there are; with
+    `replace` in place of an export that is there.
 
     `watch` is called with how many are written. The folder appears when all is in it. Raises InputError,
     MachineError.
@@ -39,7 +41,7 @@ def export(
     if job is not None and job not in run.jobs():
         raise InputError(f"has no job {job!r}", run.place, "fastopen export --format csv lists them in loads")
     count = 0
-    with atomic_folder(folder) as place, _writing(run, place, form) as write:
+    with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
         for count, (row, record) in enumerate(run.documents(job), 1):
             try:
                 write(row, record)

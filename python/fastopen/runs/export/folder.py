@@ -10,15 +10,24 @@ from fastopen.errors import InputError, MachineError, unwritable
 
 # What a killed export leaves; the next one to the same place removes it.
 UNFINISHED: Final = ".unfinished"
+# What exports are made of: nothing else is replaced.
+SUFFIXES: Final = (".parquet", ".csv", ".har", ".png")
 
 
 @contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Where to write. Raises InputError where `folder` holds something, MachineError where the disk fails."""
+def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Where to write. Raises InputError where `folder` holds something, unless it is an export that is to be
+    replaced; MachineError where the disk fails."""
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError("is there already", str(folder), "name a new folder with --output")
+            if not replace:
+                remedy = "--force replaces it; or name a new folder with --output"
+                raise InputError("is there already", str(folder), remedy)
+            if not folder.is_dir() or any(
+                one.suffix not in SUFFIXES or not one.is_file() for one in folder.iterdir()
+            ):
+                raise InputError("holds something that is no export", str(folder), "name another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -26,6 +35,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         raise unwritable(folder, error) from None
     try:
         yield unfinished
+        if replace:
+            shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
     except OSError as error:
         message = f"{folder}: cannot be written: {error.strerror or error}; nothing was"
