@@ -12,7 +12,7 @@ use fastopen_netns::clock::exact_timers;
 use fastopen_netns::namespace::{self, NetNs};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{process, sysctl, tcp};
-use fastopen_page::{Page, Policy};
+use fastopen_page::{Page, Policy, Schemes};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
@@ -214,6 +214,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
                 normalized_target: resource.url.target().to_owned(),
                 status: 200,
                 mime: resource.mime.clone(),
+                head: None,
                 location: None,
                 header_bytes: 300,
                 body: SizedBody::filler(resource.body_bytes),
@@ -227,6 +228,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         fastopen_queue: 4096,
         versions: BTreeMap::new(),
         tls: None,
+        nearest: false,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
     (Origins::start(namespace, site).expect("the origins start"), addresses)
@@ -237,6 +239,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     let policy = Policy::browser();
     let loading = Loading {
         first_port: None,
+        schemes: Schemes::Http,
         tls: None,
         authority: None,
         page,

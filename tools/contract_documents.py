@@ -208,6 +208,7 @@ def _number(value: float) -> str:
 # The element of a list that is changed, where that is not the first.
 ELEMENT: Final = {"/page/resources": 1, "/loads": 1, "/client/phases": 2}
 RESOURCE: Final = "/page/resources/1"
+TLS_LOADS: Final = [{"id": "tls", "transport": "tls"}]
 # What values within their own bounds need beside them.
 BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/network/up/rate_bit_per_s", int, {"/network/up/trace_ms": None}),
@@ -220,6 +221,10 @@ BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/client/request_heads", "recorded", {"/client/kind": "chromium"}),
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
     ("/origins/http", "2", {"/origins/keep_alive": True}),
+    (
+        *("/origins/bodies", "recorded"),
+        {"/client/kind": "chromium", "/tls/security": "recorded", "/loads": TLS_LOADS},
+    ),
     ("/loads/1/transport", "tcp", {"/loads/1/cookies": None}),
     ("/loads/1/transport", "tls", {"/loads/1/cookies": None}),
     ("/loads/1/cookies", None, {"/loads/1/transport": "tcp"}),
@@ -445,7 +450,17 @@ _SPELT: Final[Mapping[str, tuple[Any, ...]]] = {
 _CHROMIUM: Final = {"/client/kind": "chromium"}
 _HTTP2: Final = {"/origins/http": "2", "/origins/keep_alive": True}
 _ENCRYPTED: Final = {"/loads": [{"id": "a", "transport": "tls", "cookies": None}]}
+_RECORDED: Final[Json] = {
+    "/origins/bodies": "recorded",
+    "/client/kind": "chromium",
+    "/tls/security": "recorded",
+    "/loads": TLS_LOADS,
+}
 _TOGETHER: Final[tuple[Json, ...]] = (
+    {**_RECORDED, "/client/kind": "loader"},
+    {**_RECORDED, "/tls/security": "tls"},
+    {**_RECORDED, "/loads": [{"id": "tcp", "transport": "tcp"}]},
+    {"/tls/security": "recorded", "/origins/keep_alive": True, "/origins/http2_hosts": ["b.test"]},
     {"/network/down/trace_ms": [1]},
     {"/network/link": "kernel"},
     {"/network/link": "kernel", "/network/up/trace_ms": None},

@@ -69,7 +69,7 @@ def test_a_world_serves_without_tls_on_the_same_port(url: str, served: str) -> N
     ],
 )
 def test_over_tls_a_page_of_http_urls_is_asked_for_over_tls_on_its_own_ports(url: str, served: str) -> None:
-    assert served_as(url, encrypted=True) == served
+    assert served_as(url, Tls()) == served
 
 
 def test_the_command_is_asked_with_its_kind_alone() -> None:

@@ -67,6 +67,9 @@ pub struct Resource {
     /// In a job only: offset of the recorded body in the job's bodies file.
     #[serde(default)]
     pub body_offset: Option<u64>,
+    /// In a job only: offset of the recorded head in the job's bodies file.
+    #[serde(default)]
+    pub head_offset: Option<u64>,
 }
 
 /// A resource type, as browsers record it.

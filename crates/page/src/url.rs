@@ -93,9 +93,19 @@ impl PageUrl {
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
 
+    /// Whether the server of this URL speaks TLS, if a load has these schemes.
+    pub fn is_encrypted(&self, schemes: Schemes) -> bool {
+        match schemes {
+            Schemes::Http => false,
+            Schemes::Https => true,
+            Schemes::Recorded => self.text.starts_with("https:"),
+        }
+    }
+
     /// The URL as a browser writes it, with the scheme and host of `rewrite`.
     pub fn rewritten(&self, rewrite: UrlRewrite) -> String {
-        let (scheme, usual_port) = if rewrite.encrypted { ("https", 443) } else { ("http", 80) };
+        let (scheme, usual_port) =
+            if self.is_encrypted(rewrite.schemes) { ("https", 443) } else { ("http", 80) };
         let host = if rewrite.aliased { &alias_host(self.host()) } else { self.host() };
         let port = if self.port == usual_port { String::new() } else { format!(":{}", self.port) };
         format!("{scheme}://{host}{port}{}", self.normalized_target())
@@ -107,8 +117,20 @@ impl PageUrl {
 pub struct UrlRewrite {
     /// Hosts have their [alias](alias_host).
     pub aliased: bool,
-    /// The scheme is `https`, since the servers speak TLS on their ports; else `http`.
-    pub encrypted: bool,
+    /// The schemes.
+    pub schemes: Schemes,
+}
+
+/// The schemes of a page's URLs in a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Schemes {
+    /// All are `http`, since no server speaks TLS.
+    #[default]
+    Http,
+    /// All are `https`, since the servers speak TLS on their ports.
+    Https,
+    /// Those of the page.
+    Recorded,
 }
 
 /// An alias of a host, of the same length and in a top-level domain that does not exist: `en.wikipedia.orh`.

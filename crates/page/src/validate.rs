@@ -87,6 +87,7 @@ impl Resource {
         at_most("response_header_bytes", self.response_header_bytes, MAX_BYTES)?;
         at_most("body_bytes", self.body_bytes, MAX_BYTES)?;
         at_most("body_offset", self.body_offset.unwrap_or_default(), MAX_BYTES)?;
+        at_most("head_offset", self.head_offset.unwrap_or_default(), MAX_BYTES)?;
         at_most("server_think_us", self.server_think_us, MAX_US)?;
         at_most("server_send_us", self.server_send_us, MAX_US)?;
         at_most("processing_us", self.processing_us, MAX_US)?;

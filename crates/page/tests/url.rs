@@ -1,6 +1,6 @@
 //! URLs of pages: their parts, their aliases, and what is refused.
 
-use fastopen_page::{PageUrl, UrlRewrite, alias_host};
+use fastopen_page::{PageUrl, Schemes, UrlRewrite, alias_host};
 use proptest::prelude::*;
 
 fn problem(text: &str) -> String {
@@ -23,14 +23,19 @@ fn an_alias_host_has_the_length_of_its_host() {
         assert_eq!(alias_host(host), alias);
     }
     let url = PageUrl::parse("https://a.test/x/../y?q={'}").unwrap();
-    let rewritten = |aliased, encrypted| url.rewritten(UrlRewrite { aliased, encrypted });
-    assert_eq!(rewritten(false, false), "http://a.test:443/y?q={%27}");
-    assert_eq!(rewritten(true, false), "http://a.tesu:443/y?q={%27}");
-    assert_eq!(rewritten(true, true), "https://a.tesu/y?q={%27}");
+    let rewritten = |aliased, schemes| url.rewritten(UrlRewrite { aliased, schemes });
+    assert_eq!(rewritten(false, Schemes::Http), "http://a.test:443/y?q={%27}");
+    assert_eq!(rewritten(true, Schemes::Http), "http://a.tesu:443/y?q={%27}");
+    assert_eq!(rewritten(true, Schemes::Https), "https://a.tesu/y?q={%27}");
+    assert_eq!(rewritten(false, Schemes::Recorded), "https://a.test/y?q={%27}");
     let plain = PageUrl::parse("http://a.test/").unwrap();
     assert_eq!(
-        plain.rewritten(UrlRewrite { encrypted: true, ..UrlRewrite::default() }),
+        plain.rewritten(UrlRewrite { schemes: Schemes::Https, ..UrlRewrite::default() }),
         "https://a.test:80/"
+    );
+    assert_eq!(
+        plain.rewritten(UrlRewrite { schemes: Schemes::Recorded, ..UrlRewrite::default() }),
+        "http://a.test/"
     );
 }
 

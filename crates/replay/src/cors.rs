@@ -13,6 +13,12 @@ pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
+/// Whether recorded headers let the requesting origin read the response.
+pub fn allows(request: &HeaderMap, recorded: &HeaderMap) -> bool {
+    let allowed = recorded.get(ACCESS_CONTROL_ALLOW_ORIGIN);
+    allowed.is_some_and(|allowed| allowed == "*" || Some(allowed) == request.get(ORIGIN))
+}
+
 /// Sets the headers that let the requesting origin read a response; none for a request without an `Origin`.
 pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     let Some(origin) = request.get(ORIGIN) else { return };

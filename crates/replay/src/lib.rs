@@ -11,6 +11,7 @@ pub mod log;
 pub mod origins;
 mod paced;
 pub mod priority;
+pub mod recorded_head;
 pub mod sockets;
 pub mod tls;
 mod version;

@@ -1,5 +1,6 @@
 //! The log of the origins: accepted connections, arrived requests, written responses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::counters::Traffic;
@@ -31,12 +32,14 @@ pub struct TlsHandshake {
 }
 
 /// A request that has arrived at an origin.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Arrived {
     /// The connection.
     pub four_tuple: FourTuple,
     /// Index of the resource; none if the page has no such resource (404 or a permitted preflight).
     pub resource: Option<usize>,
+    /// The URL that was asked for, unless it is exactly the resource's.
+    pub url: Option<Arc<str>>,
     /// When the last byte of the request had arrived, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// Status code of the response.
@@ -44,7 +47,7 @@ pub struct Arrived {
 }
 
 /// A request and its response.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ServedRequest {
     /// The request.
     pub request: Arrived,
@@ -120,7 +123,8 @@ impl OriginLog {
 
     /// The requests so far, in the order in which they arrived.
     pub fn requests(&self) -> Vec<ServedRequest> {
-        let served = |entry: &Entry| ServedRequest { request: entry.request, written: (entry.written)() };
+        let served =
+            |entry: &Entry| ServedRequest { request: entry.request.clone(), written: (entry.written)() };
         self.0.with(|log| log.requests.iter().map(served).collect())
     }
 }

@@ -94,6 +94,12 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
+    /// Waits for the client's first byte, and tells whether it is this one; it stays to be read.
+    pub async fn begins_with(&self, byte: u8) -> bool {
+        let mut first = [0];
+        self.stream.peek(&mut first).await.is_ok_and(|count| count > 0 && first[0] == byte)
+    }
+
     /// Clears tokio's readiness after a short read, so that no read(2) returns EAGAIN: a short read empties
     /// the receive buffer, and edge-triggered epoll reports new data. A reported end of the stream stays
     /// known.

@@ -34,6 +34,8 @@ pub struct Observations<'a> {
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     /// What crossed the link.
     pub link: &'a LinkRecord,
+    /// Whether bodies are recorded: then a page decides itself what it asks for, and what it cancels.
+    pub recorded: bool,
     /// How late the link may release a packet, in microseconds.
     pub late_us: u64,
 }
@@ -105,7 +107,8 @@ const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 3] = [
 impl Observations<'_> {
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
         let name = |request: &RequestRecord| self.page.resources[request.resource].url.as_str().to_owned();
-        let mut failed = self.requests.iter().filter_map(|request| Some((request, request.error.as_ref()?)));
+        let needed = self.requests.iter().filter(|request| !self.recorded || request.resource == 0);
+        let mut failed = needed.filter_map(|request| Some((request, request.error.as_ref()?)));
         if let Some((request, error)) = failed.next() {
             let more = failed.count();
             let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };

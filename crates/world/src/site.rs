@@ -11,6 +11,7 @@ use fastopen_page::{FidelityGaps, Piece, Resource, SyntheticBody, SyntheticPage,
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
+use fastopen_replay::recorded_head;
 use fastopen_replay::tls::{self, Authority};
 use rustls::ServerConfig;
 
@@ -42,7 +43,8 @@ impl SyntheticPages {
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
         let synthetic_page = |encrypted| {
-            SyntheticPage::of(&job.page, &policy, UrlRewrite { aliased: uses_aliases(job), encrypted })
+            let schemes = job.schemes(encrypted);
+            SyntheticPage::of(&job.page, &policy, UrlRewrite { aliased: uses_aliases(job), schemes })
         };
         (job.origins.bodies == Bodies::Synthetic)
             .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
@@ -84,15 +86,20 @@ pub fn site(
         resources(job, hosts, synthetic_page, &bodies)
     };
     let over_tls = |authority| {
-        Ok::<_, Failure>(TlsSite { servers: servers(job, hosts, authority)?, resources: resources(true)? })
+        let (servers, resources) = (servers(job, hosts, authority)?, resources(true)?);
+        Ok::<_, Failure>(TlsSite { servers, resources, security: job.tls.security })
     };
+    let recorded = job.origins.bodies == Bodies::Recorded;
+    // A page may ask hosts for what is not in its recording by either scheme.
+    let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,
-        ports: job.page.origins().iter().map(|origin| origin.port).collect(),
+        ports: job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
         keep_alive: job.origins.keep_alive,
         versions: hosts.iter().map(|(host, address)| (*address, job.origins.http_of(host))).collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.map(over_tls).transpose()?,
+        nearest: recorded,
     })
 }
 
@@ -118,6 +125,8 @@ fn resources(
                 SizedBody::recorded(bodies.slice(offset as usize..end as usize))
             }
         };
+        let head = resource.head_offset.filter(|_| job.origins.bodies == Bodies::Recorded);
+        let head = head.and_then(|offset| bodies.get(offset as usize..)).map(recorded_head::fields);
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
         Ok(ServedResource {
             origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
@@ -125,6 +134,7 @@ fn resources(
             target: resource.url.target().to_owned(),
             normalized_target: resource.url.normalized_target(),
             status: resource.status,
+            head,
             mime: response.map_or(&resource.mime, |response| &response.mime).clone(),
             location: response.map_or(&resource.redirect_to, |response| &response.location).clone(),
             header_bytes: resource.response_header_bytes as u32,

@@ -151,6 +151,7 @@ impl Load {
             unfinished: (!self.finished).then_some("not finished in the time given"),
             counters: &self.counters,
             link: &self.link,
+            recorded: false,
             late_us: LATE_US,
         };
         judge(&observed, Expectation::from(&self.plan))

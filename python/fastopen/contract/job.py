@@ -34,6 +34,7 @@ View = Literal["first", "repeat"]
 RequestHeads = Literal["recorded", "own"]
 LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
+Security = Literal["tls", "recorded"]
 TlsVersion = Literal["1.2", "1.3"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Aqm = Literal["none", "codel", "fq_codel"]
@@ -274,10 +275,12 @@ class Origins(_Part):
     """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN)."""
     bodies_file: str | None = None
     """The file that holds the recorded bodies."""
-    bodies: Annotated[Literal["filler", "synthetic"], BeforeValidator(_todays_name)] = "filler"
+    bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
     """`filler`: the recorded bytes, and dots where there are none. `synthetic`: HTML, CSS, scripts and
     pictures of the page's sizes that make a browser ask for exactly the page's resources, see
-    [synthetic bodies](synthetic.md)."""
+    [synthetic bodies](synthetic.md). `recorded`: the recorded responses with their header fields, for
+    whatever has their host, method and path, and the nearest query; 404 for all else, see
+    [recorded bodies](recorded.md)."""
 
     @property
     def speak_http2(self) -> bool:
@@ -305,6 +308,9 @@ class Tls(_Part):
     """Whether tickets of a load's earlier connections are used."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
     """The certificates that an origin sends, as far as they can be made so long."""
+    security: Security = "tls"
+    """Which URLs are served over TLS where a load's transport has it: with `tls` all, with `recorded` those
+    that are https."""
 
 
 class Tolerance(_Part):
@@ -325,8 +331,9 @@ class LoadSpec(_Part):
     id: NotEmpty
     """Repeated in its record."""
     transport: Transport
-    """Whether the kernels use TCP Fast Open, and whether every origin speaks TLS on its port, whatever the
-    page's URLs say (synthetic bodies name URLs that fit)."""
+    """Whether the kernels use TCP Fast Open, and whether origins speak TLS: every one on its port, whatever
+    the page's URLs say (synthetic bodies name URLs that fit), or with the `security` `recorded` as they
+    say."""
     cookies: Cookies = None
     """TFO cookies that the client has when the load begins: needed with `tfo` and `tls+tfo`, and only with
     them."""
@@ -377,6 +384,22 @@ class Job(_Part):
         ):
             if unknown := set(named) - known:
                 raise ValueError(f"{place}: the page has no host {min(unknown)}")
+        return self
+
+    @model_validator(mode="after")
+    def _recorded_bodies_can_be_loaded(self) -> Self:
+        if self.origins.bodies == "recorded" and not self.client.type.reads_bodies:
+            raise ValueError(f"origins.bodies: {self.client.label} does not read bodies")
+        if self.tls.security == "recorded" and self.client.type.loads_everything and self.origins.speak_http2:
+            raise ValueError(f"tls.security: {self.client.label} speaks HTTP/2 on all connections to a host")
+        for number, load in enumerate(self.loads):
+            encrypted = "tls" in load.transport
+            if self.origins.bodies != "recorded" or (encrypted and self.tls.security == "recorded"):
+                continue
+            if any(one.url.startswith("https:") != encrypted for one in self.page.resources):
+                said = "recorded bodies name URLs with the schemes that they were recorded with"
+                remedy = "ask for transports recorded and recorded+tfo"
+                raise ValueError(f"loads[{number}].transport: {said}: {remedy}")
         return self
 
     @model_validator(mode="after")

@@ -166,6 +166,8 @@ class Request(_Part):
 
     resource: Count
     """Its index in the page."""
+    url: str | None = None
+    """With recorded bodies: what was asked for, where the resource's own URL differs in port or query."""
     connection: Count | None
     """The id of the connection that carried it."""
     queued_ns: Nanoseconds | None
@@ -363,6 +365,8 @@ class LoadRecord(_Part):
         default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
     )
     """How many were for what the page does not have; the origins answered them with 404."""
+    unmatched: list[str] = []
+    """These, each with its method: `GET http://a.test/x`."""
     requests: list[Request]
     """In the order of the page's resources; seen at the origins, in the order in which they arrived."""
     connections: list[Connection]

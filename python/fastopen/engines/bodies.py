@@ -6,6 +6,7 @@ from typing import IO, Self
 from fastopen.contract import Job
 from fastopen.engines.base import Bodies
 from fastopen.pages import Page
+from fastopen.pages.bodies import RecordedBodies
 
 
 class BodiesFile:
@@ -13,7 +14,7 @@ class BodiesFile:
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
-        self._offsets: dict[str, dict[int, int]] = {}
+        self._offsets: dict[str, dict[int, dict[str, int]]] = {}
         self._pages: dict[str, Page] = {}
         self._file: IO[bytes] | None = None
 
@@ -21,10 +22,13 @@ class BodiesFile:
         if any(self._bodies.values()):
             self._file = tempfile.TemporaryFile(prefix="fastopen-bodies-")
             for page, bodies in self._bodies.items():
-                self._offsets[page] = {}
-                for index, body in bodies.items():
-                    self._offsets[page][index] = self._file.tell()
-                    self._file.write(body)
+                heads = bodies.heads if isinstance(bodies, RecordedBodies) else {}
+                offsets: dict[int, dict[str, int]] = {index: {} for index in {*bodies, *heads}}
+                self._offsets[page] = offsets
+                for key, recorded in (("body_offset", bodies), ("head_offset", heads)):
+                    for index, data in recorded.items():
+                        offsets[index][key] = self._file.tell()
+                        self._file.write(data)
             self._file.flush()
         return self
 
@@ -45,10 +49,10 @@ class BodiesFile:
         origins = job.origins.model_copy(update={"bodies_file": f"/proc/self/fd/{self._file.fileno()}"})
         return job.model_copy(update={"page": self._page(job.page, offsets), "origins": origins})
 
-    def _page(self, page: Page, offsets: dict[int, int]) -> Page:
+    def _page(self, page: Page, offsets: dict[int, dict[str, int]]) -> Page:
         if page.name not in self._pages:
             resources = tuple(
-                resource.model_copy(update={"body_offset": offsets.get(index)})
+                resource.model_copy(update=offsets.get(index, {}))
                 for index, resource in enumerate(page.resources)
             )
             self._pages[page.name] = page.model_copy(update={"resources": resources})

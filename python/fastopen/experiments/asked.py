@@ -17,8 +17,13 @@ from pydantic import ValidationError
 
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
+<<<<<<< HEAD
 from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.arms import ArmName
+=======
+from fastopen.errors import InputError
+from fastopen.experiments.arms import ARMS, ArmName
+>>>>>>> f31eada (Load recorded bodies in Chromium as they were recorded)
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.quantities import DEFAULT_QUEUE
@@ -111,13 +116,14 @@ class Asked:
             clients = clients_of(self._settings("client"))
         self._check(clients)
         tls = self._settings("tls")
-        implied = "1.3" if tls or any("tls" in word for word in words) else None
+        implied = "1.3" if tls or not {*words} <= {*ARMS, "tcp", "tfo"} else None
         encryptions = self._models("tls", {"version": implied, **tls}, _tls)
         arms, over = arms_and_tls(words, encryptions)
         origins = self._models("origins", self._settings("origins"), Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
         with self._named("client", "origins", "tls"):
-            return arms, setups_of(clients, origins, tcps, over)
+            chosen = bool(tls) or not {*words} <= ARMS.keys()
+            return arms, setups_of(clients, origins, tcps, over, chosen=chosen)
 
     def _models(
         self, part: Part, settings: Mapping[str, Any], make: Callable[[dict[str, Any]], T]

@@ -18,7 +18,7 @@ from fastopen.clients import (
     URLS,
     ClientType,
 )
-from fastopen.contract import Client, Origins
+from fastopen.contract import Client, Origins, Tls
 from fastopen.contract.job import RequestHeads
 from fastopen.pages import Page
 
@@ -75,31 +75,31 @@ def _told(client: Client) -> Iterator[str]:
             yield word.replace(CONNECTIONS, str(client.connections_per_host))
 
 
-def filled_in(client: Client, page: Page, origins: Origins, *, encrypted: bool = False) -> Client:
+def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
     """The client of a job: with the page's URLs in place of placeholders."""
     if client.command is None:
         return client
     words: list[str] = []
     for word in client.command:
         if word == URLS:
-            words += asked_for(page, encrypted=encrypted)
+            words += asked_for(page, tls)
         else:
-            url = served_as(page.resources[0].url, encrypted=encrypted)
+            url = served_as(page.resources[0].url, tls)
             words.append(word.replace(URL, url).replace(HTTP, origins.http))
     return client.model_copy(update={"command": words})
 
 
-def asked_for(page: Page, *, encrypted: bool = False) -> list[str]:
+def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
     """The URLs that a load of the page gets before its load event, each once."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
-    return list(dict.fromkeys(served_as(one.url, encrypted=encrypted) for one in wanted))
+    return list(dict.fromkeys(served_as(one.url, tls) for one in wanted))
 
 
-def served_as(url: str, *, encrypted: bool = False) -> str:
-    """The URL under which a world's origins serve a resource: `encrypted` or not, on the port that it has."""
+def served_as(url: str, tls: Tls | None = None) -> str:
+    """The URL under which a world's origins serve a resource, with TLS or without, on its own port."""
     parts = urlsplit(url)
-    scheme, usual = ("https", 443) if encrypted else ("http", 80)
-    if parts.scheme == scheme:
+    scheme, usual = ("https", 443) if tls is not None else ("http", 80)
+    if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):
         return url
     port = parts.port or PORTS[parts.scheme]
     host = parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc

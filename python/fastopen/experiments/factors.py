@@ -47,6 +47,12 @@ def _heads_for_client(point: Point) -> tuple[Any, ...]:
     return (usual_heads(point.setup.client.type),)
 
 
+def _security_for_bodies(point: Point) -> tuple[Any, ...]:
+    if point.setup.tls is None:
+        return (None,)
+    return ("recorded" if point.setup.origins.bodies == "recorded" else "tls",)
+
+
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", ("rtt_us",), q.DURATION, "Round-trip time of the access link.", example="20ms,100ms",
@@ -184,6 +190,12 @@ _ORIGINS_AND_TLS: Final = (
         phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
     ),
     Factor(
+        "security", "tls", ("security",), q.TEXT,
+        "Which URLs are served over TLS: tls (all), or recorded (those that are https).",
+        example="tls,recorded", otherwise="recorded with recorded bodies, else tls", header="secu-\nrity",
+        phrase="security {}", natural=_security_for_bodies,
+    ),
+    Factor(
         "key_share", "tls", ("key_share",), q.TEXT,
         "In the loader's ClientHello: x25519mlkem768 (browsers'; no SYN holds it), x25519.",
         example="x25519,x25519mlkem768", header="key\nshare", phrase="key share {}",
@@ -215,7 +227,8 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "bodies", "origins", ("bodies",), q.TEXT,
-        "What stands in the bodies of a page whose own were not recorded.", example="filler,synthetic",
+        "What bodies hold: synthetic (made of the page's facts), recorded, or filler.",
+        example="filler,synthetic",
         otherwise="what the client needs", header="bodies", phrase="{} bodies", natural=_bodies_for_client,
     ),
 )
@@ -238,7 +251,7 @@ ENGINE: Final = Factor(
 )
 TRANSPORT: Final = Factor(
     "transport", "arm", ("transport",), q.choice(*TRANSPORT_WORDS),
-    "Arms: off,cold,warm (of TFO); or transports: tcp,tfo,tls,tls+tfo (with either cookies).",
+    "Arms: off,cold,warm (of TFO); or transports: tcp,tfo,tls,tls+tfo,recorded,recorded+tfo.",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
 # Which option and key they come from is TRANSPORT's.

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fastopen.clients import CHROMIUM
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.pydantic_errors import conflict
@@ -52,7 +53,8 @@ class Setup(BaseModel):
     origins: Origins = Field(default_factory=Origins)
     tcp: Tcp = Field(default_factory=Tcp)
     tls: Tls | None = None
-    """None: every origin speaks in the clear, whatever its URL says; else each speaks TLS on its port."""
+    """None: every origin speaks in the clear, whatever its URL says; else each speaks TLS on its port, or
+    those whose URLs are https."""
 
     @model_validator(mode="after")
     def _the_client_speaks_the_version(self) -> Self:
@@ -69,6 +71,19 @@ class Setup(BaseModel):
             remedy = "ask for transports tls and tls+tfo, or for http 1.1"
             said = f"{client} speaks HTTP/{version} over TLS alone"
             raise conflict(said, remedy, "client.kind", key, "tls.version")
+        return self
+
+    @model_validator(mode="after")
+    def _recorded_bodies_can_be_loaded(self) -> Self:
+        client = self.client
+        if self.origins.bodies == "recorded" and not client.type.reads_bodies:
+            remedy = f"ask for the client {CHROMIUM.label}, or for other bodies"
+            raise conflict(f"{client.label} does not read bodies", remedy, "client.kind", "origins.bodies")
+        recorded = self.tls is not None and self.tls.security == "recorded"
+        if recorded and client.type.loads_everything and self.origins.speak_http2:
+            said = f"{client.label} speaks HTTP/2 on all connections to a host, with TLS or without"
+            remedy = "ask for http 1.1, for another client, or for transports tls and tls+tfo"
+            raise conflict(said, remedy, "client.kind", "origins.http", "tls.security")
         return self
 
     @model_validator(mode="after")

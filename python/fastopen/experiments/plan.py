@@ -221,7 +221,7 @@ def _job(
         page=page,
         network=network.model_copy(update={"host_extra_rtt_us": extra}),
         tcp=setup.tcp,
-        client=filled_in(setup.client, page, setup.origins, encrypted=setup.tls is not None),
+        client=filled_in(setup.client, page, setup.origins, setup.tls),
         origins=setup.origins.model_copy(update={"http2_hosts": multiplexed}),
         tls=setup.tls or Tls(),
         loads=loads,

@@ -62,15 +62,34 @@ def setups_of(
     origins: Sequence[Origins],
     tcps: Sequence[Tcp],
     tls: Sequence[Tls | None] = (None,),
+    *,
+    chosen: bool = False,
 ) -> list[Setup]:
-    """Each client with each way of answering, each TCP and each TLS, each combination once."""
+    """Each client with each way of answering, each TCP and each TLS, each combination once.
+
+    `chosen`: somebody asked for what `tls` is.
+    """
     made = (
         Setup(
-            client=client, origins=with_bodies_for(client, answering), tcp=tcp, tls=_of_client(client, over)
+            client=client,
+            origins=with_bodies_for(client, answering),
+            tcp=tcp,
+            tls=_of_client(client, _of_bodies(answering, over, chosen=chosen)),
         )
         for client, answering, tcp, over in product(clients, origins, tcps, tls)
     )
     return list({repr(one): one for one in made}.values())
+
+
+def _of_bodies(origins: Origins, tls: Tls | None, *, chosen: bool) -> Tls | None:
+    """Recorded bodies name URLs with their schemes, so that they are served with these."""
+    if (
+        origins.bodies != "recorded"
+        or (tls is None and chosen)
+        or (tls and "security" in tls.model_fields_set)
+    ):
+        return tls
+    return (tls or Tls()).model_copy(update={"security": "recorded"})
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:

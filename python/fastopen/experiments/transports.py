@@ -1,4 +1,4 @@
-"""What is compared, in words: arms (`off`, `cold`, `warm`) or transports (`tcp`, `tfo`, `tls`, `tls+tfo`)."""
+"""What is compared, in words: arms (`off`, `cold`, `warm`) or transports (`tcp`, `tls+tfo`...)."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
@@ -7,16 +7,17 @@ from fastopen.contract import Tls
 from fastopen.contract.job import Transport
 from fastopen.experiments.arms import ARMS, BASELINE, TREATMENTS, ArmName
 
-TransportWord = Literal[ArmName, Transport]
+TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
     **{name: (name,) for name in ARMS},
-    **dict.fromkeys(("tcp", "tls"), (BASELINE.name,)),
-    **dict.fromkeys(("tfo", "tls+tfo"), tuple(arm.name for arm in TREATMENTS)),
+    **dict.fromkeys(("tcp", "tls", "recorded"), (BASELINE.name,)),
+    **dict.fromkeys(("tfo", "tls+tfo", "recorded+tfo"), tuple(arm.name for arm in TREATMENTS)),
 }
 _CLEAR: Final = {"tcp", "tfo"}
 _ENCRYPTED: Final = {"tls", "tls+tfo"}
+_RECORDED: Final = {"recorded", "recorded+tfo"}
 
 
 def arms_and_tls(
@@ -29,9 +30,12 @@ def arms_and_tls(
     """
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
-    if not asked & (_CLEAR | _ENCRYPTED):
+    if asked <= ARMS.keys():
         return arms, list(tls)
     over: list[Tls | None] = [None] if asked & _CLEAR else []
+    encrypted = [one for one in tls if one is not None] or [Tls()]
     if asked & _ENCRYPTED:
-        over += [one for one in tls if one is not None] or [Tls()]
+        over += encrypted
+    if asked & _RECORDED:
+        over += (one.model_copy(update={"security": "recorded"}) for one in encrypted)
     return arms, over

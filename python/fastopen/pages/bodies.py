@@ -53,15 +53,17 @@ class StoredBody:
     offset: int
     length: int
 
-    def read(self) -> bytes:
-        return self.store.read(self.offset, self.length)
+    def read(self, most: int | None = None) -> bytes:
+        """All of it, or its first `most` bytes."""
+        return self.store.read(self.offset, self.length if most is None else min(most, self.length))
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Index of a resource to its body; each is read when it is asked for."""
+    """Index of a resource to its body, read when it is asked for. `heads`: the heads of the responses."""
 
-    def __init__(self, stored: Mapping[int, StoredBody]) -> None:
+    def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)
+        self.heads = dict(heads or {})
 
     def __getitem__(self, index: int) -> bytes:
         return self._stored[index].read()

@@ -93,6 +93,9 @@ class Resource(BaseModel):
     """Whether a cache can have the response validated (it had an ETag or a Last-Modified)."""
     body_offset: Bytes | None = None
     """In a job only: the recorded body is `body_bytes` long and starts here in the job's `bodies_file`."""
+    head_offset: Bytes | None = None
+    """In a job only: the recorded head of the response starts here in the job's `bodies_file`, as HTTP/1.1
+    writes it, and ends with an empty line."""
 
     @field_validator("url")
     @classmethod
@@ -169,11 +172,13 @@ class Page(BaseModel):
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without `body_offset`.
+        """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without the offsets of a job.
 
         Keys that came later are left out where they have their default, so that a page keeps its digest.
         """
-        data = self.model_dump(mode="json", exclude={"resources": {"__all__": {"body_offset"}}})
+        data = self.model_dump(
+            mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
+        )
         for resource in data["resources"]:
             for key, default in _LATER_KEYS.items():
                 if resource[key] == default:

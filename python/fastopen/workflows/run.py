@@ -115,6 +115,7 @@ def run_experiment(
     if not imported:
         raise InputError("no page in what was given")
     check_hosts(experiment, imported)
+    check_recorded(experiment, imported)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, seed_drawn=options.seed_drawn)
         return resume_run(options.output, options, observe, imported)
@@ -263,6 +264,21 @@ def check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> Non
                 raise InputError(
                     f"no page asks the host {host}", "--extra-rtt", "fastopen page show names them"
                 )
+
+
+def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
+    """Recorded bodies are for pages whose document was recorded as it crossed the wire."""
+    if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
+        return
+    for one in imported:
+        root = next(i for i, resource in enumerate(one.page.resources) if resource.redirect_to is None)
+        if root not in one.bodies:
+            remedy = (
+                "fastopen record URL -o FILE.wacz keeps them, as archives do; or ask for synthetic bodies"
+            )
+            raise InputError(
+                f"page {one.page.name}: its bodies were not recorded as they came", "--bodies", remedy
+            )
 
 
 def _absolute(path: str | Path) -> str:

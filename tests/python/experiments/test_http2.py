@@ -52,7 +52,7 @@ def test_origins_that_speak_it_keep_their_connections() -> None:
 
 
 def test_curl_is_told_the_version() -> None:
-    client = filled_in(client_of({"kind": "curl"}), made_up_page("p", 2), HTTP2, encrypted=True)
+    client = filled_in(client_of({"kind": "curl"}), made_up_page("p", 2), HTTP2, Tls())
     assert "--http2" in (client.command or [])
 
 

@@ -10,19 +10,18 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
-use super::{Shared, site};
+use super::{Connection, Shared, site};
 use crate::body::SizedBody;
 use crate::counters::{CountedStream, CountersHandle, Duplex, SerialTraffic, Traffic};
 use crate::log::{Arrived, Written};
-use crate::sockets::FourTuple;
 
 /// Serves a connection until its client closes it.
-pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, shared: Arc<Shared>) {
+pub(super) async fn serve(stream: impl Duplex + 'static, connection: Connection, shared: Arc<Shared>) {
     let stream = CountedStream::<SerialTraffic>::new(stream);
     let counters = stream.counters();
     let service = service_fn(|request| {
         let (shared, counters) = (shared.clone(), counters.clone());
-        async move { Ok::<_, Infallible>(respond(&shared, four_tuple, counters, request).await) }
+        async move { Ok::<_, Infallible>(respond(&shared, connection, counters, request).await) }
     });
     // The client causes all errors (it resets its connections at the end of a load) and records them.
     let _ = hyper::server::conn::http1::Builder::new()
@@ -34,19 +33,20 @@ pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, 
 
 async fn respond(
     shared: &Shared,
-    four_tuple: FourTuple,
+    connection: Connection,
     counters: CountersHandle<SerialTraffic>,
     request: Request<Incoming>,
 ) -> Response<SizedBody> {
     let (request, body) = request.into_parts();
-    let resource = shared.index.find(four_tuple.origin, &request);
+    let (resource, url) = shared.find(connection, &request);
     let _ = body.collect().await;
     let at_ns = monotonic_ns();
     let served = resource.and_then(|number| shared.resources().get(number));
     let response = shared.site.response(served, &request);
     let (header_bytes, body_bytes) = (site::response_header_bytes(&response), response.body().len());
     let number = counters.with(SerialTraffic::start_request);
-    let arrived = Arrived { four_tuple, resource, at_ns, status: response.status().as_u16() };
+    let status = response.status().as_u16();
+    let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, status };
     shared.log.arrived(arrived, move || {
         written(&counters.with(|traffic| traffic.of_request(number)), header_bytes, body_bytes)
     });

@@ -10,7 +10,7 @@ use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
 use hyper::{Method, Request, Response};
 
-use super::Shared;
+use super::{Connection, Shared};
 use crate::body::SizedBody;
 use crate::counters::{CountedStream, CountersHandle, Duplex};
 use crate::http2::cork::corked;
@@ -20,13 +20,12 @@ use crate::http2::stream_scheduler::StreamScheduler;
 use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
 use crate::log::{Arrived, Written};
 use crate::priority::Priority;
-use crate::sockets::FourTuple;
 
 /// Serves a connection until its client closes it.
-pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, shared: Arc<Shared>) {
+pub(super) async fn serve(stream: impl Duplex + 'static, connection: Connection, shared: Arc<Shared>) {
     let stream = CountedStream::<FrameCounters>::new(stream);
     let streams =
-        Streams { four_tuple, shared, counters: stream.counters(), scheduler: StreamScheduler::default() };
+        Streams { connection, shared, counters: stream.counters(), scheduler: StreamScheduler::default() };
     let (stream, cork) = corked(stream);
     let handshake = Builder::new()
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
@@ -36,9 +35,8 @@ pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, 
         .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
     // The client causes all errors (it resets its connections at the end of a load) and records them.
-    let Ok(mut connection) = handshake.await else { return };
-    let mut next =
-        poll_fn(move |context| cork.flush_after(context, |context| connection.poll_accept(context)));
+    let Ok(mut accepted) = handshake.await else { return };
+    let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {
         let streams = streams.clone();
         tokio::spawn(async move { streams.respond(request, respond).await });
@@ -48,7 +46,7 @@ pub(super) async fn serve(stream: impl Duplex + 'static, four_tuple: FourTuple, 
 /// The streams of one connection.
 #[derive(Clone)]
 struct Streams {
-    four_tuple: FourTuple,
+    connection: Connection,
     shared: Arc<Shared>,
     counters: CountersHandle<FrameCounters>,
     scheduler: StreamScheduler,
@@ -60,16 +58,17 @@ impl Streams {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
     ) -> Result<(), h2::Error> {
-        let Self { four_tuple, shared, counters, scheduler } = self;
+        let Self { connection, shared, counters, scheduler } = self;
         let (request, body) = request.into_parts();
-        let resource = shared.index.find(four_tuple.origin, &request);
+        let (resource, url) = shared.find(connection, &request);
         discard(body).await?;
         let at_ns = monotonic_ns();
         let served = resource.and_then(|number| shared.resources().get(number));
         let (head, body) = shared.site.response(served, &request).into_parts();
         let body = if request.method == Method::HEAD { SizedBody::default() } else { body };
         let stream = respond.stream_id().as_u32();
-        let arrived = Arrived { four_tuple, resource, at_ns, status: head.status.as_u16() };
+        let status = head.status.as_u16();
+        let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, status };
         shared.log.arrived(arrived, move || {
             let written = counters.with(|counters| counters.stream(stream)).written;
             Written {

@@ -2,6 +2,7 @@
 
 mod http1;
 mod http2;
+mod index;
 mod site;
 
 use std::io;
@@ -13,23 +14,29 @@ use std::thread::{self, JoinHandle};
 use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::tcp::set_fastopen_queue;
+use hyper::header::HOST;
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, PathAndQuery};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-use self::site::Index;
+use self::index::Index;
 use crate::HttpVersion;
 use crate::counters::{CountedStream, Duplex, Traffic};
 use crate::http2::NOTSENT_LOWAT;
 use crate::log::{OriginLog, TlsHandshake};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
-use crate::tls::Session;
+use crate::tls::{Security, Session};
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
 /// The most connections in a listener's accept queue.
 const BACKLOG: u32 = 8192;
+
+/// The type of the record that a TLS handshake begins with (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
 
 /// What all connections share.
 struct Shared {
@@ -55,7 +62,7 @@ impl Origins {
     /// If the thread cannot enter the namespace or listen on a port.
     pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            index: Index::of(&site.resources),
+            index: Index::of(&site.resources, site.nearest),
             site,
             sockets: Arc::default(),
             log: OriginLog::default(),
@@ -162,29 +169,62 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let four_tuple = FourTuple { client, origin };
     shared.log.accepted(four_tuple, monotonic_ns());
     let stream = ObservedStream::new(stream, four_tuple, shared.sockets.clone());
-    if !shared.encrypted.load(Ordering::Relaxed) {
-        return serve_http(stream, four_tuple, shared).await;
+    let tls = shared.site.tls.as_ref().filter(|_| shared.encrypted.load(Ordering::Relaxed));
+    let encrypted = match tls.map(|tls| tls.security) {
+        None => false,
+        Some(Security::Tls) => true,
+        Some(Security::Recorded) => stream.begins_with(TLS_HANDSHAKE).await,
+    };
+    if !encrypted {
+        return serve_http(stream, Connection { four_tuple, encrypted }, shared).await;
     }
-    let servers = shared.site.tls.as_ref().map(|tls| &tls.servers);
-    let Some(tls) = servers.and_then(|servers| servers.get(origin.ip()).cloned()) else { return };
+    let Some(tls) = tls.and_then(|tls| tls.servers.get(origin.ip()).cloned()) else { return };
     let stream = CountedStream::<Traffic>::new(stream);
     let counters = stream.counters();
     if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
         let (session, traffic) = (Session::of(stream.get_ref().1), counters.with(|traffic| *traffic));
         shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), session, traffic });
-        serve_http(stream, four_tuple, shared).await;
+        serve_http(stream, Connection { four_tuple, encrypted }, shared).await;
     }
 }
 
-/// Serves HTTP with the driver of the host's version.
-async fn serve_http(stream: impl Duplex + 'static, four_tuple: FourTuple, shared: Arc<Shared>) {
-    match shared.site.version(*four_tuple.origin.ip()) {
-        HttpVersion::Http10 | HttpVersion::Http11 => http1::serve(stream, four_tuple, shared).await,
-        HttpVersion::Http2 => http2::serve(stream, four_tuple, shared).await,
+/// An accepted connection.
+#[derive(Clone, Copy)]
+struct Connection {
+    four_tuple: FourTuple,
+    /// Whether it speaks TLS.
+    encrypted: bool,
+}
+
+/// Serves HTTP with the driver of the host's version. Among connections with TLS those without it speak HTTP/1.1,
+/// as everywhere on the web.
+async fn serve_http(stream: impl Duplex + 'static, connection: Connection, shared: Arc<Shared>) {
+    let with_tls = shared.encrypted.load(Ordering::Relaxed);
+    match shared.site.version(*connection.four_tuple.origin.ip()) {
+        HttpVersion::Http2 if connection.encrypted || !with_tls => {
+            http2::serve(stream, connection, shared).await;
+        }
+        _ => http1::serve(stream, connection, shared).await,
     }
 }
 
 impl Shared {
+    /// The resource of a request and, unless the request is exactly the resource's, the URL that was asked for;
+    /// with the method for a request without a resource.
+    fn find(&self, connection: Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
+        let found = self.index.find(connection.four_tuple.origin, request);
+        let url = || {
+            let scheme = if connection.encrypted { "https" } else { "http" };
+            let host = request.headers.get(HOST).and_then(|host| host.to_str().ok());
+            let host = host.or(request.uri.authority().map(Authority::as_str)).unwrap_or_default();
+            let target = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+            let method = if found.is_none() { format!("{} ", request.method) } else { String::new() };
+            format!("{method}{scheme}://{host}{target}").into()
+        };
+        let exact = found.is_some_and(|found| found.exact);
+        (found.map(|found| found.resource), (!exact).then(url))
+    }
+
     /// The resources as the current load gets them.
     fn resources(&self) -> &[ServedResource] {
         match &self.site.tls {

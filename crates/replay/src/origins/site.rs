@@ -1,14 +1,13 @@
-//! What origins serve: the page's resources, found by origin, method and target, and their responses.
+//! What origins serve: the page's resources and their responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER};
 use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, Response, StatusCode, Version};
 use rustls::ServerConfig;
 
 use crate::HttpVersion;
@@ -16,6 +15,8 @@ use crate::body::SizedBody;
 use crate::caching::CachePolicy;
 use crate::cors;
 use crate::header::{fill, header_bytes, pad};
+use crate::recorded_head;
+use crate::tls::Security;
 
 /// The request header by which a client names the resource (by index) if several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -37,6 +38,8 @@ pub struct Site {
     pub versions: BTreeMap<Ipv4Addr, HttpVersion>,
     /// How the site is served over TLS, if any load uses TLS.
     pub tls: Option<TlsSite>,
+    /// Whether requests get the nearest resource: what differs in port and query alone.
+    pub nearest: bool,
 }
 
 /// How a site is served over TLS.
@@ -44,8 +47,10 @@ pub struct Site {
 pub struct TlsSite {
     /// The TLS configuration of each host.
     pub servers: BTreeMap<Ipv4Addr, Arc<ServerConfig>>,
-    /// The resources; those of the clear with `https` URLs in their bodies.
+    /// The resources; those of the clear with other URLs in their bodies.
     pub resources: Vec<ServedResource>,
+    /// The connections that speak TLS: all, or those that the client begins with a TLS record.
+    pub security: Security,
 }
 
 /// One resource as an origin serves it.
@@ -63,6 +68,8 @@ pub struct ServedResource {
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
+    /// The fields of the recorded head, which are sent as they are; none for a head of the page's size.
+    pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,
     /// Bytes of the response header; the header is longer if its mandatory fields are.
@@ -75,50 +82,6 @@ pub struct ServedResource {
     pub cache_policy: Option<CachePolicy>,
     /// Whether to refuse a CORS preflight with this request.
     pub refuses_preflight: bool,
-}
-
-/// The resources with the same origin, method and target.
-#[derive(Debug, Default)]
-struct Candidates {
-    resources: Vec<usize>,
-    /// Number of requests for them without [`RESOURCE_HEADER`].
-    requests: AtomicUsize,
-}
-
-/// Finds the resource of a request.
-#[derive(Debug, Default)]
-pub(super) struct Index(BTreeMap<(SocketAddrV4, String, String), Candidates>);
-
-impl Index {
-    pub(super) fn of(resources: &[ServedResource]) -> Self {
-        let mut index = Self::default();
-        for (number, served) in resources.iter().enumerate() {
-            for target in BTreeSet::from([&served.target, &served.normalized_target]) {
-                let key = (served.origin, served.method.clone(), target.clone());
-                index.0.entry(key).or_default().resources.push(number);
-            }
-        }
-        index
-    }
-
-    /// Forgets how often each URL was requested.
-    pub(super) fn reset(&self) {
-        self.0.values().for_each(|candidates| candidates.requests.store(0, Ordering::Relaxed));
-    }
-
-    /// The resource of a request: the named one, else the n-th with this URL for the n-th request, the last
-    /// for all later.
-    pub(super) fn find(&self, origin: SocketAddrV4, request: &Parts) -> Option<usize> {
-        let Parts { method, uri, headers, .. } = request;
-        let target = uri.path_and_query().map_or("/", |target| target.as_str());
-        let named = headers.get(RESOURCE_HEADER).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-        let key = (origin, method.as_str().to_owned(), target.to_owned());
-        let Candidates { resources, requests } = self.0.get(&key)?;
-        named.filter(|number| resources.contains(number)).or_else(|| {
-            let before = requests.fetch_add(1, Ordering::Relaxed);
-            resources.get(before).or(resources.last()).copied()
-        })
-    }
 }
 
 impl Site {
@@ -145,10 +108,14 @@ impl Site {
         *response.status_mut() = status;
         *response.version_mut() = request.version;
         let headers = response.headers_mut();
-        if !served.refuses_preflight {
+        if let Some(head) = &served.head {
+            headers.clone_from(head);
+        }
+        if !served.refuses_preflight && !cors::allows(&request.headers, headers) {
             cors::allow(&request.headers, headers);
         }
         if let Some(policy) = cache_policy {
+            recorded_head::remove_caching(headers);
             policy.set_headers(headers);
         }
         let mut set = |name, value: &str| {
@@ -157,16 +124,18 @@ impl Site {
                 headers.insert(name, value);
             }
         };
-        set(CONTENT_TYPE, &served.mime);
-        if let Some(location) = &served.location {
-            set(LOCATION, location);
+        if served.head.is_none() {
+            set(CONTENT_TYPE, &served.mime);
+            if let Some(location) = &served.location {
+                set(LOCATION, location);
+            }
         }
         let has_body = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
             && request.method != Method::HEAD;
         if has_body {
             set(CONTENT_LENGTH, &served.body.len().to_string());
         }
-        let multiplexed = self.version(*served.origin.ip()).is_multiplexed();
+        let multiplexed = request.version == Version::HTTP_2;
         if multiplexed {
             // HTTP/2 and later have no `Connection` (RFC 9113 section 8.2.2).
         } else if !self.keep_alive {
@@ -176,9 +145,11 @@ impl Site {
             // Some clients of HTTP/1.1 expect it as well.
             set(CONNECTION, "keep-alive");
         }
-        set(SERVER, "fastopen");
-        let lengthen = if multiplexed { fill } else { pad };
-        lengthen(headers, "server", status_line_bytes(status), served.header_bytes as usize);
+        if served.head.is_none() {
+            set(SERVER, "fastopen");
+            let lengthen = if multiplexed { fill } else { pad };
+            lengthen(headers, "server", status_line_bytes(status), served.header_bytes as usize);
+        }
         if has_body {
             *response.body_mut() = served.body.clone();
         }

@@ -41,6 +41,8 @@ pub struct Settings {
     pub resumption: bool,
     /// Bytes of the certificate chain that an origin sends.
     pub chain_bytes: u16,
+    /// The URLs that are served over TLS, in loads that have TLS.
+    pub security: Security,
 }
 
 impl Default for Settings {
@@ -50,8 +52,19 @@ impl Default for Settings {
             key_share: KeyShare::X25519MlKem768,
             resumption: true,
             chain_bytes: 3500,
+            security: Security::Tls,
         }
     }
+}
+
+/// The URLs that are served over TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Security {
+    /// All: every origin speaks TLS on its port.
+    Tls,
+    /// Those recorded with `https`.
+    Recorded,
 }
 
 /// A version of TLS.

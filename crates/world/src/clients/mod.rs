@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use fastopen_page::{Page, Policy, SyntheticPage};
+use fastopen_page::{Page, Policy, Schemes, SyntheticPage};
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::Authority;
@@ -41,6 +41,8 @@ pub struct Loading<'a> {
     pub fastopen: bool,
     /// The settings of the origins.
     pub origins: &'a OriginSettings,
+    /// The schemes of the page's URLs.
+    pub schemes: Schemes,
     /// The loader's TLS configuration with its session tickets; none in the clear.
     pub tls: Option<Arc<ClientConfig>>,
     /// The certificate authority, if any load of the job uses TLS.
@@ -66,8 +68,8 @@ pub struct Loaded {
     pub unfinished: Option<String>,
     /// Which end took the times.
     pub seen_at: SeenAt,
-    /// Requests for what the page does not have.
-    pub strange_requests: usize,
+    /// The method and URL of each request for what the page does not have.
+    pub unmatched: Vec<String>,
     /// The requests.
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening. The world adds the origins' evidence later.

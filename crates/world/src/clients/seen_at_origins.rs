@@ -33,7 +33,7 @@ pub fn loaded(
     let unknown = served
         .iter()
         .filter(|served| served.request.resource.is_none() && served.request.status == NOT_FOUND);
-    let strange_requests = unknown.count();
+    let unmatched = unknown.filter_map(|served| served.request.url.as_deref()).map(str::to_owned).collect();
     for request in &served {
         let first = connections.count_request(request.request.four_tuple);
         if let Some(resource) = request.request.resource {
@@ -50,7 +50,7 @@ pub fn loaded(
         plt_ns,
         unfinished,
         seen_at: SeenAt::Origins,
-        strange_requests,
+        unmatched,
         requests,
         connections: connections.records,
         four_tuples: connections.four_tuples,
@@ -114,10 +114,12 @@ impl ConnectionRecords {
         if let Some(one) = accepted {
             self.numbers.insert(one.four_tuple, id);
         }
+        let encrypted = accepted.is_some_and(|one| one.tls.is_some());
         self.four_tuples.push(accepted.map(|one| one.four_tuple));
         self.records.push(ConnectionRecord {
             id,
-            multiplexed: host.is_some_and(|(name, _)| loading.origins.http_of(name).is_multiplexed()),
+            multiplexed: host.is_some_and(|(name, _)| loading.origins.http_of(name).is_multiplexed())
+                && (encrypted || loading.tls.is_none()),
             host: host.map_or_else(|| peer.ip().to_string(), |(name, _)| name.clone()),
             port: peer.port(),
             client_port,
@@ -171,6 +173,7 @@ impl ConnectionRecords {
         };
         RequestRecord {
             resource,
+            url: served.request.url.as_deref().map(str::to_owned),
             connection: id,
             queued_ns: None,
             connect_start_ns: connection.map(|connection| connection.opened_ns),

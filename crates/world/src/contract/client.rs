@@ -32,6 +32,8 @@ pub struct Capabilities {
     pub screenshots: bool,
     /// Whether its requests can have the page's header sizes in place of its own.
     pub recorded_heads: bool,
+    /// Whether it follows references in bodies, and so can load recorded ones.
+    pub reads_bodies: bool,
     /// The versions of HTTP that it speaks without TLS.
     pub clear_versions: &'static [HttpVersion],
     /// Whether it contacts the hosts of the HSTS preload list by https alone, and so needs alias hosts.
@@ -51,6 +53,7 @@ const LOADER: Capabilities = Capabilities {
     cache: false,
     screenshots: false,
     recorded_heads: false,
+    reads_bodies: false,
     clear_versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2],
     hsts_preloaded: false,
     polls_clock: false,
@@ -63,13 +66,16 @@ impl ClientKind {
     pub const fn capabilities(self) -> Capabilities {
         match self {
             Self::Loader => LOADER,
-            Self::Command => Capabilities { name: "command", runs_command: true, ..LOADER },
+            Self::Command => {
+                Capabilities { name: "command", runs_command: true, reads_bodies: true, ..LOADER }
+            }
             Self::Chromium => Capabilities {
                 name: "chromium",
                 runs_command: false,
                 cache: true,
                 screenshots: true,
                 recorded_heads: true,
+                reads_bodies: true,
                 clear_versions: &[HttpVersion::Http10, HttpVersion::Http11],
                 hsts_preloaded: true,
                 polls_clock: true,

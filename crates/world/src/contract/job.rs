@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use fastopen_link::{self as link, DirectionConfig, Loss, Nanos, Rate, Trace};
-use fastopen_page::{Limits, Page, Policy};
+use fastopen_page::{Limits, Page, Policy, Schemes};
 use fastopen_replay::HttpVersion;
-use fastopen_replay::tls::Settings;
+use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::client::ClientSettings;
@@ -186,6 +186,15 @@ impl Default for Tcp {
 }
 
 impl Job {
+    /// The schemes of the page's URLs in a load with or without TLS.
+    pub fn schemes(&self, encrypted: bool) -> Schemes {
+        match self.tls.security {
+            _ if !encrypted => Schemes::Http,
+            Security::Tls => Schemes::Https,
+            Security::Recorded => Schemes::Recorded,
+        }
+    }
+
     /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let policy = self.client.policy();
@@ -236,6 +245,8 @@ pub enum Bodies {
     Filler,
     /// Made from the page's facts: HTML, CSS and scripts of the page's sizes that have a browser ask for exactly its resources.
     Synthetic,
+    /// Recorded responses with their headers, also for requests that differ in the query alone.
+    Recorded,
 }
 
 impl Default for OriginSettings {

@@ -4,7 +4,8 @@ use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
-use fastopen_page::Scheduler;
+use fastopen_page::{Resource, Scheduler, Schemes};
+use fastopen_replay::tls::Security;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::VERSION;
 use super::client::{ClientSettings, RequestHeads, View};
-use super::job::{Job, LinkDirection, LinkMaker, LoadPlan, Network};
+use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
 
@@ -62,6 +63,14 @@ impl Job {
         demand(self.origins.keep_alive || !self.origins.speak_http2(), || {
             "origins.keep_alive: with HTTP/2 origins keep connections; client.keep_alive can be false".into()
         })?;
+        demand(
+            self.origins.bodies != Bodies::Recorded || self.client.kind.capabilities().reads_bodies,
+            || format!("origins.bodies: {} does not read bodies", self.client.kind),
+        )?;
+        let one_version = !self.client.kind.capabilities().reads_bodies && self.origins.speak_http2();
+        demand(self.tls.security != Security::Recorded || !one_version, || {
+            format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
+        })?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
         within("loads: their number", self.loads.len(), 1..=10_000)?;
         for (number, load) in self.loads.iter().enumerate() {
@@ -101,6 +110,13 @@ impl Job {
 
     fn validate_load(&self, load: &LoadPlan) -> Checked {
         not_empty("id", &load.id)?;
+        let encrypted = load.transport.is_encrypted();
+        let renamed = |one: &Resource| {
+            one.url.is_encrypted(self.schemes(encrypted)) != one.url.is_encrypted(Schemes::Recorded)
+        };
+        demand(self.origins.bodies != Bodies::Recorded || !self.page.resources.iter().any(renamed), || {
+            "transport: recorded bodies name URLs with the schemes that they were recorded with".into()
+        })?;
         demand(load.transport.is_fast_open() == load.cookies.is_some(), || {
             "cookies: needed with transports of tfo, and only with them".into()
         })?;

@@ -158,6 +158,7 @@ pub struct LoadRecord {
     pub seen_at: SeenAt,
     pub browser: Option<BrowserRecord>,
     pub unknown_requests: usize,
+    pub unmatched: Vec<String>,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
     pub given_up: GivenUpRecord,
@@ -222,6 +223,7 @@ pub struct Invalid {
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct RequestRecord {
     pub resource: usize,
+    pub url: Option<String>,
     pub connection: Option<usize>,
     pub queued_ns: Option<u64>,
     pub connect_start_ns: Option<u64>,

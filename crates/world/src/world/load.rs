@@ -17,7 +17,7 @@ use socket2::{Domain, Socket, Type};
 use super::World;
 use crate::addresses::client_address;
 use crate::clients::{Loaded, Loading, UserAgent};
-use crate::contract::{BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
+use crate::contract::{Bodies, BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
 use crate::evidence::{CookiesBefore, Expectation, Observations, given_up, judge};
 use crate::failure::Failure;
 use crate::link_config::LinkConfig;
@@ -133,6 +133,7 @@ impl<'a> World<'a> {
             link: &self.network.asked,
             fastopen: expected.fast_open.is_some(),
             origins: &self.job.origins,
+            schemes: self.job.schemes(expected.tls),
             tls: self.tls(expected)?,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
@@ -249,6 +250,7 @@ impl Observed<'_, '_> {
             unfinished: loaded.unfinished.as_deref(),
             counters: &counters,
             link: &link,
+            recorded: job.origins.bodies == Bodies::Recorded,
             late_us: job.tolerance.late_us_at(job.network.rtt_us),
         };
         let invalid = judge(&observations, expected);
@@ -265,7 +267,8 @@ impl Observed<'_, '_> {
             cookies_before: cookies.len(),
             seen_at: loaded.seen_at,
             browser: loaded.browser,
-            unknown_requests: loaded.strange_requests,
+            unknown_requests: loaded.unmatched.len(),
+            unmatched: loaded.unmatched,
             requests: loaded.requests,
             given_up: given_up(&loaded.connections),
             connections: loaded.connections,

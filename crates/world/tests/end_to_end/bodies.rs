@@ -1,10 +1,11 @@
 //! Bodies: generated or recorded, small or large.
 
 use std::fs;
+use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{image, job, network, page, request, root, run, with};
+use crate::support::{image, job, list, network, page, request, root, run, with};
 
 #[test]
 fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
@@ -29,6 +30,68 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
         error["message"].as_str().is_some_and(|text| text.contains("page.resources[1].body_offset")),
         "{error}"
     );
+}
+
+/// The recording of a page: a document over http, and a text over https with a query that changes.
+fn recording(file: &Path) -> Value {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/x-own\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    fs::write(file, format!("{head}hello")).expect("the temporary folder is writable");
+    let recorded = json!({"body_offset": head.len(), "head_offset": 0});
+    page(&[with(root(5), recorded.clone()), with(image("https://b.test/x?a=1&_=1", 5), recorded)])
+}
+
+fn recorded_with(command: &str) -> Value {
+    json!({
+        "client": {"kind": "command", "command": ["sh", "-c", command]},
+        "origins": {"bodies": "recorded"},
+        "tls": {"security": "recorded"},
+    })
+}
+
+#[test]
+fn recorded_responses_have_their_headers_and_schemes_and_the_nearest_query() {
+    let file = std::env::temp_dir().join(format!("fastopen-recorded-{}", std::process::id()));
+    let page = recording(&file);
+    let command = "curl -s http://a.test/ https://b.test/x?a=1\\&_=999 https://b.test/gone https://a.test/y -D heads \
+        -w '%{http_code} ' > all; tr -d '\\r' < heads > plain; grep -q '^x-own: 1' plain && grep -q '^content-type: \
+        text/x-own' plain && ! grep -qi transfer-encoding plain && grep -q '^hello200 hello200 not part' all";
+    let recorded =
+        with(recorded_with(command), json!({"origins": {"bodies": "recorded", "bodies_file": file}}));
+    let run = run(&with(job(&page, &network(1000), &["tls"]), recorded));
+    fs::remove_file(&file).expect("it is there");
+    let load = run.valid("tls");
+    assert_eq!(list(&load["unmatched"]), ["GET https://b.test/gone", "GET https://a.test/y"], "{run}");
+    assert_eq!(request(load, 0)["url"], Value::Null, "{run}");
+    assert_eq!(request(load, 1)["url"], "https://b.test/x?a=1&_=999", "{run}");
+    let tls: Vec<_> = list(&load["connections"]).iter().map(|one| one["tls"].is_object()).collect();
+    assert_eq!(tls, [false, true, true], "{run}");
+}
+
+#[test]
+fn recorded_bodies_go_with_the_schemes_of_their_urls_and_clients_that_read_them() {
+    let file = std::env::temp_dir().join(format!("fastopen-refused-{}", std::process::id()));
+    let page = recording(&file);
+    fs::remove_file(&file).expect("it is there");
+    let all_tls = json!({"tls": {"security": "tls"}});
+    for (transport, changed, said) in [
+        ("tcp", json!({}), "loads[0].transport: recorded bodies name URLs with the schemes"),
+        ("tls", all_tls, "loads[0].transport: recorded bodies name URLs with the schemes"),
+        ("tls", json!({"client": {"kind": "loader"}}), "origins.bodies: loader does not read bodies"),
+    ] {
+        let run = run(&with(with(job(&page, &network(0), &[transport]), recorded_with("true")), changed));
+        let error = run.only("error");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(said)), "{error}");
+    }
+}
+
+#[test]
+fn the_loader_speaks_tls_where_urls_say_so() {
+    let page = page(&[root(100), image("https://b.test/i", 100)]);
+    let run = run(&with(job(&page, &network(1000), &["tls"]), json!({"tls": {"security": "recorded"}})));
+    let connections = list(&run.valid("tls")["connections"]);
+    let tls: Vec<_> = connections.iter().map(|one| one["tls"].is_object()).collect();
+    assert_eq!(tls, [false, true], "{run}");
 }
 
 #[test]

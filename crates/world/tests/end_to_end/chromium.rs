@@ -181,6 +181,46 @@ fn a_browser_needs_its_round_trips_and_reports_its_own_times() {
 }
 
 #[test]
+fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports() {
+    if !browser() {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("fastopen-recorded-page-{}", std::process::id()));
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Security-Policy: img-src *\r\n\r\n";
+    let text = "<link rel=icon href=data:,><img src=http://127.0.0.1:8080/i><img src=https://[::1]:8443/i>\
+        <img src=https://localhost/i><img src=https://en.wikipedia.org/i><script>
+        fetch('https://192.0.2.1/x?_=2').catch(() => 0); fetch('http://nowhere.test/').catch(() => 0);
+        fetch('/gone');</script>";
+    fs::write(&path, format!("{head}{text}")).expect("the temporary folder is writable");
+    let root = json!({"url": "http://192.0.2.1/", "body_offset": head.len(), "head_offset": 0});
+    let image = |url: &str| image(url, 2000);
+    let recorded = page(&[
+        with(crate::support::root(text.len() as u64), root),
+        image("http://127.0.0.1:8080/i"),
+        image("https://[::1]:8443/i"),
+        image("https://localhost/i"),
+        image("https://en.wikipedia.org/i"),
+        with(image("https://192.0.2.1/x?_=1"), json!({"type": "xhr"})),
+    ]);
+    let asked = json!({
+        "client": {"kind": "chromium"},
+        "origins": {"bodies": "recorded", "bodies_file": path},
+        "tls": {"security": "recorded"},
+    });
+    let run = run(&with(job(&recorded, &network(20_000), &["tls", "tls-warm"]), asked));
+    fs::remove_file(&path).expect("it is there");
+    for id in ["tls", "tls-warm"] {
+        let load = run.valid(id);
+        for number in 0..6 {
+            assert_eq!(request(load, number)["status"], 200, "{number}: {run}");
+        }
+        assert_eq!(request(load, 5)["url"], "https://192.0.2.1/x?_=2", "{run}");
+        let unmatched = list(&load["unmatched"]);
+        assert_eq!(unmatched, ["GET http://192.0.2.1/gone", "GET http://nowhere.test/"], "{run}");
+    }
+}
+
+#[test]
 fn a_page_that_hangs_times_out_and_the_next_load_has_a_new_browser() {
     if !browser() {
         return;

@@ -125,7 +125,9 @@ def _page(
         notes=notes.sentences(),
         resources=resources,
     )
-    return ImportedPage(page, RecordedBodies({i: body for i, body in stored.items() if body is not None}))
+    bodies = {i: body for i, body in stored.items() if body is not None}
+    heads = {positions[i]: graph.exchanges[i].head() for i in edges}
+    return ImportedPage(page, RecordedBodies(bodies, heads))
 
 
 def _types(graph: Graph, edges: dict[int, Edge]) -> dict[int, ResourceType]:

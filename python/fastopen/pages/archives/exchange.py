@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fastopen.pages import url as urls
 from fastopen.pages.archives.notes import ArchiveNotes
-from fastopen.pages.archives.unpack import unpacked
+from fastopen.pages.archives.unpack import is_coded, unpacked
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds
 from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
@@ -16,6 +16,8 @@ from fastopen.pages.model import MAX_BYTES, ResourceType, body_is_empty
 
 Headers = Sequence[tuple[str, str]]
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+# What tells whether a body is coded.
+_BEGINNING_BYTES = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,16 @@ class Exchange:
     # Whether the browser said that it asked because a person went there.
     navigated: bool = False
     text: StoredBody | None = field(default=None, repr=False)
+    fields: Headers = ()
+    """The recorded header fields of the response; none: they were not recorded."""
+
+    def head(self) -> bytes:
+        """The head of the response as HTTP/1.1 writes it; if none was recorded, what its body needs."""
+        written = [*self.fields] or [("Content-Type", self.mime), ("Content-Encoding", self.coding)]
+        if not self.fields and self.location is not None:
+            written.append(("Location", self.location))
+        lines = [f"{name}: {' '.join(value.splitlines())}" for name, value in written if value]
+        return "\r\n".join([f"HTTP/1.1 {self.status}", *lines, "", ""]).encode("utf-8", "surrogateescape")
 
     def unpacked(self) -> bytes | None:
         """The body as programs see it; None where it is not kept or cannot be unpacked."""
@@ -87,6 +99,9 @@ def http_exchange(
     if body_is_empty(method, status):
         body, lost_body_bytes = None, None
     size = body.length if body is not None else lost_body_bytes or 0
+    coding = fields.header(lower_got, "content-encoding") or ""
+    if body is not None and coding and not is_coded(body.read(_BEGINNING_BYTES), coding):
+        coding, got = "", [(name, value) for name, value in got if name.lower() != "content-encoding"]
     return Exchange(
         url=url,
         type=kinds.type_of(raw, url, mime),
@@ -94,7 +109,7 @@ def http_exchange(
         status=status,
         mime=mime,
         charset=fields.charset(mime),
-        coding=fields.header(lower_got, "content-encoding") or "",
+        coding=coding,
         request_header_bytes=_at_most(request_header_bytes or TYPICAL_REQUEST),
         request_body_bytes=min(request_body_bytes, MAX_BYTES),
         response_header_bytes=_at_most(response_header_bytes or TYPICAL_RESPONSE),
@@ -103,6 +118,7 @@ def http_exchange(
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location else None,
         freshness=freshness_of(method, status, lower_got, None),
+        fields=tuple(got),
         navigated=(fields.header(lower_sent, "sec-fetch-dest") or "").strip().lower() == "document",
     )
 

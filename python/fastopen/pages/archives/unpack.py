@@ -35,6 +35,19 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
     return body
 
 
+def is_coded(body: bytes, codings: str) -> bool:
+    """Whether a body that begins so has the codings that Content-Encoding lists: some archivers unpack."""
+    last = codings.rpartition(",")[2].strip().lower()
+    decode = _DECODERS.get(last)
+    if decode is None or not body:
+        return decode is None
+    try:
+        decode(body)
+    except (zlib.error, brotli.error, zstandard.ZstdError):
+        return False
+    return True
+
+
 def _is_text(body: bytes) -> bool:
     """Whether this may be markup or a program: coded bodies have control characters soon."""
     return bool(body) and not any(byte < 9 for byte in body[:512])

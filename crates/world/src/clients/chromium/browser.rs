@@ -90,11 +90,11 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts a browser that trusts `authority`.
+    /// Starts a browser that trusts `authority` and resolves hosts by `resolver_rules`.
     ///
     /// # Errors
     /// If the machine has no browser, or the browser does not start.
-    pub(super) fn start(authority: Option<&Authority>) -> Result<Self, Failure> {
+    pub(super) fn start(authority: Option<&Authority>, resolver_rules: &str) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
             message: "client.kind: there is no chromium on this machine".into(),
@@ -105,7 +105,7 @@ impl Browser {
         };
         let folder = scratch().join("chromium");
         fs::create_dir(&folder).map_err(machine)?;
-        let command = command(&program, &folder, authority).map_err(machine)?;
+        let command = command(&program, &folder, authority, resolver_rules).map_err(machine)?;
         let started = Watch::start(command, None, protect_files);
         let Started { mut child, watch, .. } = started.map_err(|failure| {
             let _ = fs::remove_dir_all(&folder);
@@ -226,13 +226,19 @@ fn find() -> Option<PathBuf> {
 
 /// The command line. The browser reads calls from file descriptor 3 and writes results to 4: a shell moves
 /// the pipes there.
-fn command(program: &Path, folder: &Path, authority: Option<&Authority>) -> std::io::Result<Command> {
+fn command(
+    program: &Path,
+    folder: &Path,
+    authority: Option<&Authority>,
+    resolver_rules: &str,
+) -> std::io::Result<Command> {
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
         .arg(program)
         .args(FLAGS)
         .args(authority.map(|authority| format!("{TRUST}={}", authority.pin())))
+        .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")
         .env_clear()

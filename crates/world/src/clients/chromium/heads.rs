@@ -46,7 +46,7 @@ impl<'a> RequestHeads<'a> {
         }
         let request = &event.params["request"];
         let mut answer = json!({"requestId": event.params["requestId"]});
-        if let Some(number) = self.resources.next(request) {
+        if let Some((number, false)) = self.resources.next(request) {
             let fields = fields(&request["headers"]);
             let fields: Vec<_> = self
                 .filled(number, request, fields)

@@ -9,6 +9,8 @@ mod heads;
 mod observer;
 mod pipe;
 
+use std::net::Ipv4Addr;
+
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_page::UrlRewrite;
 use serde_json::{Value, json};
@@ -18,12 +20,16 @@ use self::heads::RequestHeads;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
-use crate::contract::{self, BrowserRecord, ClientSettings, Fault};
+use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault};
 use crate::failure::Failure;
 
 /// Time without any event, beside the timers of the page, after which the missing requests count as never
 /// sent, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;
+
+/// Time after the load event in which a recorded page may go on with requests, in nanoseconds; some pages never
+/// end.
+const SETTLE_NS: u64 = 5_000_000_000;
 
 /// The browser of a world.
 pub struct Chromium {
@@ -66,7 +72,7 @@ impl Chromium {
                 return Ok((browser, context, tab));
             }
         }
-        let mut browser = Browser::start(loading.authority)?;
+        let mut browser = Browser::start(loading.authority, &resolver_rules(loading))?;
         let opened = open(&mut browser);
         let (context, tab) =
             opened.map_err(|error| Failure::new(Fault::Machine, format!("opening a tab: {error}")))?;
@@ -144,6 +150,15 @@ impl UserAgent for Chromium {
     }
 }
 
+/// The browser's rules for hosts that it does not look up: addresses and `localhost`.
+fn resolver_rules(loading: &Loading) -> String {
+    let is_address = |host: &str| host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+    let is_local = |host: &str| host == "localhost" || host.ends_with(".localhost");
+    let rules = loading.hosts.iter().filter(|(host, _)| is_address(host) || is_local(host));
+    let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
+    rules.collect::<Vec<_>>().join(",")
+}
+
 impl Chromium {
     /// Navigates, and handles events until the page is loaded and no request is in flight.
     fn follow(
@@ -158,12 +173,18 @@ impl Chromium {
         let mut heads = self.recorded_heads.then(|| RequestHeads::new(loading, cache));
         let url = url_of(loading, 0);
         browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
+        let recorded = loading.origins.bodies == Bodies::Recorded;
+        let mut settled_at = None;
         loop {
             let until = if observer.is_idle() {
                 deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
             } else {
                 deadline
             };
+            if recorded && observer.is_loaded() && settled_at.is_none() {
+                settled_at = Some(monotonic_ns() + SETTLE_NS);
+            }
+            let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
             match browser.pipe.event(until) {
                 Ok(event) => {
                     let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
@@ -172,7 +193,7 @@ impl Chromium {
                     }
                     observer.handle(&event)?;
                 }
-                Err(PipeError::TimedOut) if observer.is_idle() => break,
+                Err(PipeError::TimedOut) if observer.is_idle() || settled_at.is_some() => break,
                 Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
                 Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
                 Err(error) => return Err(error),
@@ -187,7 +208,7 @@ impl Chromium {
 
 /// A resource's URL in the bodies that the browser gets.
 fn url_of(loading: &Loading, number: usize) -> String {
-    let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), encrypted: loading.tls.is_some() };
+    let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
     loading.page.resources[number].url.rewritten(rewrite)
 }
 

@@ -22,15 +22,20 @@ impl Resources {
         Self(resources)
     }
 
-    /// The resource of a `Network.Request`: of several with its URL the next; none for one that the page does
-    /// not have.
-    pub(super) fn next(&mut self, request: &Value) -> Option<usize> {
+    /// The resource of a `Network.Request`: of several with its URL the next, and whether the URL was asked for
+    /// more often than the page has it; none for a URL that the page does not have.
+    pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
         *observed += 1;
-        numbers.get(*observed - 1).copied()
+        let number = numbers.get(*observed - 1).or(numbers.last())?;
+        Some((*number, *observed > numbers.len()))
     }
 }
+
+/// The errors of a request to a host that the page does not have; the second if the browser has just found the
+/// network down.
+const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
 /// The events of one load so far.
 pub(super) struct LoadObserver<'a> {
@@ -48,7 +53,12 @@ pub(super) struct LoadObserver<'a> {
 /// A request as the browser reports it; times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Default)]
 struct ObservedRequest {
+    method: String,
+    url: String,
+    /// The resource of its URL.
     resource: Option<usize>,
+    /// Whether the URL was asked for more often than the page has it.
+    again: bool,
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,
     connected_ns: Option<u64>,
@@ -74,6 +84,11 @@ impl<'a> LoadObserver<'a> {
     /// Whether the load event is over and no request is in flight. Expected requests may never come.
     pub(super) fn is_idle(&self) -> bool {
         self.loaded && self.in_flight.is_empty()
+    }
+
+    /// Whether the load event is over.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.loaded
     }
 
     /// Whether all expected requests have ended.
@@ -156,11 +171,16 @@ impl<'a> LoadObserver<'a> {
         if !request["url"].as_str().is_some_and(|url| url.starts_with("http")) {
             return;
         }
-        let resource = self.resources.next(request);
+        let (resource, again) = self.resources.next(request).unzip();
+        let again = again.unwrap_or(false);
         if let (Some(number), Some(expected)) = (resource, &mut self.expected) {
             expected[number] = false;
         }
-        self.in_flight.insert(id, ObservedRequest { resource, queued_ns: now, ..ObservedRequest::default() });
+        let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
+        let (method, url, queued_ns) = (text("method"), text("url"), now);
+        let observed =
+            ObservedRequest { method, url, resource, again, queued_ns, ..ObservedRequest::default() };
+        self.in_flight.insert(id, observed);
     }
 
     fn ended(&mut self, id: &str, at_ns: Option<u64>, error: Option<String>) {
@@ -177,13 +197,23 @@ impl<'a> LoadObserver<'a> {
         let missing: Vec<_> =
             self.expected.iter().flatten().enumerate().filter(|(_, missing)| **missing).collect();
         for observed in self.done.into_iter().chain(self.in_flight.into_values()) {
-            let Some(resource) = observed.resource else { continue };
-            let position = loaded.requests.iter().position(|request| request.resource == resource);
-            let position = position.unwrap_or_else(|| {
+            let is_its = |request: &RequestRecord| match &request.url {
+                None => Some(request.resource) == observed.resource,
+                Some(url) => *url == observed.url,
+            };
+            let position = loaded.requests.iter().position(|one| one.queued_ns.is_none() && is_its(one));
+            // A request that did not reach the origins.
+            let position = position.or_else(|| {
+                let resource = observed.resource.filter(|_| !observed.again)?;
                 loaded.requests.push(RequestRecord { resource, ..RequestRecord::default() });
-                loaded.requests.len() - 1
+                Some(loaded.requests.len() - 1)
             });
-            let request = &mut loaded.requests[position];
+            let Some(request) = position.map(|position| &mut loaded.requests[position]) else {
+                if observed.error.is_some_and(|error| UNKNOWN_HOST.contains(&error.as_str())) {
+                    loaded.unmatched.push(format!("{} {}", observed.method, observed.url));
+                }
+                continue;
+            };
             request.queued_ns = since(observed.queued_ns);
             if observed.connect_start_ns.is_some() {
                 request.connect_start_ns = since(observed.connect_start_ns);

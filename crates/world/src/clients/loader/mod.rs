@@ -7,7 +7,7 @@
 mod connection;
 mod request;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddrV4;
 use std::panic;
@@ -44,8 +44,17 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
     let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
     let requests: Vec<_> = (0..loading.page.resources.len()).map(|number| loading.request(number)).collect();
+    let encrypted: BTreeSet<_> = loading
+        .page
+        .resources
+        .iter()
+        .map(|resource| &resource.url)
+        .filter(|url| url.is_encrypted(loading.schemes))
+        .map(Origin::of)
+        .collect();
     let endpoint = |(address, origin): (_, &Origin)| Endpoint {
         address,
+        encrypted: encrypted.contains(origin),
         version: loading.origins.http_of(&origin.host),
     };
     let origins = loading.addresses.iter().copied().zip(scheduler.origins()).map(endpoint).collect();
@@ -79,10 +88,11 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     Ok(loaded)
 }
 
-/// The address of an origin, and its version of HTTP.
+/// The address of an origin, whether it speaks TLS, and its version of HTTP.
 #[derive(Clone, Copy)]
 struct Endpoint {
     address: SocketAddrV4,
+    encrypted: bool,
     version: HttpVersion,
 }
 
@@ -200,7 +210,7 @@ impl PageLoad {
 
     fn open(&mut self, id: ConnectionId, origin: usize) {
         let server = &self.scheduler.origins()[origin];
-        let Endpoint { address, version } = self.origins[origin];
+        let Endpoint { address, encrypted, version } = self.origins[origin];
         self.connections.push(ConnectionRecord {
             id: id.0,
             host: server.host.clone(),
@@ -223,7 +233,7 @@ impl PageLoad {
             address,
             fastopen: self.fastopen,
             version,
-            tls: self.tls.clone().map(|tls| (tls, server.host.clone())),
+            tls: self.tls.clone().filter(|_| encrypted).map(|tls| (tls, server.host.clone())),
             // The kernel chooses ports beyond 65535.
             port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
@@ -291,7 +301,7 @@ impl PageLoad {
             plt_ns: scheduler.plt(),
             unfinished: (!scheduler.is_finished()).then(|| "not finished in the time given".into()),
             seen_at: SeenAt::Client,
-            strange_requests: 0,
+            unmatched: Vec::new(),
             requests: records,
             connections,
             four_tuples,

@@ -55,26 +55,27 @@ impl Loading<'_> {
             number.set_sensitive(true);
         }
         headers.remove(HOST);
-        *request.uri_mut() = self.absolute(request.uri(), &host);
+        *request.uri_mut() = absolute(request.uri(), resource.url.is_encrypted(self.schemes), &host);
         request
     }
 
     /// Host, and port if it is not the default of the scheme.
     fn authority(&self, resource: &Resource) -> String {
         match (resource.url.host(), resource.url.port()) {
-            (host, port) if port == if self.tls.is_some() { 443 } else { 80 } => host.to_owned(),
+            (host, port) if port == if resource.url.is_encrypted(self.schemes) { 443 } else { 80 } => {
+                host.to_owned()
+            }
             (host, port) => format!("{host}:{port}"),
         }
     }
+}
 
-    /// The target URI with scheme and authority, for the pseudo-header fields of HTTP/2 (RFC 9113 section
-    /// 8.3.1).
-    fn absolute(&self, target: &Uri, host: &str) -> Uri {
-        let mut parts = target.clone().into_parts();
-        parts.scheme = (if self.tls.is_some() { "https" } else { "http" }).parse().ok();
-        parts.authority = host.parse().ok();
-        Uri::from_parts(parts).unwrap_or_else(|_| target.clone())
-    }
+/// The target URI with scheme and authority, for the pseudo-header fields of HTTP/2 (RFC 9113 section 8.3.1).
+fn absolute(target: &Uri, encrypted: bool, host: &str) -> Uri {
+    let mut parts = target.clone().into_parts();
+    parts.scheme = (if encrypted { "https" } else { "http" }).parse().ok();
+    parts.authority = host.parse().ok();
+    Uri::from_parts(parts).unwrap_or_else(|_| target.clone())
 }
 
 fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {

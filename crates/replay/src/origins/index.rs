@@ -1,0 +1,221 @@
+//! Finds the resource of a request: by host, method and path; then by port and query.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hyper::http::request::Parts;
+
+use super::{RESOURCE_HEADER, ServedResource};
+
+/// The resources, by host, method and path.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    candidates: BTreeMap<(Ipv4Addr, String, String), Vec<Candidate>>,
+    /// By resource: how often it was found without [`RESOURCE_HEADER`].
+    found: Vec<AtomicUsize>,
+    /// Whether a request may differ from its resource in port and query.
+    nearest: bool,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    resource: usize,
+    port: u16,
+    query: String,
+}
+
+/// The resource of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) resource: usize,
+    /// Whether port and query are the resource's.
+    pub(super) exact: bool,
+}
+
+/// How near a resource is to a request. Web Page Replay and Mahimahi count the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Nearness {
+    exact: bool,
+    same_port: bool,
+    shared_parameters: usize,
+    shared_names: usize,
+    parameters: Reverse<usize>,
+}
+
+impl Index {
+    pub(super) fn of(resources: &[ServedResource], nearest: bool) -> Self {
+        let found = resources.iter().map(|_| AtomicUsize::new(0)).collect();
+        let mut index = Self { found, nearest, ..Self::default() };
+        for (resource, served) in resources.iter().enumerate() {
+            for target in BTreeSet::from([&served.target, &served.normalized_target]) {
+                let (path, query) = split(target);
+                let key = (*served.origin.ip(), served.method.clone(), path.to_owned());
+                let candidate = Candidate { resource, port: served.origin.port(), query: query.to_owned() };
+                index.candidates.entry(key).or_default().push(candidate);
+            }
+        }
+        index
+    }
+
+    /// Forgets how often each resource was found.
+    pub(super) fn reset(&self) {
+        self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
+    }
+
+    /// The resource of a request: the named one, else of the nearest the n-th for the n-th request, the last
+    /// for all later.
+    pub(super) fn find(&self, origin: SocketAddrV4, request: &Parts) -> Option<Found> {
+        let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
+        let (path, query) = split(target);
+        let key = (*origin.ip(), request.method.as_str().to_owned(), path.to_owned());
+        let candidates = self.candidates.get(&key)?;
+        let ranked = candidates
+            .iter()
+            .map(|one| (one.nearness(origin.port(), query), one))
+            .filter(|(nearness, _)| nearness.exact || self.nearest);
+        let named = request.headers.get(RESOURCE_HEADER).and_then(|name| name.to_str().ok()?.parse().ok());
+        let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
+        let (nearness, chosen) = named.or_else(|| {
+            let number = |one: &Candidate| self.found[one.resource].load(Ordering::Relaxed);
+            // Of those that are equally near the first that was not found yet, else the last.
+            let chosen = ranked.max_by_key(|(nearness, one)| {
+                let order = one.resource as isize;
+                let order = if number(one) == 0 { (true, -order) } else { (false, order) };
+                (*nearness, order.0, common_prefix(&one.query, query), order.1)
+            })?;
+            self.found[chosen.1.resource].fetch_add(1, Ordering::Relaxed);
+            Some(chosen)
+        })?;
+        Some(Found { resource: chosen.resource, exact: nearness.exact })
+    }
+}
+
+impl Candidate {
+    fn nearness(&self, port: u16, query: &str) -> Nearness {
+        let same_port = self.port == port;
+        let own: Vec<_> = parameters(&self.query).collect();
+        let shared = |one: fn(&str) -> &str| {
+            let mut own: Vec<_> = own.iter().map(|parameter| one(parameter)).collect();
+            parameters(query)
+                .filter(|parameter| {
+                    let at = own.iter().position(|other| *other == one(parameter));
+                    at.map(|at| own.swap_remove(at)).is_some()
+                })
+                .count()
+        };
+        Nearness {
+            exact: same_port && self.query == query,
+            same_port,
+            shared_parameters: shared(|parameter| parameter),
+            shared_names: shared(|parameter| parameter.split('=').next().unwrap_or_default()),
+            parameters: Reverse(own.len()),
+        }
+    }
+}
+
+/// The path, and what follows its first `;` or `?`: parameters and query (RFC 3986 sections 3.3 and 3.4).
+fn split(target: &str) -> (&str, &str) {
+    target.split_at(target.find([';', '?']).unwrap_or(target.len()))
+}
+
+fn parameters(query: &str) -> impl Iterator<Item = &str> {
+    query.split([';', '?', '&']).filter(|parameter| !parameter.is_empty())
+}
+
+fn common_prefix(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::{Method, Request};
+
+    use super::*;
+    use crate::body::SizedBody;
+
+    const HOST: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+
+    fn served(port: u16, method: &str, target: &str) -> ServedResource {
+        ServedResource {
+            origin: SocketAddrV4::new(HOST, port),
+            method: method.into(),
+            target: target.into(),
+            normalized_target: target.into(),
+            status: 200,
+            mime: String::new(),
+            head: None,
+            location: None,
+            header_bytes: 0,
+            body: SizedBody::default(),
+            think_ns: 0,
+            cache_policy: None,
+            refuses_preflight: false,
+        }
+    }
+
+    fn found(index: &Index, port: u16, method: Method, target: &str) -> Option<(usize, bool)> {
+        let request = Request::builder().method(method).uri(target).body(()).expect("a request");
+        let found = index.find(SocketAddrV4::new(HOST, port), &request.into_parts().0)?;
+        Some((found.resource, found.exact))
+    }
+
+    fn index(nearest: bool) -> Index {
+        Index::of(
+            &[
+                served(80, "GET", "/a?x=1&_=111"),
+                served(80, "GET", "/a?x=2&_=112"),
+                served(80, "GET", "/a"),
+                served(443, "GET", "/a?x=1&_=111"),
+                served(80, "POST", "/a"),
+                served(80, "GET", "/p;r=1;s=2"),
+                served(80, "GET", "/same"),
+                served(80, "GET", "/same"),
+            ],
+            nearest,
+        )
+    }
+
+    #[test]
+    fn the_exact_url_is_found_first_then_the_one_with_most_parameters_in_common() {
+        let index = index(true);
+        let get = |target| found(&index, 80, Method::GET, target);
+        assert_eq!(get("/a?x=2&_=112"), Some((1, true)));
+        assert_eq!(get("/a?_=999&x=2"), Some((1, false)));
+        assert_eq!(get("/a?x=1&_=999"), Some((0, false)));
+        assert_eq!(get("/a?y=1"), Some((2, false)));
+        assert_eq!(get("/p;r=7;s=2"), Some((5, false)));
+        assert_eq!(get("/b"), None);
+        assert_eq!(found(&index, 80, Method::POST, "/a?x=1"), Some((4, false)));
+        assert_eq!(found(&index, 80, Method::PUT, "/a"), None);
+    }
+
+    #[test]
+    fn the_same_port_is_nearer_than_another_and_another_is_found_where_there_is_none() {
+        let index = index(true);
+        assert_eq!(found(&index, 443, Method::GET, "/a?x=1&_=111"), Some((3, true)));
+        assert_eq!(found(&index, 443, Method::GET, "/a?x=2&_=112"), Some((3, false)));
+        assert_eq!(found(&index, 8080, Method::GET, "/same"), Some((6, false)));
+    }
+
+    #[test]
+    fn requests_that_are_equally_near_get_one_resource_after_another_and_then_the_last() {
+        let index = index(true);
+        for expected in [6, 7, 7] {
+            assert_eq!(found(&index, 80, Method::GET, "/same"), Some((expected, true)));
+        }
+        index.reset();
+        for expected in [6, 7, 7] {
+            assert_eq!(found(&index, 80, Method::GET, "/same?_=1"), Some((expected, false)));
+        }
+    }
+
+    #[test]
+    fn without_nearness_port_and_query_have_to_be_the_resources() {
+        let index = index(false);
+        assert_eq!(found(&index, 80, Method::GET, "/a?x=2&_=112"), Some((1, true)));
+        assert_eq!(found(&index, 80, Method::GET, "/a?x=2&_=999"), None);
+        assert_eq!(found(&index, 8080, Method::GET, "/same"), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! The head of a recorded response, as an origin of a world can send it.
+
+use hyper::header::{
+    AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, EXPIRES, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED, PRAGMA, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// Fields of one connection or of one framing of the body (RFC 9110 section 7.6.1), and those that name
+/// servers which the world does not have.
+const NOT_SENT: [HeaderName; 9] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    ALT_SVC,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// Fields that say how long the response is fresh, by the clock of the recording.
+const OF_CACHING: [HeaderName; 5] = [AGE, CACHE_CONTROL, EXPIRES, LAST_MODIFIED, PRAGMA];
+
+/// The fields of a head in the form of HTTP/1.1: its first line is skipped, and it ends with an empty line.
+/// Fields that cannot be sent are left out.
+pub fn fields(head: &[u8]) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).skip(1);
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let name = HeaderName::from_bytes(line[..colon].trim_ascii());
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            if !NOT_SENT.contains(&name) {
+                fields.append(name, value);
+            }
+        }
+    }
+    fields
+}
+
+/// Removes what says how long the response is fresh.
+pub fn remove_caching(fields: &mut HeaderMap) {
+    for name in OF_CACHING {
+        fields.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_connection_and_of_framing_and_what_is_no_field_are_left_out() {
+        let head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\nTransfer-Encoding: chunked\r\n\
+            Connection: close\r\n:status: 200\r\nnonsense\r\nX-Latin: \xe9\r\n\r\nbody: no\r\n";
+        let fields = fields(head);
+        assert_eq!(fields.get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
+        assert_eq!(fields.get("x-latin").map(HeaderValue::as_bytes), Some(&b"\xe9"[..]));
+        assert_eq!(fields.len(), 3);
+    }
+}
