@@ -17,13 +17,8 @@ from pydantic import ValidationError
 
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
-<<<<<<< HEAD
 from fastopen.errors import InputError, collected, raise_all
-from fastopen.experiments.arms import ArmName
-=======
-from fastopen.errors import InputError
 from fastopen.experiments.arms import ARMS, ArmName
->>>>>>> f31eada (Load recorded bodies in Chromium as they were recorded)
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.quantities import DEFAULT_QUEUE
