@@ -8,7 +8,6 @@ from typing import Final
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.segments import CriticalPath, Kind
 from fastopen.contract import LoadRecord
-from fastopen.experiments import Cell
 from fastopen.runs import LoadRow, RunStore
 
 # A load of fifty requests takes two milliseconds to read and take apart; more loads would change no mean.
@@ -37,8 +36,6 @@ class Breakdown:
 class Shown:
     """A whole load: the valid one with the median page load time of its cell (the lower one of two)."""
 
-    cell: Cell
-    repeat: int
     record: LoadRecord
     path: CriticalPath
 
@@ -68,12 +65,12 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     for index, cell in cells.items():
         page, client = pages[cell.page], experiment.setups[cell.setup].client
         taken = []
-        for row, record in store.load_records(_nearest_the_median(of_cell[index], each)):
+        for _, record in store.load_records(_nearest_the_median(of_cell[index], each)):
             path = critical_path(page, record, client)
             if path is None:
                 # Seen at the origins alone, as the other loads of its cell.
                 break
-            taken.append(Shown(cell, row.repeat, record, path))
+            taken.append(Shown(record, path))
         if taken:
             breakdowns[index], shown[index] = _mean(taken), taken[0]
     return Attribution(breakdowns, shown)

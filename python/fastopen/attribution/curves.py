@@ -44,11 +44,6 @@ class Place:
         """Where that of the headline arm went."""
         return headline_of(self.breakdowns)
 
-    @property
-    def improvement_percent(self) -> float | None:
-        """Of the headline arm."""
-        return None if self.headline is None else self.headline.improvement_percent
-
 
 @dataclass(frozen=True)
 class Curve:

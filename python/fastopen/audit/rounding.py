@@ -35,7 +35,6 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Range:
 class Rounding:
     """How values become digits: how far below and above what is printed they may be, in its last digit."""
 
-    name: str
     below: Decimal
     above: Decimal
 
@@ -45,6 +44,6 @@ class Rounding:
         return Range(printed - self.below * digit, printed + self.above * digit).meets(values)
 
 
-NEAREST = Rounding("to the nearest", HALF, HALF)
-DOWN = Rounding("down", Decimal(0), Decimal("0.999999"))
-UP = Rounding("up", Decimal("0.999999"), Decimal(0))
+NEAREST = Rounding(HALF, HALF)
+DOWN = Rounding(Decimal(0), Decimal("0.999999"))
+UP = Rounding(Decimal("0.999999"), Decimal(0))

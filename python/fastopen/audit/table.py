@@ -42,11 +42,6 @@ class PrintedCell:
     bytes: int | None = None
 
     @property
-    def unit_s(self) -> Decimal:
-        """The printed unit in seconds."""
-        return UNITS_S[self.unit]
-
-    @property
     def half_digit(self) -> Decimal:
         """How far the times may be from what was measured, in `unit`: half of the last digit of the row.
 

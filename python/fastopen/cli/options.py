@@ -1,7 +1,6 @@
 """Options of factors, made from their registry, and from what they say to an experiment."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Annotated, Any, Final
@@ -23,33 +22,9 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import choice
-from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pydantic_errors import input_error
-from fastopen.units import UnitError, parse_size_bytes, write_size
+from fastopen.units import UnitError
 
-LenientOption = Annotated[
-    bool, typer.Option("--lenient", help="Leave damaged entries and records out, instead of refusing them.")
-]
-
-
-def _bytes(text: object) -> int:
-    """A size, or none: any. Raises InputError."""
-    try:
-        size = parse_size_bytes(str(text))
-    except UnitError as error:
-        raise InputError(str(error), "--max-unpacked") from None
-    return sys.maxsize if size is None else size
-
-
-MaxUnpackedOption = Annotated[
-    int,
-    typer.Option(
-        parser=_bytes,
-        metavar="SIZE",
-        show_default=False,
-        help=f"What each input may unpack to, or none: any size. (default: {write_size(MAX_UNPACKED_BYTES)})",
-    ),
-]
 # Headings of the help text, by the part of a job.
 PANELS: Final = {"network": "Network", "client": "Client", "origins": "Origins", "tls": "TLS", "tcp": "TCP"}
 ALIASES: Final = {"transport": ["--transport"]}

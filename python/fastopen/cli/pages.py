@@ -7,17 +7,16 @@ from rich.table import Table
 from rich.text import Text
 
 from fastopen import units
-from fastopen.cli.options import LenientOption, MaxUnpackedOption
 from fastopen.cli.output import console, print_json
-from fastopen.cli.reading import read_pages
-from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import JsonOption, with_settings
 from fastopen.pages import describe, load_pages, packaged_pages
-from fastopen.pages.budget import MAX_UNPACKED_BYTES
 
 app = typer.Typer(no_args_is_help=True, help="Look at pages.")
 
 
 @app.command("show")
+@with_settings
 def show(
     file: Annotated[
         str,
@@ -26,13 +25,13 @@ def show(
             "recording, or packaged page by name."
         ),
     ],
-    lenient: LenientOption = False,
-    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     json: JsonOption = False,
     tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Say what the pages in a file are made of."""
-    pages = [one.page for one in read_pages([file], lenient=lenient, max_unpacked=max_unpacked)]
+    pages = [one.page for one in reading.pages([file])]
     if json:
         print_json({"pages": [describe.summary(page) for page in pages]})
         return

@@ -1,30 +1,57 @@
 """Reading pages out of what the user gives, with a bar where that takes long. On standard error."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from fastopen.cli.output import errors_console
 from fastopen.cli.progress import LiveBar
+from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
+from fastopen.units import UnitError, parse_size_bytes
 
 # What is read within this needs no bar.
 BAR_AFTER_S: Final = 0.5
 
 
-def read_pages(
-    inputs: Iterable[Path | str],
-    library: Sequence[Path | str] = (),
-    *,
-    lenient: bool = False,
-    max_unpacked: int = MAX_UNPACKED_BYTES,
-    quiet: bool = False,
-) -> list[ImportedPage]:
-    """`load_pages`, with progress unless `quiet`."""
-    with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
-        show = reading_progress(bar)
-        return load_pages(inputs, library, lenient=lenient, max_unpacked=max_unpacked, progress=show)
+def _bytes(text: object) -> int:
+    """A size, or none: any. Raises InputError."""
+    try:
+        size = parse_size_bytes(str(text))
+    except UnitError as error:
+        raise InputError(str(error), "--max-unpacked") from None
+    return sys.maxsize if size is None else size
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How pages are read; options of a command, see `with_settings`."""
+
+    lenient: Annotated[
+        bool,
+        typer.Option("--lenient", help="Leave damaged entries and records out, instead of refusing them."),
+    ] = False
+    max_unpacked: Annotated[
+        int,
+        typer.Option(
+            parser=_bytes,
+            metavar="SIZE",
+            show_default=False,
+            help="What each input may unpack to, or none: any size. (default: 1GiB)",
+        ),
+    ] = MAX_UNPACKED_BYTES
+
+    def pages(
+        self, inputs: Iterable[Path | str], library: Sequence[Path | str] = (), *, quiet: bool = False
+    ) -> list[ImportedPage]:
+        """`load_pages`, with progress unless `quiet`."""
+        with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
+            return load_pages(inputs, library, **vars(self), progress=reading_progress(bar))
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:

@@ -7,44 +7,25 @@ import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.catalogue import list_experiments
-from fastopen.cli.certainty import (
-    MAX_REPEATS,
-    AaOption,
-    MaxRepeatsOption,
-    UntilOption,
-    with_control,
-)
 from fastopen.cli.options import (
     NAMED_CLIENTS,
-    LenientOption,
-    MaxUnpackedOption,
     Written,
     changed,
     engines_asked,
     other_clients,
     with_factors,
 )
-from fastopen.cli.reading import read_pages
-from fastopen.cli.report import ReportOption
-from fastopen.cli.running import Printing, run_and_print
-from fastopen.cli.shared_options import (
-    JobsOption,
-    JsonOption,
-    KeepGoingOption,
-    KernelOption,
-    NoKeepOption,
-    OutputOption,
-    QuietOption,
-)
+from fastopen.cli.reading import Reading
+from fastopen.cli.run_settings import RunSettings
+from fastopen.cli.shared_options import with_settings
 from fastopen.errors import InputError
 from fastopen.experiments import ASKED, COMMAND_LINE, Combine, load_experiment, read_asked, with_drawn_seed
 from fastopen.pages import load_pages
-from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.workflows.engines import auto_engine
-from fastopen.workflows.run import RunOptions, until_interval
 
 
 @with_factors(ASKED)
+@with_settings
 def run(
     inputs: Annotated[
         list[str],
@@ -59,10 +40,7 @@ def run(
             rich_help_panel="Network",
         ),
     ] = "cross",
-    aa: AaOption = False,
     repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
-    until_ci: UntilOption = None,
-    max_repeats: MaxRepeatsOption = MAX_REPEATS,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Of every random choice. (default: drawn and recorded, where there is any)"),
@@ -70,49 +48,26 @@ def run(
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
-    lenient: LenientOption = False,
-    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
-    kernel: KernelOption = None,
-    jobs: JobsOption = None,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    no_keep: NoKeepOption = False,
-    keep_going: KeepGoingOption = False,
-    report: ReportOption = False,
-    quiet: QuietOption = False,
     *,
+    reading: Reading,
+    settings: RunSettings,
     written: Written,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
     asked = read_asked(written, COMMAND_LINE, combine=combine)
     experiment = asked.experiment(name="run", pages=inputs, repeats=repeats, seed=seed or 0)
     if seed is None:
-        experiment = with_drawn_seed(experiment, auto_engine(kernel))
-    options = RunOptions(
-        output=output,
-        keep=not no_keep,
-        keep_going=keep_going,
-        kernel=kernel,
-        jobs=jobs,
-        until=until_interval(until_ci, max_repeats, experiment.repeats),
-        seed_drawn=seed is None,
-        inputs=inputs,
-        library=library or (),
-        lenient=lenient,
-        max_unpacked=max_unpacked,
-    )
-    pages = read_pages(inputs, library or [], lenient=lenient, max_unpacked=max_unpacked, quiet=quiet)
-    experiment = with_control(experiment) if aa else experiment
-    run_and_print(experiment, pages, options, Printing(json, quiet, report))
+        experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
+    pages = reading.pages(inputs, library or (), quiet=settings.quiet)
+    given = {"inputs": inputs, "library": library or (), **vars(reading)}
+    settings.run(experiment, pages, seed_drawn=seed is None, **given)
 
 
+@with_settings
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="A packaged experiment, or a TOML file.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the packaged experiments.")] = False,
-    aa: AaOption = False,
     repeats: Annotated[int | None, typer.Option("--repeats", "-n", help="Loads of each cell.")] = None,
-    until_ci: UntilOption = None,
-    max_repeats: MaxRepeatsOption = MAX_REPEATS,
     seed: Annotated[int | None, typer.Option(min=0, help="Instead of the experiment's.")] = None,
     client: Annotated[
         str | None,
@@ -121,19 +76,13 @@ def reproduce(
     engine: Annotated[
         str | None, typer.Option(help="Instead of the experiment's: auto, or of host and virtual.")
     ] = None,
-    kernel: KernelOption = None,
-    jobs: JobsOption = None,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    no_keep: NoKeepOption = False,
-    keep_going: KeepGoingOption = False,
-    report: ReportOption = False,
-    quiet: QuietOption = False,
     allow_command: AllowCommandOption = False,
+    *,
+    settings: RunSettings,
 ) -> None:
     """Run a named experiment and print it next to the published figures."""
     if list_all:
-        list_experiments(as_json=json)
+        list_experiments(as_json=settings.json)
         return
     if name is None:
         raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
@@ -143,15 +92,4 @@ def reproduce(
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
-    options = RunOptions(
-        output=output,
-        keep=not no_keep,
-        keep_going=keep_going,
-        kernel=kernel,
-        jobs=jobs,
-        until=until_interval(until_ci, max_repeats, experiment.repeats),
-        inputs=experiment.pages,
-    )
-    pages = load_pages(experiment.pages)
-    experiment = with_control(experiment) if aa else experiment
-    run_and_print(experiment, pages, options, Printing(json, quiet, report))
+    settings.run(experiment, load_pages(experiment.pages), inputs=experiment.pages)

@@ -1,7 +1,10 @@
 """Options that several commands have."""
 
-from pathlib import Path
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
@@ -10,16 +13,6 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, max=1024, help="Worlds at once. (default: by cores)")
 ]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIR",
-        help="Keep the run here; resume one that is here, unfinished. (default: among your runs)",
-    ),
-]
-NoKeepOption = Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")]
 KeepGoingOption = Annotated[
     bool,
     typer.Option(
@@ -36,3 +29,28 @@ KernelOption = Annotated[
         " from the first to the others. (default: the newest)",
     ),
 ]
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command an option for each field of those of its parameters that are dataclasses."""
+    kept: list[inspect.Parameter] = []
+    kinds: dict[str, Any] = {}
+    for one in inspect.signature(command).parameters.values():
+        if is_dataclass(one.annotation):
+            kinds[one.name] = one.annotation
+            kept += (
+                one.replace(name=f.name, default=f.default, annotation=f.type) for f in fields(one.annotation)
+            )
+        else:
+            kept.append(one)
+
+    @wraps(command)
+    def decorated(**options: object) -> None:
+        made = {
+            name: kind(**{one.name: options.pop(one.name) for one in fields(kind)})
+            for name, kind in kinds.items()
+        }
+        command(**options, **made)
+
+    decorated.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
+    return decorated

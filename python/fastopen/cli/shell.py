@@ -11,22 +11,23 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.cli.exec import replace_by_front
-from fastopen.cli.options import LenientOption, MaxUnpackedOption, Written, with_factors
+from fastopen.cli.options import Written, with_factors
 from fastopen.cli.output import errors_console
-from fastopen.cli.reading import read_pages
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import with_settings
 from fastopen.contract import CONTRACT, Job, LoadSpec, Network, Origins, Tcp
 from fastopen.engines import find_program
 from fastopen.engines.bodies import BodiesFile
 from fastopen.errors import InputError
 from fastopen.experiments import COMMAND_LINE, of_part, read_asked
 from fastopen.pages import ImportedPage
-from fastopen.pages.budget import MAX_UNPACKED_BYTES
 
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
 
 
 @with_factors(of_part("network", "tcp"), {"rtt": "100ms"})
+@with_settings
 def shell(
     command: Annotated[
         list[str] | None,
@@ -36,8 +37,6 @@ def shell(
         str, typer.Option(metavar="PAGE", help="Whose hosts are there: as of fastopen run.")
     ] = PAGE,
     tfo: Annotated[bool, typer.Option("--tfo", help="With TCP Fast Open on both sides.")] = False,
-    lenient: LenientOption = False,
-    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     json: Annotated[
         bool, typer.Option("--json", help="Say it as one line of JSON, the last on standard error.")
     ] = False,
@@ -46,6 +45,7 @@ def shell(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
     *,
+    reading: Reading,
     written: Written,
 ) -> None:
     """Run a command, or a shell, behind an emulated access link, with the hosts of a page and nothing else.
@@ -60,7 +60,7 @@ def shell(
     if several:
         raise asked.fault("a shell has one network", several, "no lists here")
     (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
-    imported = read_pages([page], lenient=lenient, max_unpacked=max_unpacked, quiet=True)
+    imported = reading.pages([page], quiet=True)
     if len(imported) != 1:
         raise InputError(f"holds {len(imported)} pages", page, "name one")
     if not command and not quiet:

@@ -16,25 +16,27 @@ from fastopen.cli.output import (
     shown,
 )
 from fastopen.cli.progress import page_watchers
-from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption, with_settings
 from fastopen.errors import InputError
 from fastopen.experiments import networks_asked
-from fastopen.pages import load_pages
 from fastopen.workflows.validate_clients import ClientComparison, compare_clients
 
 
+@with_settings
 def clients(
     pages: Annotated[list[str], typer.Argument(help="Packaged pages or files.", metavar="PAGE...")],
     rtt: Annotated[str, typer.Option(help="RTT.")] = "100ms",
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
     engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual",
-    lenient: Annotated[bool, typer.Option("--lenient", help="Leave broken entries of HARs out.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of loads.")] = 1,
     kernel: KernelOption = None,
     jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Load each page in Chromium and by the loader, and say how far apart they are.
 
@@ -45,7 +47,7 @@ def clients(
     networks = networks_asked(rtt=rtt, down=down, up=up)
     if len(networks) != 1:
         raise InputError("one network at a time", "--rtt")
-    imported = [one.page for one in load_pages(pages, lenient=lenient)]
+    imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
         found = list(
             compare_clients(

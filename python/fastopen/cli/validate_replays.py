@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from fastopen.cli.options import LenientOption, MaxUnpackedOption, engines_asked
+from fastopen.cli.options import engines_asked
 from fastopen.cli.output import (
     EXIT_FAULTS,
     EXIT_INPUT,
@@ -20,12 +20,11 @@ from fastopen.cli.output import (
     print_json,
 )
 from fastopen.cli.progress import RunWatcher
-from fastopen.cli.reading import read_pages
-from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption, with_settings
 from fastopen.contract import EngineName
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage
-from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.replay_validation import ValidatedReplay, median_error_percent
 from fastopen.workflows.validate_replays import ReplayValidation, Skipped, validate_replays
 
@@ -44,6 +43,7 @@ class RecordingsByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+@with_settings
 def recordings(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
     engine: Annotated[str, typer.Option(help="auto, host or virtual.")] = "auto",
@@ -51,11 +51,11 @@ def recordings(
         str | None, typer.Option(metavar="NAME", help="Of the virtual engine. (default: the newest)")
     ] = None,
     repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each page on the host.")] = 3,
-    lenient: LenientOption = False,
-    max_unpacked: MaxUnpackedOption = MAX_UNPACKED_BYTES,
     jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Replay recorded page loads, each over the network that its file implies, and compare load times.
 
@@ -66,7 +66,7 @@ def recordings(
     if len(asked) > 1:
         raise InputError("one engine at a time", "--engine")
     chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
-    imported, unreadable = _read(files, lenient=lenient, max_unpacked=max_unpacked, quiet=quiet)
+    imported, unreadable = _read(files, reading, quiet=quiet)
     with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:
         found = validate_replays(
             imported,
@@ -90,13 +90,13 @@ def recordings(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _read(files: Sequence[Path], **reading: Any) -> tuple[list[ImportedPage], int]:
+def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
     """The pages of the files that can be read, and how many cannot; those are named."""
     imported: list[ImportedPage] = []
     unreadable = 0
     for file in files:
         try:
-            imported += read_pages([file], **reading)
+            imported += reading.pages([file], quiet=quiet)
         except InputError as error:
             unreadable += 1
             errors_console().print(f"left out: {error}", markup=False, soft_wrap=True)

@@ -43,11 +43,8 @@ def needed_arguments(kernel: Path) -> list[str]:
     return [argument for argument, option in known.items() if option in help_text]
 
 
-def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> str:
-    """Boots the kernel twice with the program of `source` (C); returns the release that it tells.
-
-    Raises MachineError saying what is wrong with it.
-    """
+def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
+    """Boots the kernel twice with the program of `source` (C). Raises MachineError that says its fault."""
     program = work / "trial"
     try:
         run(["gcc", "-O1", "-o", program, source], log, work)
@@ -65,7 +62,6 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
         raise MachineError(
             "the kernel was built but two boots of it differ", "see what they print in the log"
         )
-    return facts["release"]
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:

@@ -279,7 +279,7 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
         raise RuntimeError("oh")
 
     fake_world()
-    monkeypatch.setattr("fastopen.cli.run.read_pages", broken)
+    monkeypatch.setattr("fastopen.cli.reading.load_pages", broken)
     done = fastopen("run", "example")
     assert done.returncode == 1
     assert done.stderr == "error: a bug, RuntimeError: oh (add --debug for the traceback)\n"

@@ -1,0 +1,75 @@
+"""What `fastopen run` and `fastopen reproduce` have in common: how sure, on what, and what becomes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fastopen.cli.report import ReportOption
+from fastopen.cli.running import Printing, run_and_print
+from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, KernelOption, QuietOption
+from fastopen.errors import InputError
+from fastopen.experiments import BASELINE, CONTROL, ArmName, Experiment
+from fastopen.experiments.model import REPEATS_MAX
+from fastopen.pages import ImportedPage
+from fastopen.workflows.run import RunOptions, until_interval
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Options of a command, see `with_settings`."""
+
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Load without TFO twice: what the second saves is noise alone.")
+    ] = False
+    until_ci: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Repeat until the 95 % interval of each saving is at most this to either side: 1%.",
+        ),
+    ] = None
+    max_repeats: Annotated[
+        int, typer.Option(min=1, max=REPEATS_MAX, help="With --until-ci: loads of each cell at most.")
+    ] = 100
+    kernel: KernelOption = None
+    jobs: JobsOption = None
+    json: JsonOption = False
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Keep the run here; resume one that is here, unfinished. (default: among your runs)",
+        ),
+    ] = None
+    no_keep: Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")] = False
+    keep_going: KeepGoingOption = False
+    report: ReportOption = False
+    quiet: QuietOption = False
+
+    def run(self, experiment: Experiment, imported: Sequence[ImportedPage], **others: Any) -> None:
+        """Runs and prints the experiment; `others` are further RunOptions."""
+        options = RunOptions(
+            output=self.output,
+            keep=not self.no_keep,
+            keep_going=self.keep_going,
+            kernel=self.kernel,
+            jobs=self.jobs,
+            until=until_interval(self.until_ci, self.max_repeats, experiment.repeats),
+            **others,
+        )
+        asked = _with_control(experiment) if self.aa else experiment
+        run_and_print(asked, imported, options, Printing(self.json, self.quiet, self.report))
+
+
+def _with_control(experiment: Experiment) -> Experiment:
+    """The experiment with the baseline twice."""
+    if BASELINE.name not in experiment.arms:
+        raise InputError(f"needs the transport {BASELINE.name}, which it loads twice", "--aa")
+    arms: list[ArmName] = [name for name in experiment.arms if name != CONTROL.name]
+    arms.insert(arms.index(BASELINE.name) + 1, CONTROL.name)
+    return experiment.model_copy(update={"arms": arms})
