@@ -51,7 +51,7 @@ def probe_hosts(
         if not json:
             _print(found[-1])
     if json:
-        rows = [{**one.as_json(), "verdict": verdict(one), "meaning": meaning(one)} for one in found]
+        rows = [{**one.as_json(), "verdict": verdict(one), "meaning": [*meaning(one)]} for one in found]
         print_json({"format": "fastopen-probe/1", "hosts": rows})
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)

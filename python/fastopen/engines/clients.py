@@ -1,6 +1,5 @@
 """Programs that load pages: where they are on this machine, and of which version."""
 
-import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from typing import Final
 
 from fastopen.contract import Client, Job
 from fastopen.errors import MachineError
+from fastopen.kernels.manifest import sha256_of
 
 VERSION_TIMEOUT_S: Final = 10.0
 
@@ -47,7 +47,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
             continue
         program = program_of(client)
         # An unknown program may do anything when called with --version.
-        described[client.label] = _version(program) if known else f"{program}, sha256 {_digest(program)}"
+        described[client.label] = _version(program) if known else f"{program}, sha256 {sha256_of(program)}"
     return described
 
 
@@ -60,8 +60,3 @@ def _version(program: Path) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"{program} does not say its version: {error}") from None
     return next(iter(done.stdout.splitlines()), "unknown").strip()
-
-
-def _digest(program: Path) -> str:
-    with program.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

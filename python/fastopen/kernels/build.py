@@ -64,9 +64,9 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
     """
     recipe = read_recipe()
     check_processor()
-    there = _of_recipe(recipe) if request.if_missing and not request.force else []
-    if there:
-        return Built(there[0], new=False)
+    there = next((kernel for kernel in installed() if _is_of(kernel, recipe)), None)
+    if there is not None and request.if_missing and not request.force:
+        return Built(there, new=False)
     check_tools()
     folder = kernels_folder()
     started = time.monotonic()
@@ -155,11 +155,6 @@ def is_outdated(kernel: Kernel) -> bool:
 def _is_of(kernel: Kernel, recipe: Recipe) -> bool:
     known = kernel.manifest
     return (known.config_sha256, known.patches_sha256) == (recipe.config_sha256, recipe.patches_sha256)
-
-
-def _of_recipe(recipe: Recipe) -> list[Kernel]:
-    """The installed kernels that were built with this configuration and these patches, best first."""
-    return [kernel for kernel in installed() if _is_of(kernel, recipe)]
 
 
 def _key(source: Source, recipe: Recipe) -> str:

@@ -112,19 +112,15 @@ def _folders() -> list[Path]:
 def _named(asked: str | None) -> Kernel:
     usable, damaged = find_all()
     if asked is not None:
-        _refuse_damaged(asked, damaged)
+        for entry in damaged:
+            if entry.folder.name == asked:
+                raise MachineError(f"the kernel {asked} is damaged: {entry.reason}", f"{BUILD_IT} --force")
         by_name = {kernel.name: kernel for kernel in usable}
         return by_name[_only(asked, list(by_name))]
     if not usable:
         broken = f"; {damaged[0].reason}" if damaged else ""
         raise MachineError(f"no kernel for the virtual engine is installed{broken}", BUILD_IT)
     return usable[0]
-
-
-def _refuse_damaged(asked: str, damaged: list[Damaged]) -> None:
-    for entry in damaged:
-        if entry.folder.name == asked:
-            raise MachineError(f"the kernel {asked} is damaged: {entry.reason}", f"{BUILD_IT} --force")
 
 
 def _only(asked: str, names: list[str]) -> str:

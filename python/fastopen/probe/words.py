@@ -22,12 +22,8 @@ def verdict(found: Probed) -> str:
     }.get(found.data_with_cookie, "hands out cookies; what becomes of data is not known")
 
 
-def meaning(found: Probed) -> list[str]:
+def meaning(found: Probed) -> Iterator[str]:
     """Sentences: what it rests on, and what else may be behind it."""
-    return list(_meaning(found))
-
-
-def _meaning(found: Probed) -> Iterator[str]:
     if not found.reachable:
         return
     if found.disabled_here:

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.contract import LoadRecord
 from fastopen.contract.records import Request
 from fastopen.pages import Page
-from fastopen.pages.recording import RecordedExchange, Recording
+from fastopen.pages.recording import Recording
 
 # Differences below this are the recorders' clocks.
 WORTH_SAYING_MS: Final = 5.0
@@ -72,12 +72,9 @@ def _steps(
             by_bytes = resource.initiator_at_bytes is not None
             since = (parent.first_byte, before[1]) if by_bytes else (parent.end, before[2])
             yield Cause(resource.url, "asking for", exchange.asked - since[0], asked - since[1])
-    yield Cause(resource.url, "the answer to", _answering(exchange), first_byte - asked)
+    answering = exchange.first_byte - exchange.asked
+    yield Cause(resource.url, "the answer to", answering, first_byte - asked)
     yield Cause(resource.url, "receiving", exchange.end - exchange.first_byte, end - first_byte)
-
-
-def _answering(exchange: RecordedExchange) -> float:
-    return exchange.first_byte - exchange.asked
 
 
 def _replayed(request: Request | None, held_ms: float) -> tuple[float, float, float] | None:

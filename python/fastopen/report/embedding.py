@@ -24,11 +24,8 @@ def _column(name: str, values: list[Any]) -> dict[str, Any]:
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}
         return {"name": name, "levels": levels, "values": [numbers[value] for value in values]}
-    return {"name": name, "values": [_short(value) for value in values]}
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    shorter = [float(f"{value:.6g}") if isinstance(value, float) else value for value in values]
+    return {"name": name, "values": shorter}
 
 
 def script_json(value: Any) -> str:

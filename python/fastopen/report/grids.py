@@ -50,13 +50,14 @@ def result_grid(results: Results, page: str) -> Grid:
     entries = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
+        bound = next(iter(of_arm.values())).bound
         valid = sorted({cell.loads - cell.invalid for cell in of_arm.values()})
         entries.append(
             (
                 *(_factor(factor, point) for factor in factors.varying),
                 *(_time(of_arm[name].plt_ms_median, unit) for name in arms),
                 *(_saving(of_arm[name], results.experiment.smallest_effect) for name in gaining),
-                *([_percent(_bound_percent(of_arm[gaining[0]]))] if gaining else []),
+                *([_percent(bound.percent if bound else None)] if gaining else []),
                 *(_syn_data(of_arm[name]) for name in with_tfo),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
@@ -244,10 +245,6 @@ def _time(milliseconds: float | None, unit: str) -> Entry:
 
 def _percent(value: float | None) -> Entry:
     return Entry(MISSING if value is None else f"{value:.1f}")
-
-
-def _bound_percent(result: CellResult) -> float | None:
-    return None if result.bound is None else result.bound.percent
 
 
 def _syn_data(result: CellResult) -> Entry:

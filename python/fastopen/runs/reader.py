@@ -66,14 +66,12 @@ class RunReader(Closing):
     @property
     def environment(self) -> dict[str, Any]:
         """What the run ran on."""
-        environment: dict[str, Any] = self._fact("environment")
-        return environment
+        return self._document("environment")
 
     @property
     def options(self) -> dict[str, Any]:
         """What resuming the run needs, apart from experiment and pages."""
-        options: dict[str, Any] = self._fact("options")
-        return options
+        return self._document("options")
 
     def experiment(self) -> Experiment:
         """What was asked."""
@@ -187,6 +185,9 @@ class RunReader(Closing):
         for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
             return json.loads(value)
         raise InputError(f"damaged: it has no {name}", self.place)
+
+    def _document(self, name: str) -> dict[str, Any]:
+        return dict(self._fact(name))
 
     def _text(self, compressed: bytes) -> bytes:
         try:

@@ -8,7 +8,7 @@ from fastopen import kernels
 from fastopen.errors import InputError
 from fastopen.experiments import Experiment
 from fastopen.statistics import CellResult, Results
-from fastopen.workflows.differences import difference_ms, difference_percent
+from fastopen.workflows.differences import TwoTimes
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
@@ -40,7 +40,7 @@ def on_virtual_engine(experiment: Experiment) -> Experiment:
 
 
 @dataclass(frozen=True)
-class KernelChange:
+class KernelChange(TwoTimes):
     """One cell on both kernels. `where` names it among the cells of its page: `20 ms`."""
 
     page: str
@@ -50,14 +50,9 @@ class KernelChange:
     after: CellResult
 
     @property
-    def difference_ms(self) -> float | None:
-        """PLT on the other kernel, less that on the first."""
-        return difference_ms(self.before.plt_ms_median, self.after.plt_ms_median)
-
-    @property
-    def difference_percent(self) -> float | None:
-        """The same, of the PLT on the first."""
-        return difference_percent(self.before.plt_ms_median, self.after.plt_ms_median)
+    def times_ms(self) -> tuple[float | None, float | None]:
+        """PLT on the first kernel, and on the other."""
+        return self.before.plt_ms_median, self.after.plt_ms_median
 
     @property
     def changed(self) -> bool:

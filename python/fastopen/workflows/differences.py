@@ -1,12 +1,22 @@
 """How far two page load times are from each other."""
 
 
-def difference_ms(base_ms: float | None, other_ms: float | None) -> float | None:
-    """The other less the base; None where one of them is not known."""
-    return None if base_ms is None or other_ms is None else other_ms - base_ms
+class TwoTimes:
+    """Something that was timed in two ways."""
 
+    @property
+    def times_ms(self) -> tuple[float | None, float | None]:
+        """The time that the other is compared with, and the other; None where one is not known."""
+        raise NotImplementedError
 
-def difference_percent(base_ms: float | None, other_ms: float | None) -> float | None:
-    """The same, of the base."""
-    difference = difference_ms(base_ms, other_ms)
-    return None if difference is None or not base_ms else 100 * difference / base_ms
+    @property
+    def difference_ms(self) -> float | None:
+        """The other less the first; None where one of them is not known."""
+        base, other = self.times_ms
+        return None if base is None or other is None else other - base
+
+    @property
+    def difference_percent(self) -> float | None:
+        """The same, of the first."""
+        base, difference = self.times_ms[0], self.difference_ms
+        return None if difference is None or not base else 100 * difference / base

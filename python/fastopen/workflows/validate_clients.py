@@ -18,7 +18,7 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import RunStore
-from fastopen.workflows.differences import difference_ms, difference_percent
+from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.run import Watch, run_in_memory
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
@@ -26,7 +26,7 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 
 @dataclass(frozen=True)
-class ClientComparison:
+class ClientComparison(TwoTimes):
     """One load of a page by each client over the same network. Times in ms; None where not finished."""
 
     page: str
@@ -50,14 +50,9 @@ class ClientComparison:
         return not self.missing and not self.extra
 
     @property
-    def difference_ms(self) -> float | None:
-        """The browser's page load time less the loader's; None unless both loads count."""
-        return None if self.invalid else difference_ms(self.loader_ms, self.chromium_ms)
-
-    @property
-    def difference_percent(self) -> float | None:
-        """The same, of the loader's."""
-        return None if self.invalid else difference_percent(self.loader_ms, self.chromium_ms)
+    def times_ms(self) -> tuple[float | None, float | None]:
+        """The loader's page load time, and the browser's; None unless both loads count."""
+        return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
 
     def as_json(self) -> dict[str, Any]:
         """For a document."""

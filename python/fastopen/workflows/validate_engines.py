@@ -20,7 +20,7 @@ from fastopen.experiments import (
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 from fastopen.statistics import CellResult
-from fastopen.workflows.differences import difference_ms, difference_percent
+from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.run import Watch, run_in_memory
 
 # Delayed acknowledgements wait for a tick of the kernel's clock: HZ is 250.
@@ -43,7 +43,7 @@ ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 
 
 @dataclass(frozen=True)
-class EngineComparison:
+class EngineComparison(TwoTimes):
     """One cell on both engines. Times in milliseconds; None where no load was valid."""
 
     page: str
@@ -65,19 +65,15 @@ class EngineComparison:
         return TICK_MS + REQUEST_MS * self.requests + bare_ms + (WHEEL_MS if again else 0.0)
 
     @property
-    def difference_ms(self) -> float | None:
-        """Host less virtual: what real time added."""
-        return difference_ms(self.virtual.plt_ms_median, self.host.plt_ms_median)
-
-    @property
-    def difference_percent(self) -> float | None:
-        """The same, of the virtual engine's PLT."""
-        return difference_percent(self.virtual.plt_ms_median, self.host.plt_ms_median)
+    def times_ms(self) -> tuple[float | None, float | None]:
+        """PLT on the virtual engine, and on the host, where real time adds to it."""
+        return self.virtual.plt_ms_median, self.host.plt_ms_median
 
     @property
     def link_difference_ms(self) -> float | None:
         """Link made by the program less link made by the kernel."""
-        return difference_ms(self.virtual.plt_ms_median, self.program_link.plt_ms_median)
+        program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
+        return None if program is None or kernel is None else program - kernel
 
     @property
     def host_range_ms(self) -> tuple[float, float] | None:

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from fastopen.contract import Network
 from fastopen.experiments import Cell, Experiment
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
@@ -43,7 +42,7 @@ def har_document(
             entries.append(entry)
     network = experiment.networks[cell.network]
     arm = cell.arm.transport if cell.arm.cookies is None else f"{cell.arm.transport} {cell.arm.cookies}"
-    title = f"{page.name}, {_network_words(network)}, {arm}"
+    title = f"{page.name}, RTT {network.rtt_us / 1000:g} ms, {arm}"
     about = {
         "startedDateTime": _date(record["started_unix_ms"], 0),
         "id": PAGE,
@@ -176,10 +175,6 @@ def _initiator(page: Page, resource: Resource) -> dict[str, str]:
     asker = page.resources[resource.initiator]
     kind = "script" if asker.type == "script" else "parser"
     return {"type": kind, "url": asker.url}
-
-
-def _network_words(network: Network) -> str:
-    return f"RTT {network.rtt_us / 1000:g} ms"
 
 
 def _header(name: str, value: str) -> dict[str, str]:
