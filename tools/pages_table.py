@@ -1,4 +1,8 @@
-"""What HARs become, a line a page, as Markdown: `python -m fastopen.pages.table FILE...` (docs/pages.md)."""
+#!/usr/bin/env python3
+"""What recordings become, a line a page, as Markdown (docs/pages.md).
+
+.venv/bin/python tools/pages_table.py FILE...
+"""
 
 from __future__ import annotations
 
