@@ -4,13 +4,14 @@ import json
 import os
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 import typer
 
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
 from fastopen.cli.shared_options import QuietOption
 from fastopen.errors import InputError
+from fastopen.pages.library import entries_of_list
+from fastopen.pages.url import cleaned
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
 from fastopen.user_files import write_file
@@ -85,9 +86,8 @@ def _pages(arguments: list[str]) -> list[str]:
         if "://" in argument or not path.is_file():
             found.append(_url(argument, argument))
             continue
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
-            if line.strip() and not line.strip().startswith("#"):
-                found.append(_url(line.strip(), f"{path}: line {number}"))
+        listed = entries_of_list(path.read_text(errors="replace"), path)
+        found += (_url(entry, place) for entry, place in listed)
     if not found:
         raise InputError("lists no URL", arguments[0], "a list of pages has a URL a line")
     if len(found) > PAGES_MAX:
@@ -97,11 +97,6 @@ def _pages(arguments: list[str]) -> list[str]:
 
 def _url(text: str, place: str) -> str:
     url = text if "://" in text else f"http://{text}"
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or any(c.isspace() for c in url):
+    if cleaned(url) is None or any(c.isspace() for c in url):
         raise InputError(f"{text[:80]!r} is no http or https URL, and no file", place)
     return url

@@ -40,13 +40,8 @@ class WorldEngine:
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command
-        self._parallel = parallel
+        self.parallel = parallel
         self._cores = cores
-
-    @property
-    def parallel(self) -> int:
-        """How many worlds run at once."""
-        return self._parallel
 
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """See Engine."""
@@ -54,7 +49,7 @@ class WorldEngine:
             waiting = iter(jobs)
             again: deque[tuple[Job, int]] = deque()
             while True:
-                while len(worlds) < self._parallel:
+                while len(worlds) < self.parallel:
                     job, attempt = again.popleft() if again else (next(waiting, None), 1)
                     if job is None:
                         break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -113,16 +114,18 @@ def _reject_foreign(text: str, path: Path) -> None:
 
 
 def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
-    """A `.pages` list: a URL a line; blank lines and lines that begin with # do not count."""
     shelf = Library([path.parent, *library], lenient=lenient)
-    found = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        entry = line.strip()
-        if entry and not entry.startswith("#"):
-            found.append(shelf.find(entry, f"{path}: line {number}"))
+    found = [shelf.find(entry, place) for entry, place in entries_of_list(text, path)]
     if not found:
         raise InputError("lists no URL", str(path), "a list of pages has a URL a line")
     return found
+
+
+def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    """A `.pages` list: a URL a line, each with its place; blank lines and comments (#) are left out."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.strip().startswith("#"):
+            yield line.strip(), f"{path}: line {number}"
 
 
 class Library:
@@ -176,14 +179,10 @@ class Library:
                 yield folder
 
     def _take(self, file: Path) -> None:
-        try:
-            pages = _load_file(file, (), self._lenient)
-        except InputError as error:
-            self._unreadable.append(str(error))
-            return
-        for imported in pages:
-            for key in _keys(imported.page.url):
-                self._known.setdefault(key, imported)
+        with self._unreadable_noted():
+            for imported in _load_file(file, (), self._lenient):
+                for key in _keys(imported.page.url):
+                    self._known.setdefault(key, imported)
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
         """Takes in the page of a URL that a mirror holds."""
@@ -191,14 +190,18 @@ class Library:
 
         if not mirror.is_mirror(folder):
             return
-        for key in keys:
-            try:
+        with self._unreadable_noted():
+            for key in keys:
                 found = mirror.page_in_mirror(folder, key, lenient=self._lenient)
-            except InputError as error:
-                self._unreadable.append(str(error))
-                return
-            if found is not None:
-                self._known.setdefault(key, found)
+                if found is not None:
+                    self._known.setdefault(key, found)
+
+    @contextmanager
+    def _unreadable_noted(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            self._unreadable.append(str(error))
 
     def _not_found(self, url: str, keys: Sequence[str], place: str) -> InputError:
         known = list(self._known)

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -76,30 +76,26 @@ def probe(
     return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
 
 
+@dataclass
 class _Prober:
-    def __init__(
-        self,
-        target: Target,
-        family: int,
-        address: Address,
-        timeout_s: float,
-        pause: Callable[[float], None],
-    ) -> None:
-        self._target, self._family, self._address = target, family, address
-        self._timeout_s, self._pause = timeout_s, pause
-        self._trials: list[Trial] = []
+    target: Target
+    family: int
+    address: Address
+    timeout_s: float
+    pause: Callable[[float], None]
+    trials: list[Trial] = field(default_factory=list)
 
     def _try(self, opening: Opening) -> Trial:
-        if self._trials:
-            self._pause(PAUSE_S)
-        trial = connect(self._family, self._address, opening, greeting(self._target), self._timeout_s)
-        self._trials.append(trial)
+        if self.trials:
+            self.pause(PAUSE_S)
+        trial = connect(self.family, self.address, opening, greeting(self.target), self.timeout_s)
+        self.trials.append(trial)
         return trial
 
     def probed(self) -> Probed:
         plain = self._try(Opening.PLAIN)
         if plain.error is not None:
-            return Probed(self._target, self._address[0], reachable=False, error=plain.error, trials=(plain,))
+            return Probed(self.target, self.address[0], reachable=False, error=plain.error, trials=(plain,))
         fastopens = self._fastopens()
         blind = self._try(Opening.NO_COOKIE)
         if _handling(blind) is Handling.DROPPED:  # or was it lost?
@@ -107,8 +103,8 @@ class _Prober:
         carried = [trial for trial in fastopens if _carried(trial)]
         accepted = [trial for trial in carried if trial.syn_data_acked]
         return Probed(
-            target=self._target,
-            address=self._address[0],
+            target=self.target,
+            address=self.address[0],
             reachable=True,
             error=None,
             cookie=bool(carried),
@@ -123,7 +119,7 @@ class _Prober:
             rtt_ms=plain.rtt_ms,
             answer_ms=_least_ms([plain, *(trial for trial in fastopens if not _carried(trial))]),
             answer_with_syn_data_ms=_least_ms(accepted),
-            trials=tuple(self._trials),
+            trials=tuple(self.trials),
         )
 
     def _fastopens(self) -> list[Trial]:
