@@ -1,6 +1,6 @@
 """A table as data: typed cells, which terminal, HTML, Markdown, LaTeX and CSV show each in its own way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Tone = Literal["", "good", "bad", "quiet", "notable"]
@@ -38,6 +38,8 @@ class Column:
     kind: Kind = "figure"
     short: str = ""
     """In place of the header where room is short."""
+    answer: bool = False
+    """Whether it is what readers look for first."""
 
     @property
     def heading(self) -> str:
@@ -62,6 +64,13 @@ class Grid:
     """What all rows have in common."""
     grouped: bool = False
     """Whether rows with the same first entry belong together."""
+
+    def answer_first(self) -> "Grid":
+        """The same with what readers look for right behind what a row is about."""
+        ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
+        order = sorted(range(len(ranks)), key=ranks.__getitem__)
+        rows = (tuple(row[index] for index in order) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[index] for index in order), rows=tuple(rows))
 
     @property
     def in_words(self) -> bool:

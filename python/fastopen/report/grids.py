@@ -42,7 +42,10 @@ def result_grid(results: Results, page: str) -> Grid:
     columns = (
         *(Column(factor.header, "factor") for factor in factors.varying),
         *(Column(f"PLT\n{name}{NBSP}{unit}") for name in arms),
-        *(Column(f"{name} saves\n%{interval}", short=f"{name}\nsaves\n%{interval}") for name in gaining),
+        *(
+            Column(f"{name} saves\n%{interval}", short=f"{name}\nsaves\n%{interval}", answer=True)
+            for name in gaining
+        ),
         *([Column(f"at\nmost{NBSP}%")] if gaining else []),
         *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}") for name in with_tfo),
         Column("n"),
@@ -266,12 +269,19 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def _in_common(results: Results, page: str) -> str:
-    """The rates that are the same in every row, and how it is known what made the browser ask."""
+    """The rates, and how it is known what made the browser ask."""
+    initiators = results.pages[page].initiators
+    return fixed_rates(results) + (
+        f"  (initiators {initiators})" if initiators in ("inferred", "mixed") else ""
+    )
+
+
+def fixed_rates(results: Results) -> str:
+    """`4 Mbit/s down, 256 kbit/s up`: the rates that are the same in every row."""
     varying = {factor.name for factor in results.factors.varying}
-    network, initiators = results.experiment.networks[0], results.pages[page].initiators
+    network = results.experiment.networks[0]
     rates = {"down": network.down, "up": network.up}
-    fixed = ", ".join(f"{_rate(rate)} {way}" for way, rate in rates.items() if way not in varying)
-    return fixed + (f"  (initiators {initiators})" if initiators in ("inferred", "mixed") else "")
+    return ", ".join(f"{_rate(rate)} {way}" for way, rate in rates.items() if way not in varying)
 
 
 def _rate(limit: RateLimit) -> str:

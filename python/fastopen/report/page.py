@@ -11,11 +11,19 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from fastopen.attribution import Answer, Source, page_answers, run_answers
+from fastopen.attribution.phrases import NBSP, listed
 from fastopen.figures import Figure, median_loads, overview_figures
 from fastopen.figures.requests import timing_breakdown, waterfall
 from fastopen.report.browser_metrics import cache_lines
 from fastopen.report.embedding import inline_svg, packed, script_json
-from fastopen.report.grids import evidence_grid, invalid_grid, path_grid, published_grid, result_grid
+from fastopen.report.grids import (
+    evidence_grid,
+    fixed_rates,
+    invalid_grid,
+    path_grid,
+    published_grid,
+    result_grid,
+)
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
@@ -24,6 +32,8 @@ from fastopen.report.vega import library
 from fastopen.report.verdict import page_verdicts
 from fastopen.statistics import Results, discrepancies
 
+# Of more pages a heading gives the number alone.
+NAMED_PAGES: Final = 4
 # What single loads may take of the file: a report opens on a phone, too.
 LOADS_BYTES_MAX: Final = 5_000_000
 
@@ -55,6 +65,7 @@ def html(source: Source) -> str:
         environment=results.environment,
         status=results.status,
         summary=summarise_run(results),
+        subject=_subject(results),
         pages=[_page(source, name) for name in results.pages],
         published=published_grid(results),
         comparison=[
@@ -85,12 +96,26 @@ def _policy(*scripts: str) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
 
 
+def _subject(results: Results) -> str:
+    """`wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down, 5 Mbit/s up; loader`: what was measured."""
+    pages, experiment = list(results.pages), results.experiment
+    rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
+    rates = fixed_rates(results)
+    clients = dict.fromkeys(setup.client.label for setup in experiment.setups)
+    parts = (
+        listed(pages) if len(pages) <= NAMED_PAGES else f"{len(pages)} pages",
+        f"RTT {listed(list(rtts))}{NBSP}ms{f', {rates}' if rates else ''}",
+        listed(list(clients)),
+    )
+    return "; ".join(parts)
+
+
 def _page(source: Source, name: str) -> dict[str, Any]:
     results = source.results
     return {
         "name": name,
         "facts": results.pages[name],
-        "grid": result_grid(results, name),
+        "grid": result_grid(results, name).answer_first(),
         "verdicts": [*page_verdicts(results, name), *surprise_lines(results, name)],
         "answers": [*page_answers(results, source.attribution, name), *_caching(results, name)],
     }

@@ -85,6 +85,18 @@ def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
     assert "Worth turning on." in text[verdict : verdict + 200]
 
 
+def test_the_first_screen_says_what_was_measured_and_tables_have_the_answer_first(
+    source: Source,
+) -> None:
+    text = html(source).replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "small and large; RTT 20 and 100 ms, 4 Mbit/s down, 256 kbit/s up; loader"
+        in text[: text.index("</h2>")]
+    )
+    first = text[text.index("<thead>") : text.index("</thead>")]
+    assert first.index("warm saves") < first.index("PLT off")
+
+
 def test_the_method_names_what_is_not_usual_of_the_networks_and_nothing_else() -> None:
     limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000}
     network = {"rtt_us": 20_000, "down": limit, "up": limit}
