@@ -21,15 +21,15 @@ KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel clean help \
-  set-up-for-tests rust-lint rust-test python-lint python-test
+  set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
 	@$(MAKE) --jobs=2 $(WORLD) kernel
 	$(call say,ready: $(BIN)/fastopen)
 
-set-up-for-tests: $(STAMPS)/prerequisites-of-tests
-	@$(MAKE) --jobs=2 $(WORLD) $(STAMPS)/python-for-tests kernel
+set-up-for-tests: $(STAMPS)/prerequisites
+	@$(MAKE) --jobs=3 $(WORLD) kernel $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests
 
 # Without it everything works on the host engine: a machine that cannot build it (exit status 3) is told, no more.
 kernel: $(STAMPS)/python ## build the virtual engine's kernel where it is missing (FASTOPEN_NO_KERNEL=1: never)
@@ -46,7 +46,11 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-test: set-up-for-tests lint rust-test python-test ## set up, then run every formatter, linter, type check and test
+# What compiles and lints has no need of all cores at every moment: side by side. Tests of worlds in real time do.
+test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
+	@$(MAKE) --jobs=3 $(WORLD) kernel rust-lint rust-test-programs python-lint
+	@$(MAKE) rust-test
+	@$(MAKE) python-test
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table beside ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
@@ -110,6 +114,11 @@ rust-lint: $(STAMPS)/prerequisites-of-tests
 	@cargo clippy $(CARGO_QUIET) --locked --workspace --all-targets -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --workspace --no-deps
 	@tools/check_dependencies.py
+
+# After the linter: cargo lets one command at a time into target/debug.
+rust-test-programs: rust-lint
+	$(call say,cargo test --no-run)
+	@cargo test $(CARGO_QUIET) --locked --workspace --no-run
 
 # The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
 rust-test: $(STAMPS)/prerequisites-of-tests
