@@ -19,11 +19,11 @@ use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_world::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
-use fastopen_world::contract::OriginSettings;
+use fastopen_world::contract::{LinkKind, OriginSettings, Tcp};
 use fastopen_world::engine::Engine;
 use fastopen_world::forwarder::Forwarder;
 use fastopen_world::link_config::LinkConfig;
-use fastopen_world::topology::{Shape, TcpSettings, Topology};
+use fastopen_world::topology::Topology;
 
 const MS: u64 = 1_000_000;
 
@@ -70,15 +70,6 @@ fn link(rtt_ns: u64, rate: &Rate) -> LinkConfig {
     LinkConfig { down: direction.clone(), up: direction, extra_delay: Vec::new() }
 }
 
-fn settings() -> TcpSettings {
-    TcpSettings {
-        congestion_control: "cubic".into(),
-        initial_window_segments: 10,
-        mtu_bytes: 1500,
-        fastopen_key: [1, 2, 3, 4],
-    }
-}
-
 /// A world without a page.
 struct Bare {
     forwarder: Forwarder,
@@ -87,10 +78,11 @@ struct Bare {
 
 impl Bare {
     fn build(config: LinkConfig) -> Self {
-        let topology = Topology::build(settings(), Shape::PacketSockets).expect("a topology can be made");
+        let topology = Topology::build(Tcp::default(), 1500, [1, 2, 3, 4], LinkKind::Program);
+        let topology = topology.expect("a topology can be made");
         let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
         let forwarder = Forwarder::start(client, origins, Engine::Host.spin_ns()).expect("it can be started");
-        forwarder.configure(config).expect("a valid link");
+        forwarder.configure(config);
         Self { forwarder, topology }
     }
 
@@ -122,7 +114,7 @@ fn round_trips() {
     let listener = bare.listen();
     thread::spawn(move || listener.incoming().for_each(drop));
     for (rtt_ms, count) in [(20, 500), (100, 150), (200, 100)] {
-        bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
+        bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited));
         let mut off: Vec<f64> = (0..count)
             .map(|_| {
                 let rtt_us = tcp::info(bare.connect()).expect("it is a TCP socket").rtt_us;
@@ -271,7 +263,7 @@ fn one_packet_saving() {
         // The first connection with Fast Open fetches the cookie.
         bare.topology.set_fastopen(true).expect("sysctls can be set");
         plt(&page, &bare.topology.client, &addresses, true);
-        bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited)).expect("a valid link");
+        bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited));
         let mut saved: Vec<f64> = (0..21)
             .map(|_| {
                 let [with, without] =

@@ -7,17 +7,16 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::Duration;
 
 use fastopen_netns::counters::Counters;
+use fastopen_netns::poll::wait_readable;
 use fastopen_netns::sock_diag::DestroyEvents;
 use fastopen_netns::{process, sysctl};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::poll::PollFlags;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::time::TimeSpec;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -129,29 +128,20 @@ fn setting() -> u32 {
 
 /// Starts the command under the filter; returns the filter's listener and the command's process.
 fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Error> {
-    let name = command[0].to_string_lossy().into_owned();
     let mut starting = Command::new(&command[0]);
     starting.args(&command[1..]);
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.
     unsafe {
         starting.pre_exec(|| Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?));
     }
-    // A filter applies to its thread and the thread's children: the supervising thread stays outside.
-    let start = move || {
-        let listener = filter::install().map_err(Error::Seccomp)?;
-        let child = starting.spawn().map_err(|error| Error::spawn(name, error))?;
-        Ok((listener, Pid::from_raw(child.id() as i32)))
-    };
-    std::thread::spawn(start).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let (listener, child, _) = filter::spawn(starting, || Ok(()))?;
+    Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
 /// Closes the inherited descriptors, which the command has now: otherwise a pipe's reader would wait for this
 /// process.
 fn close_inherited() -> io::Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    nix::unistd::dup2_stdin(&null)?;
-    nix::unistd::dup2_stdout(&null)?;
-    nix::unistd::dup2_stderr(&null)?;
+    process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
         let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
@@ -182,39 +172,27 @@ impl Session<'_> {
     /// Runs until the last process under the filter has ended; returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
-            let [held, destroyed, signalled] = self.wait()?;
+            let Supervisor { listener, events, .. } = &self.supervisor;
+            let descriptors = [listener.as_fd(), events.as_fd(), self.signals.as_fd()];
+            let ready = wait_readable(&descriptors, self.supervisor.timeout_ns())?;
             // First: a thread is blocked in it.
-            if held.contains(PollFlags::POLLIN) {
+            if ready[0].contains(PollFlags::POLLIN) {
                 self.supervisor.answer_call()?;
             }
-            if !destroyed.is_empty() {
+            if !ready[1].is_empty() {
                 self.supervisor.handle_events();
             }
             self.supervisor.check_deferred();
-            if !signalled.is_empty() {
+            if !ready[2].is_empty() {
                 self.forward_signals();
                 self.reap()?;
             }
             // POLLHUP: no process is under the filter any more.
-            let over = self.network == Network::World || held.contains(PollFlags::POLLHUP);
+            let over = self.network == Network::World || ready[0].contains(PollFlags::POLLHUP);
             if let (Some(code), true) = (self.code, over) {
                 return Ok(code);
             }
         }
-    }
-
-    /// Waits for held calls, destroy events and signals; returns which of them are ready.
-    fn wait(&self) -> io::Result<[PollFlags; 3]> {
-        let descriptors =
-            [self.supervisor.listener.as_fd(), self.supervisor.events.as_fd(), self.signals.as_fd()];
-        let mut polled = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN));
-        let timeout =
-            self.supervisor.timeout_ns().map(|ns| TimeSpec::from_duration(Duration::from_nanos(ns)));
-        match ppoll(&mut polled, timeout, None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(polled.map(|descriptor| descriptor.revents().unwrap_or(PollFlags::empty())))
     }
 
     /// Forwards signals that processes sent (`SI_USER`). Those of the terminal reach the command directly.

@@ -1,81 +1,59 @@
 //! What is done to fetched sockets, and their addresses as system calls pass them.
 
 use std::io;
-use std::mem;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::{ptr, slice};
 
-use nix::sys::socket::{MsgFlags, SockaddrIn, SockaddrStorage, send, sockopt};
+use socket2::{SockAddr, SockRef};
 
 /// Sends the SYN of a connection that waits for its first write, with the cookie and without data.
 pub(crate) fn begin_handshake(socket: impl AsFd) {
     // Returns EINPROGRESS.
-    let _ = send(socket.as_fd().as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
+    let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
 }
 
 /// Whether `getpeername` succeeds, as on an established connection.
 pub(crate) fn has_peer(socket: impl AsFd) -> bool {
-    nix::sys::socket::getpeername::<()>(socket.as_fd().as_raw_fd()).is_ok()
+    SockRef::from(&socket).peer_addr().is_ok()
 }
 
 /// The address that the socket is bound to; none where it is not bound, or not to IPv4 or IPv6.
 pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
-    let name = nix::sys::socket::getsockname::<SockaddrStorage>(socket.as_fd().as_raw_fd()).ok()?;
-    let v4 = name.as_sockaddr_in().map(|name| SocketAddr::V4((*name).into()));
-    v4.or_else(|| name.as_sockaddr_in6().map(|name| SocketAddr::V6((*name).into())))
-        .filter(|address| address.port() != 0)
+    let name = SockRef::from(&socket).local_addr().ok()?;
+    name.as_socket().filter(|address| address.port() != 0)
 }
 
 /// Binds an IPv4 socket to a port (none: a free one of the kernel's choice).
 pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
-    let socket = socket.as_fd();
+    let socket = SockRef::from(&socket);
     if port.is_some() {
         // An earlier load's socket may be bound to the port, on another address.
-        nix::sys::socket::setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+        socket.set_reuse_address(true)?;
     }
-    let address = SockaddrIn::new(0, 0, 0, 0, port.unwrap_or(0));
-    Ok(nix::sys::socket::bind(socket.as_raw_fd(), &address)?)
+    socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)).into())
 }
 
 /// Reads a `sockaddr_in` or `sockaddr_in6`. None: of another family, or too short.
 pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
-    let family = i32::from(u16::from_ne_bytes(*bytes.first_chunk()?));
-    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
-    match family {
-        libc::AF_INET => {
-            let ip = <[u8; 4]>::try_from(bytes.get(4..8)?).ok()?;
-            Some(SocketAddr::new(ip.into(), port))
-        }
-        libc::AF_INET6 => {
-            let ip = Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?);
-            let flow = u32::from_ne_bytes(bytes[4..8].try_into().ok()?);
-            // Left out by the oldest programs (RFC 2133).
-            let scope = bytes
-                .get(24..28)
-                .map_or(0, |scope| u32::from_ne_bytes([scope[0], scope[1], scope[2], scope[3]]));
-            Some(SocketAddrV6::new(ip, port, flow, scope).into())
-        }
-        _ => None,
-    }
+    // SAFETY: the bytes fit, and what they do not fill is 0.
+    let read = unsafe {
+        SockAddr::try_init(|storage, length| {
+            *length = bytes.len().min(*length as usize) as libc::socklen_t;
+            ptr::copy_nonoverlapping(bytes.as_ptr(), storage.cast(), *length as usize);
+            Ok(())
+        })
+    };
+    let address = read.ok()?.1.as_socket()?;
+    // Of IPv6 without the scope, which the oldest programs leave out (RFC 2133).
+    (bytes.len() >= if address.is_ipv4() { 8 } else { 24 }).then_some(address)
 }
 
 /// Writes an address as `getpeername` does; the inverse of [`address`].
 pub(crate) fn name(address: SocketAddr) -> Vec<u8> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let mut bytes = (family as u16).to_ne_bytes().to_vec();
-    bytes.extend(address.port().to_be_bytes());
-    match address {
-        SocketAddr::V4(v4) => {
-            bytes.extend(v4.ip().octets());
-            bytes.resize(mem::size_of::<libc::sockaddr_in>(), 0);
-        }
-        SocketAddr::V6(v6) => {
-            bytes.extend(v6.flowinfo().to_ne_bytes());
-            bytes.extend(v6.ip().octets());
-            bytes.extend(v6.scope_id().to_ne_bytes());
-        }
-    }
-    bytes
+    let name = SockAddr::from(address);
+    // SAFETY: the structure has as many bytes.
+    unsafe { slice::from_raw_parts(name.as_ptr().cast::<u8>(), name.len() as usize) }.to_vec()
 }
 
 #[cfg(test)]

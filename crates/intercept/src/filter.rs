@@ -2,11 +2,17 @@
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::panic::resume_unwind;
+use std::process::{Child, Command};
+use std::thread;
 
+use fastopen_netns::clock::monotonic_ns;
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
     SECCOMP_RET_USER_NOTIF, sock_filter,
 };
+
+use crate::Error;
 
 /// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: system calls have other numbers on other architectures.
 #[cfg(target_arch = "x86_64")]
@@ -59,6 +65,25 @@ const fn end(action: u32) -> sock_filter {
     sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
 }
 
+/// Starts a command under the filter, by a thread on which `prepare` runs first; returns the filter's
+/// listener, the command's process and when it was started, in nanoseconds of the monotonic clock.
+///
+/// A filter applies to its thread and the thread's children: the supervising thread stays outside.
+pub(crate) fn spawn(
+    mut command: Command,
+    prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
+) -> Result<(OwnedFd, Child, u64), Error> {
+    let start = move || {
+        prepare()?;
+        let listener = install().map_err(Error::Seccomp)?;
+        let at_ns = monotonic_ns();
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().map_err(|error| Error::spawn(name, error))?;
+        Ok((listener, child, at_ns))
+    };
+    thread::spawn(start).join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 /// Installs the filter on the calling thread and its later children, for good; returns its listener.
 ///
 /// Without `CAP_SYS_ADMIN` it sets `no_new_privs`: set-user-ID programs below then run without that
@@ -67,7 +92,7 @@ const fn end(action: u32) -> sock_filter {
 /// # Errors
 /// EBUSY: a filter with a listener is installed already. ENOSYS or EINVAL: the kernel has no user
 /// notification.
-pub(crate) fn install() -> io::Result<OwnedFd> {
+fn install() -> io::Result<OwnedFd> {
     match attach() {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
             nix::sys::prctl::set_no_new_privs()?;

@@ -20,7 +20,7 @@ mod watch;
 
 pub use command::{adopt, run, run_here};
 pub use error::Error;
-pub use report::{Record, Report, Traffic};
+pub use report::{Record, Report, Traffic, write_line};
 pub use supervisor::Opened;
 pub use tally::Tally;
 pub use watch::{Started, Watch};

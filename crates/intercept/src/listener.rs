@@ -4,7 +4,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use fastopen_netns::poll::wait_readable;
+use nix::poll::PollFlags;
 
 /// Of include/uapi/linux/seccomp.h: the answered thread may run on this core at once, since the supervisor is
 /// about to wait.
@@ -47,9 +48,7 @@ impl Listener {
 
     /// POLLIN: a call is held; POLLHUP: no process is under the filter any more. Does not wait.
     pub(crate) fn ready(&self) -> PollFlags {
-        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut polled, PollTimeout::ZERO);
-        polled[0].revents().unwrap_or(PollFlags::empty())
+        wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }
 
     /// The next held call. None: its thread was killed or interrupted before the call was received.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 use serde::Serialize;
 
@@ -87,9 +87,19 @@ pub(crate) struct Records(pub(crate) Option<File>);
 impl Records {
     /// Writes one. Errors are ignored: a reader that has ended does not end the command.
     pub(crate) fn write(&mut self, record: &Record) {
-        if let (Some(file), Ok(mut line)) = (&mut self.0, serde_json::to_vec(record)) {
-            line.push(b'\n');
-            let _ = file.write_all(&line);
+        if let Some(file) = &self.0 {
+            let _ = write_line(file, record);
         }
     }
+}
+
+/// Writes a record as a line of JSON.
+///
+/// # Errors
+/// As the write.
+pub fn write_line(mut to: impl Write, record: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use fastopen_netns::clock::{exact_timers, monotonic_ns};
+use fastopen_netns::clock::exact_timers;
 use fastopen_netns::poll::{Waker, wait_readable};
 use fastopen_netns::sock_diag::DestroyEvents;
 
@@ -48,21 +48,12 @@ impl Watch {
     /// # Errors
     /// Where `prepare` fails, there is no such command, or the filter cannot be installed.
     pub fn start(
-        mut command: Command,
+        command: Command,
         first_port: Option<u16>,
         prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
     ) -> Result<Started, Error> {
         let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
-        let start = move || {
-            prepare()?;
-            let listener = filter::install().map_err(Error::Seccomp)?;
-            let at_ns = monotonic_ns();
-            let name = command.get_program().to_string_lossy().into_owned();
-            let child = command.spawn().map_err(|error| Error::spawn(name, error))?;
-            Ok::<_, Error>((listener, child, at_ns))
-        };
-        let (listener, child, at_ns) =
-            thread::spawn(start).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let (listener, child, at_ns) = filter::spawn(command, prepare)?;
         let watch =
             Self::over(listener, events, first_port).map_err(Error::kernel("supervising the command"))?;
         Ok(Started { child, at_ns, watch })

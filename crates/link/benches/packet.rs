@@ -60,7 +60,7 @@ fn run(case: &Case) -> Duration {
         loss: Loss::new(0.001).expect("within bounds"),
         ..case.config.clone()
     };
-    let mut direction = Direction::new(&config, 0).expect("within bounds");
+    let mut direction = Direction::new(&config, 0);
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
     let start = Instant::now();
     for number in 0..u64::from(PACKETS) {

@@ -2,7 +2,7 @@
 
 use crate::delay_line::DelayLine;
 use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
-use crate::stages::{ConfigError, DirectionConfig, stages};
+use crate::stages::{DirectionConfig, stages};
 use crate::{Nanos, Stats};
 
 /// One direction of a link for packets `P`: a buffer, a reference to one, or nothing at all.
@@ -18,8 +18,7 @@ pub struct Direction<P> {
 }
 
 /// A packet that will not arrive, given back so that its buffer can be used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("packet dropped: {cause}")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped<P> {
     /// The packet.
     pub packet: P,
@@ -28,30 +27,25 @@ pub struct Dropped<P> {
 }
 
 /// Why a packet was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
     /// It was lost at random.
-    #[error("lost at random")]
     Loss,
-    /// The queue had no room for it.
-    #[error("queue full")]
+    /// The queue had no room for it, or its management dropped it.
     Queue,
 }
 
 impl<P: Datagram> Direction<P> {
     /// An idle direction; a trace starts at `start`.
-    ///
-    /// # Errors
-    /// [`ConfigError::Rate`] when a fixed rate is out of bounds.
-    pub fn new(config: &DirectionConfig, start: Nanos) -> Result<Self, ConfigError> {
-        Ok(Self::of(stages(config, start)?, start))
+    pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
+        Self::of(stages(config, start), start)
     }
 }
 
 impl<P> Direction<P> {
     /// A direction of these stages, in the order in which packets meet them.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
-        Self { stages, departures: DelayLine::new(), due: None, stats: Stats::default(), now: start }
+        Self { stages, departures: DelayLine::default(), due: None, stats: Stats::default(), now: start }
     }
 
     /// Offers a packet of `bytes` (its IP length) at `now`; a `now` before that of an earlier packet counts

@@ -25,13 +25,12 @@
 //!     queue_limit_bytes: Some(64_000),
 //!     ..DirectionConfig::default()
 //! };
-//! let mut down = Direction::new(&config, 0)?;
+//! let mut down = Direction::new(&config, 0);
 //! down.offer(0, 1500, 0, "a packet").expect("an idle link takes a packet");
 //! // 1500 bytes at 4 Mbit/s take 3 ms; 10 ms later they are there.
 //! assert_eq!(down.next_release(), Some(13_000_000));
 //! assert_eq!(down.release(12_999_999), None);
 //! assert_eq!(down.release(13_000_000), Some((13_000_000, "a packet")));
-//! # Ok::<(), fastopen_link::ConfigError>(())
 //! ```
 
 #![forbid(unsafe_code)]

@@ -31,7 +31,7 @@ struct Offer {
 
 /// When which offers (by number) are released, by a driver that comes as often as it is asked to.
 fn released(config: &DirectionConfig, offers: &[Offer]) -> (Vec<(Nanos, usize)>, Direction<Vec<u8>>) {
-    let mut link = Direction::new(config, 0).unwrap();
+    let mut link = Direction::new(config, 0);
     let mut released = Vec::new();
     let mut take = |link: &mut Direction<Vec<u8>>, now| {
         while let Some(due) = link.next_release().filter(|due| *due <= now) {

@@ -16,7 +16,7 @@ fn four_megabit() -> DirectionConfig {
 }
 
 fn direction(config: &DirectionConfig) -> Direction<&'static str> {
-    Direction::new(config, 0).unwrap()
+    Direction::new(config, 0)
 }
 
 fn release_all<P>(direction: &mut Direction<P>) -> Vec<(Nanos, P)> {
@@ -123,7 +123,7 @@ fn time_that_goes_backwards_stands_still() {
 fn odd_rates_do_not_drift() {
     // 1500 bytes at 7 777 777 bit/s take 1 542 857.297… ns.
     let config = DirectionConfig { delay: 0, ..config(Rate::BitPerS(7_777_777)) };
-    let mut link = Direction::new(&config, 0).unwrap();
+    let mut link = Direction::new(&config, 0);
     for _ in 0..10_000 {
         link.offer(0, 1500, 0, ()).unwrap();
     }
@@ -141,7 +141,7 @@ fn a_link_that_is_started_later_treats_the_same_packets_the_same() {
         ..config(Rate::Trace(trace))
     };
     let load = |start: Nanos| {
-        let mut link = Direction::new(&config, start).unwrap();
+        let mut link = Direction::new(&config, start);
         for packet in 0..200_usize {
             let _dropped = link.offer(start + packet as Nanos * MS, 700, 0, packet);
         }
@@ -157,30 +157,19 @@ fn a_link_that_is_started_later_treats_the_same_packets_the_same() {
 }
 
 #[test]
-fn a_rate_out_of_bounds_is_refused_with_the_bounds() {
-    for bit_per_s in [0, 63_999, 1_000_000_001] {
-        let error = Direction::<()>::new(&config(Rate::BitPerS(bit_per_s)), 0).err().unwrap();
-        assert_eq!(
-            error.to_string(),
-            format!("rate of {bit_per_s} bit/s is not within 64000 and 1000000000 bit/s")
-        );
-    }
-}
-
-#[test]
 fn a_train_of_equal_packets_takes_one_serialisation_for_each_after_the_first() {
     let limited =
         DirectionConfig { queue_limit_bytes: Some(0), loss: Loss::new(0.5).unwrap(), ..four_megabit() };
-    assert_eq!(expected_train(&limited, 11, 1500), Ok(30 * MS));
-    assert_eq!(expected_train(&limited, 1, 1500), Ok(0));
-    assert_eq!(expected_train(&limited, 0, 1500), Ok(0));
-    assert_eq!(expected_train(&config(Rate::Unlimited), 11, 1500), Ok(0));
+    assert_eq!(expected_train(&limited, 11, 1500), 30 * MS);
+    assert_eq!(expected_train(&limited, 1, 1500), 0);
+    assert_eq!(expected_train(&limited, 0, 1500), 0);
+    assert_eq!(expected_train(&config(Rate::Unlimited), 11, 1500), 0);
 }
 
 #[test]
 fn an_idle_link_passes_a_packet_after_serialisation_and_delay() {
-    assert_eq!(expected_transit(&four_megabit(), 500), Ok(11 * MS));
-    assert_eq!(expected_transit(&config(Rate::Unlimited), 500), Ok(10 * MS));
+    assert_eq!(expected_transit(&four_megabit(), 500), 11 * MS);
+    assert_eq!(expected_transit(&config(Rate::Unlimited), 500), 10 * MS);
     let trace = Trace::from_millis(&[0, 7]).unwrap();
-    assert_eq!(expected_transit(&config(Rate::Trace(trace)), 500), Ok(17 * MS));
+    assert_eq!(expected_transit(&config(Rate::Trace(trace)), 500), 17 * MS);
 }

@@ -11,7 +11,7 @@ fn config(jitter: Jitter) -> DirectionConfig {
 
 /// When packets leave that are offered each `gap`, in order of release, with their numbers.
 fn released(config: &DirectionConfig, packets: usize, gap: Nanos) -> Vec<(Nanos, usize)> {
-    let mut link = Direction::new(config, 0).unwrap();
+    let mut link = Direction::new(config, 0);
     for packet in 0..packets {
         let _lost = link.offer(packet as Nanos * gap, 1500, 0, packet);
     }

@@ -6,13 +6,17 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType};
 
 use crate::clock::{monotonic_ns, realtime_ns};
 use crate::route::interface_index;
-use crate::{Doing, Result, check};
+use crate::{Doing, Result, check, socket};
 
 /// The size of the Ethernet header at the start of each frame.
 pub const ETHERNET_HEADER: usize = 14;
@@ -41,7 +45,7 @@ struct FrameHeader {
 
 /// The ring of received frames that the kernel and this process share.
 struct Ring {
-    base: *mut u8,
+    base: NonNull<u8>,
     frames: usize,
     next: usize,
 }
@@ -53,14 +57,14 @@ unsafe impl Send for Ring {}
 impl Ring {
     fn header(&self) -> *mut FrameHeader {
         // SAFETY: `next` is below `frames`, so the offset is inside the mapping; frames are aligned to 2048.
-        unsafe { self.base.add(self.next * FRAME_SIZE).cast() }
+        unsafe { self.base.add(self.next * FRAME_SIZE).cast().as_ptr() }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: base and length are those of the mapping made in `map_ring`.
-        unsafe { libc::munmap(self.base.cast(), self.frames * FRAME_SIZE) };
+        let _ = unsafe { munmap(self.base.cast(), self.frames * FRAME_SIZE) };
     }
 }
 
@@ -82,12 +86,11 @@ impl PacketSocket {
     }
 
     fn open_index(index: i32, frames: u32) -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // Protocol 0: nothing is received before `bind`, so nothing of another interface slips in.
-        // SAFETY: no pointers; the descriptor is owned right away.
-        let socket = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?) };
-        set(&socket, libc::PACKET_VERSION, &TPACKET_V2)?;
-        set(&socket, PACKET_QDISC_BYPASS, &1)?;
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        // No protocol: nothing is received before `bind`, so nothing of another interface slips in.
+        let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
+        socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
         let per_block = (BLOCK_SIZE / FRAME_SIZE) as u32;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK_SIZE as u32,
@@ -95,7 +98,7 @@ impl PacketSocket {
             tp_frame_size: FRAME_SIZE as u32,
             tp_frame_nr: frames.next_multiple_of(per_block),
         };
-        set(&socket, libc::PACKET_RX_RING, &request)?;
+        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let ring = map_ring(&socket, request.tp_frame_nr as usize)?;
         // SAFETY: sockaddr_ll is plain data; the kernel reads it during the call.
         unsafe {
@@ -184,19 +187,10 @@ impl PacketSocket {
     /// # Errors
     /// As `getsockopt`.
     pub fn take_overruns(&self) -> io::Result<u32> {
-        // SAFETY: the kernel writes at most `length` bytes of plain data.
-        unsafe {
-            let mut statistics: libc::tpacket_stats = mem::zeroed();
-            let mut length = mem::size_of_val(&statistics) as libc::socklen_t;
-            check(libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            ))?;
-            Ok(statistics.tp_drops)
-        }
+        // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
+        let mut statistics = [0; 8];
+        socket::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
+        Ok(u32::from_ne_bytes(*statistics.last_chunk().expect("it is longer")))
     }
 }
 
@@ -206,34 +200,10 @@ impl AsFd for PacketSocket {
     }
 }
 
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads `value` during the call; its size is given.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            option,
-            ptr::from_ref(value).cast(),
-            mem::size_of::<T>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
-}
-
 fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
+    let length = NonZeroUsize::new(frames * FRAME_SIZE).ok_or(io::ErrorKind::InvalidInput)?;
+    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
-    let base = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            frames * FRAME_SIZE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            socket.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
     Ok(Ring { base: base.cast(), frames, next: 0 })
 }

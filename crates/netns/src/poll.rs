@@ -9,20 +9,23 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever). The kernel lets a
-/// timeout be late by a thousandth of itself, whatever the timer slack (`select_estimate_accuracy`); a
-/// [`Timer`] is exact.
+/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever). Returns what each
+/// is ready for. The kernel lets a timeout be late by a thousandth of itself, whatever the timer slack
+/// (`select_estimate_accuracy`); a [`Timer`] is exact.
 ///
 /// # Errors
 /// As `ppoll`; a signal makes it return early without an error.
-pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: Option<u64>) -> io::Result<()> {
+pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
-    let timeout =
-        timeout_ns.map(|ns| TimeSpec::new((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64));
-    match ppoll(&mut polled, timeout, None) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
+    match ppoll(&mut polled, timeout_ns.map(time_spec), None) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
     }
+    Ok(polled.iter().map(|one| one.revents().unwrap_or(PollFlags::empty())).collect())
+}
+
+fn time_spec(ns: u64) -> TimeSpec {
+    TimeSpec::new((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64)
 }
 
 /// A descriptor that becomes readable at a set time, to the nanosecond (`timerfd`).
@@ -52,8 +55,7 @@ impl Timer {
         }
         match at_ns {
             Some(ns) => {
-                let at = TimeSpec::new((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
-                self.timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+                self.timer.set(Expiration::OneShot(time_spec(ns)), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
             }
             None => self.timer.unset()?,
         }

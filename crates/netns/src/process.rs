@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -85,18 +85,10 @@ impl CleanupProcess {
         match unsafe { fork() }? {
             ForkResult::Child => {
                 drop(alive);
-                // Close the standard streams: a reader of this program's output waits for its last writer.
-                let nothing = std::fs::File::options().read(true).write(true).open("/dev/null");
-                for descriptor in 0..3 {
-                    // SAFETY: nothing else in this process uses its descriptors any more.
-                    nothing.iter().for_each(|null| unsafe {
-                        libc::dup2(null.as_raw_fd(), descriptor);
-                    });
-                }
+                let _ = close_standard_streams();
                 // Leave the terminal's foreground process group, which Ctrl-C signals.
                 let _ = nix::unistd::setsid();
-                let mut polled = [PollFd::new(ended.as_fd(), PollFlags::empty())];
-                while poll(&mut polled, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
+                while wait_readable(&[ended.as_fd()], None).is_ok_and(|ready| ready[0].is_empty()) {}
                 let _ = std::fs::remove_dir_all(folder);
                 std::process::exit(0);
             }
@@ -110,6 +102,17 @@ impl Drop for CleanupProcess {
         self.alive = None;
         let _ = waitpid(self.pid, None);
     }
+}
+
+/// Replaces the standard streams by /dev/null: a reader of this program's output waits for its last writer.
+///
+/// # Errors
+/// Where there is no /dev/null.
+pub fn close_standard_streams() -> io::Result<()> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    Ok(nix::unistd::dup2_stderr(&null)?)
 }
 
 /// A descriptor of a process, or with `PIDFD_THREAD` of a thread; unlike its ID it is never reused.
@@ -145,13 +148,9 @@ pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Resul
     let mut timer = Timer::new()?;
     timer.set(Some(until_ns))?;
     loop {
-        wait_readable(&[handle.as_fd(), timer.as_fd()], None)?;
-        let mut polled = [PollFd::new(handle.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut polled, PollTimeout::ZERO)? > 0 {
-            return Ok(true);
-        }
-        if monotonic_ns() >= until_ns {
-            return Ok(false);
+        let ended = wait_readable(&[handle.as_fd(), timer.as_fd()], None)?[0].contains(PollFlags::POLLIN);
+        if ended || monotonic_ns() >= until_ns {
+            return Ok(ended);
         }
     }
 }
@@ -250,7 +249,9 @@ fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i
             drop(parent_lives);
             let tied = prctl::set_pdeathsig(Some(Signal::SIGKILL)).is_ok();
             // A parent that ended before the prctl sends no signal, and getppid is 0 in a new PID namespace.
-            if !tied || has_ended(&parents_end) {
+            let ended =
+                wait_readable(&[parents_end.as_fd()], Some(0)).is_ok_and(|ready| !ready[0].is_empty());
+            if !tied || ended {
                 std::process::exit(70);
             }
             drop(parents_end);
@@ -273,12 +274,6 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }
 
-/// Whether the write end of a pipe is closed everywhere.
-fn has_ended(pipe: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
-    poll(&mut polled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
-}
-
 /// Sets this process and its later children to nice -20. Only root may (`CAP_SYS_NICE`); otherwise nothing
 /// changes.
 pub fn raise_priority() {
@@ -296,31 +291,13 @@ pub fn nice() -> i32 {
 /// deadline, so the thread runs sooner after a wake-up. Linux 6.12 and newer honour it without privilege;
 /// older ones ignore it.
 pub fn set_time_slice(slice_ns: u64) {
-    let attributes = SchedAttr {
-        size: std::mem::size_of::<SchedAttr>() as u32,
-        policy: 0,
-        flags: 0,
-        nice: nice(),
-        priority: 0,
-        runtime_ns: slice_ns,
-        deadline_ns: 0,
-        period_ns: 0,
-    };
+    // SAFETY: it is plain data.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attributes.size = size_of::<libc::sched_attr>() as u32;
+    attributes.sched_nice = nice();
+    attributes.sched_runtime = slice_ns;
     // SAFETY: the kernel reads the structure during the call; PID 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-}
-
-/// `struct sched_attr` of include/uapi/linux/sched/types.h, its first version.
-#[repr(C)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
 }
 
 /// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard one.

@@ -6,6 +6,7 @@ use std::io;
 use std::mem;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixDatagram;
 use std::thread;
 use std::time::Duration;
 
@@ -249,13 +250,8 @@ pub fn disable_offloads(interface: &str) -> Result<()> {
         command: u32,
         value: u32,
     }
-    let socket = nix::sys::socket::socket(
-        nix::sys::socket::AddressFamily::Inet,
-        nix::sys::socket::SockType::Datagram,
-        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .doing(|| "opening a socket".into())?;
+    // Any socket of the namespace will do (`dev_ioctl`).
+    let socket = UnixDatagram::unbound().doing(|| "opening a socket".into())?;
     for (command, offload) in OFFLOADS {
         let mut value = EthtoolValue { command, value: 0 };
         // SAFETY: ifreq is plain data; the kernel reads and writes `value` during the call only.

@@ -37,9 +37,9 @@ pub(crate) fn get(socket: &impl AsFd, level: i32, name: i32, value: &mut [u8]) -
     check(unsafe { libc::getsockopt(descriptor, level, name, to, &raw mut length) }).map(drop)
 }
 
-/// Sets an option to an integer.
-pub(crate) fn set(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let (descriptor, length) = (socket.as_fd().as_raw_fd(), size_of::<i32>() as libc::socklen_t);
-    // SAFETY: the kernel reads the value during the call.
-    check(unsafe { libc::setsockopt(descriptor, level, name, (&raw const value).cast(), length) }).map(drop)
+/// Sets an option to an integer or a structure.
+pub(crate) fn set<T>(socket: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let (descriptor, length) = (socket.as_fd().as_raw_fd(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: the kernel reads the value, whose size is given, during the call.
+    check(unsafe { libc::setsockopt(descriptor, level, name, (&raw const *value).cast(), length) }).map(drop)
 }

@@ -102,7 +102,7 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
 /// # Errors
 /// As `setsockopt`.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
-    socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue)
+    socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
 }
 
 /// Sets `TCP_FASTOPEN_CONNECT`: with a cookie at hand `connect` returns at once and the first write sends SYN
@@ -112,7 +112,7 @@ pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
 /// EOPNOTSUPP where the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless in
 /// `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
-    socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
+    socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }
 
 /// The congestion control of a socket (`TCP_CONGESTION`), as the kernel names it.

@@ -100,7 +100,7 @@ impl ResourceType {
     }
 }
 
-/// A resource's phase, relative to the load event.
+/// A resource's phase, relative to the load event. `runtime.js` reads the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {

@@ -1,12 +1,12 @@
 //! Streams that count their traffic, and when it crossed them.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex};
 
 use fastopen_netns::clock::monotonic_ns;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::io::{InspectReader, InspectWriter};
+
+use crate::lock;
 
 /// Times (in nanoseconds of the monotonic clock) and numbers of the bytes on a byte stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,19 +88,12 @@ impl TrafficCounters for SerialTraffic {
     }
 }
 
-/// A stream that a [`CountedStream`] can wrap: TCP or TLS.
-pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A stream of bytes in both directions: TCP or TLS.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Duplex for T {}
 
-/// A stream that counts its traffic. A [`CountersHandle`] reads the counters while another owner has the
-/// stream.
-pub struct CountedStream<C = Traffic> {
-    stream: Box<dyn Duplex>,
-    counters: Arc<Mutex<C>>,
-}
-
-/// A handle on the counters of a stream.
+/// A handle on the counters of a stream, which another owner has.
 #[derive(Debug)]
 pub struct CountersHandle<C = Traffic>(Arc<Mutex<C>>);
 
@@ -117,84 +110,17 @@ impl<C: TrafficCounters> CountersHandle<C> {
     }
 }
 
-fn lock<C>(counters: &Mutex<C>) -> MutexGuard<'_, C> {
-    counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-impl<C: TrafficCounters> CountedStream<C> {
-    /// Counts the traffic of `stream` from now on.
-    pub fn new(stream: impl Duplex + 'static) -> Self {
-        Self { stream: Box::new(stream), counters: Arc::default() }
-    }
-
-    /// A handle on the counters.
-    pub fn counters(&self) -> CountersHandle<C> {
-        CountersHandle(self.counters.clone())
-    }
-
-    /// Counts the bytes of a write, which took the beginning of `slices`.
-    fn count_write<'a>(
-        &self,
-        written: Poll<io::Result<usize>>,
-        slices: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(count)) = written {
-            let (now, mut left) = (monotonic_ns(), count);
-            let mut counters = lock(&self.counters);
-            for slice in slices {
-                let part = &slice[..left.min(slice.len())];
-                left -= part.len();
-                counters.wrote(now, part);
-            }
+/// Counts the traffic of `stream` from now on.
+pub fn counted<C: TrafficCounters>(stream: impl Duplex) -> (impl Duplex, CountersHandle<C>) {
+    let counters = CountersHandle(Arc::<Mutex<C>>::default());
+    let (reads, writes) = (counters.clone(), counters.clone());
+    // Boxed: otherwise HTTP and TLS would be compiled for each kind of stream.
+    let stream: Box<dyn Duplex> = Box::new(stream);
+    let stream = InspectReader::new(stream, move |bytes: &[u8]| {
+        if !bytes.is_empty() {
+            reads.with(|counters| counters.read(monotonic_ns(), bytes));
         }
-        written
-    }
-}
-
-impl<C: TrafficCounters> AsyncRead for CountedStream<C> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = &buffer.filled()[before..];
-        if !read.is_empty() {
-            lock(&self.counters).read(monotonic_ns(), read);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<C: TrafficCounters> AsyncWrite for CountedStream<C> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.count_write(written, [bytes])
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.count_write(written, slices.iter().map(|slice| &**slice))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
+    });
+    let wrote = move |bytes: &[u8]| writes.with(|counters| counters.wrote(monotonic_ns(), bytes));
+    (InspectWriter::new(stream, wrote), counters)
 }

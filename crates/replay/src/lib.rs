@@ -17,4 +17,11 @@ pub mod tls;
 mod version;
 mod watch_cell;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use version::HttpVersion;
+
+/// Locks a value that is whole even where a thread has panicked with it.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}

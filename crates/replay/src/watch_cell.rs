@@ -2,8 +2,10 @@
 //! system call, unlike `Condvar::notify_all` alone: system calls take most of the time of a load in virtual
 //! time.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::lock;
 
 /// A value behind a mutex, with a condition variable for its updates.
 #[derive(Debug, Default)]
@@ -19,18 +21,14 @@ struct Guarded<T> {
 }
 
 impl<T> WatchCell<T> {
-    fn lock(&self) -> MutexGuard<'_, Guarded<T>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Calls `look` with the value, and wakes no thread.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(&mut self.lock().value)
+        look(&mut lock(&self.inner).value)
     }
 
     /// Calls `update` with the value, and wakes the waiting threads.
     pub(crate) fn update<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let result = update(&mut inner.value);
         if inner.waiters > 0 {
             self.changed.notify_all();
@@ -40,7 +38,7 @@ impl<T> WatchCell<T> {
 
     /// Waits until `reached` holds or `timeout` is over. Returns whether it holds.
     pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.waiters += 1;
         let waited = self.changed.wait_timeout_while(inner, timeout, |inner| !reached(&inner.value));
         let (mut inner, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,6 @@
 //! `--check`: whether this machine can build a world, by building one.
 
-use std::io::Write;
-
+use fastopen_intercept::write_line;
 use fastopen_netns::{namespace, process, sysctl};
 use serde::Serialize;
 
@@ -45,8 +44,7 @@ pub fn run() -> i32 {
 
 fn print(checks: Vec<Check>) -> i32 {
     let code = if checks.iter().all(|check| check.ok) { 0 } else { 3 };
-    let text = serde_json::to_string(&Checks { checks }).unwrap_or_default();
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = write_line(std::io::stdout(), &Checks { checks });
     code
 }
 

@@ -1,5 +1,7 @@
 //! Why a job could not be done: whose fault it is, what was wrong, and what to do about it.
 
+use std::fmt::Display;
+
 use fastopen_netns::{Errno, Operation, sysctl};
 use fastopen_replay::tls;
 
@@ -26,6 +28,21 @@ impl Failure {
     /// A failure without a remedy.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), remedy: String::new() }
+    }
+}
+
+/// Makes any error a [`Failure`].
+pub trait Blame<T> {
+    /// Adds who is at fault and what was being done.
+    ///
+    /// # Errors
+    /// The failure.
+    fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Display> Blame<T> for Result<T, E> {
+    fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(fault, format!("{doing}: {error}")))
     }
 }
 

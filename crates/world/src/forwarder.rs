@@ -13,13 +13,14 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
 use fastopen_link::stage::Datagram;
-use fastopen_link::{ConfigError, DelayLine, Direction, DirectionConfig, Nanos};
+use fastopen_link::{DelayLine, Direction, DirectionConfig, Nanos, Stats};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
 use fastopen_netns::process::set_time_slice;
 
-use crate::link_config::{DirectionReport, LinkConfig, LinkReport};
+use crate::contract::{LinkDirectionRecord, LinkRecord};
+use crate::link_config::LinkConfig;
 
 /// Frames received from one end before the other has its turn.
 const BATCH: usize = 64;
@@ -30,8 +31,8 @@ const POOL: usize = 4096;
 
 enum Command {
     /// Drop what is queued, be this from now on.
-    Configure(Box<LinkConfig>, Sender<Result<(), ConfigError>>),
-    Report(Sender<LinkReport>),
+    Configure(Box<LinkConfig>, Sender<()>),
+    Report(Sender<LinkRecord>),
 }
 
 /// A running link. It stops when dropped.
@@ -54,7 +55,7 @@ impl Forwarder {
         let worker = Worker {
             client,
             origins,
-            directions: Directions::new(LinkConfig::default()).map_err(io::Error::other)?,
+            directions: Directions::new(LinkConfig::default()),
             commands: received,
             waker: waker.clone(),
             timer: Timer::new()?,
@@ -70,15 +71,12 @@ impl Forwarder {
     }
 
     /// Drops what is under way and not due yet, forgets the counts, and is a new link from now on.
-    ///
-    /// # Errors
-    /// With an impossible configuration; the link stays what it was.
-    pub fn configure(&self, config: LinkConfig) -> Result<(), ConfigError> {
-        self.command(|reply| Command::Configure(Box::new(config), reply))
+    pub fn configure(&self, config: LinkConfig) {
+        self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
     /// What happened since the last [`Forwarder::configure`].
-    pub fn report(&self) -> LinkReport {
+    pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
 
@@ -141,16 +139,16 @@ struct ForwardedDirection {
 }
 
 impl ForwardedDirection {
-    fn new(config: &DirectionConfig) -> Result<Self, ConfigError> {
-        Ok(Self {
-            before: DelayLine::new(),
+    fn new(config: &DirectionConfig) -> Self {
+        Self {
+            before: DelayLine::default(),
             latest: 0,
             // A trace begins now, so that loads to be compared meet the same link.
-            model: Direction::new(config, monotonic_ns())?,
+            model: Direction::new(config, monotonic_ns()),
             due: VecDeque::new(),
             late_ns: Vec::new(),
             overruns: 0,
-        })
+        }
     }
 
     /// Takes a frame that leaves its host at `at`, which is `extra_delay` away from the link.
@@ -193,17 +191,23 @@ impl ForwardedDirection {
         true
     }
 
-    fn report(&mut self) -> DirectionReport {
+    fn report(&mut self) -> LinkDirectionRecord {
         self.late_ns.sort_unstable();
-        let quantile = |share: f64| {
+        let late_us = |share: f64| {
             let last = self.late_ns.len().saturating_sub(1);
-            self.late_ns.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
+            self.late_ns.get((last as f64 * share).round() as usize).copied().unwrap_or(0) / 1000
         };
-        DirectionReport {
-            stats: self.model.stats(),
-            queue_watched: true,
-            late_ns: [quantile(0.5), quantile(0.99), quantile(1.0)],
+        let Stats { packets, bytes, dropped_queue, dropped_loss, queue_bytes_max } = self.model.stats();
+        LinkDirectionRecord {
+            packets,
+            bytes,
+            dropped_queue,
+            dropped_loss,
             overruns: self.overruns,
+            queue_bytes_max: Some(queue_bytes_max),
+            late_us_p50: late_us(0.5),
+            late_us_p99: late_us(0.99),
+            late_us_max: late_us(1.0),
         }
     }
 }
@@ -215,9 +219,9 @@ struct Directions {
 }
 
 impl Directions {
-    fn new(config: LinkConfig) -> Result<Self, ConfigError> {
-        let (down, up) = (ForwardedDirection::new(&config.down)?, ForwardedDirection::new(&config.up)?);
-        Ok(Self { down, up, config })
+    fn new(config: LinkConfig) -> Self {
+        let (down, up) = (ForwardedDirection::new(&config.down), ForwardedDirection::new(&config.up));
+        Self { down, up, config }
     }
 }
 
@@ -250,14 +254,14 @@ impl Worker {
             match self.commands.try_recv() {
                 Ok(Command::Configure(config, reply)) => {
                     self.flush();
-                    let made = Directions::new(*config).map(|directions| self.directions = directions);
-                    let _ = reply.send(made);
+                    self.directions = Directions::new(*config);
+                    let _ = reply.send(());
                 }
                 Ok(Command::Report(reply)) => {
                     self.directions.up.overruns += self.client.take_overruns().unwrap_or(0);
                     self.directions.down.overruns += self.origins.take_overruns().unwrap_or(0);
                     let (down, up) = (self.directions.down.report(), self.directions.up.report());
-                    let _ = reply.send(LinkReport { down, up });
+                    let _ = reply.send(LinkRecord { down, up });
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,

@@ -2,13 +2,14 @@
 //! and powers off.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::PathBuf;
 
+use fastopen_intercept::write_line;
 use fastopen_netns::{init, namespace, process};
 
 use crate::contract::{Fault, Record};
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
+use crate::world::Emit;
 
 /// Where the host's folder is mounted, below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
@@ -30,43 +31,26 @@ fn channel() -> PathBuf {
 }
 
 /// Prepares the system, runs `work` on the jobs' text, and powers off.
-pub fn run(folder: &str, work: impl FnOnce(&[u8], &mut Records) -> i32) -> ! {
+pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     process::tune_malloc();
-    if let Err(error) = prepare(folder).map(|(jobs, mut records)| work(&jobs, &mut records)) {
-        eprintln!("fastopen-world: {error}");
+    match prepare(folder) {
+        Ok((jobs, records)) => drop(work(&jobs, &mut |record| append(&records, record))),
+        Err(error) => eprintln!("fastopen-world: {error}"),
     }
     init::power_off()
 }
 
-fn prepare(folder: &str) -> Result<(Vec<u8>, Records), Failure> {
-    let wrong =
-        |doing: &str, error: std::io::Error| Failure::new(Fault::Machine, format!("{doing}: {error}"));
+fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;
     process::raise_file_limit();
-    let jobs = fs::read(channel().join(JOBS)).map_err(|error| wrong("reading the jobs", error))?;
-    let records = File::options()
-        .append(true)
-        .open(channel().join(RECORDS))
-        .map_err(|error| wrong("opening the file for records", error))?;
-    Ok((jobs, Records(records)))
+    let jobs = fs::read(channel().join(JOBS)).blame(Fault::Machine, "reading the jobs")?;
+    let records = File::options().append(true).open(channel().join(RECORDS));
+    Ok((jobs, records.blame(Fault::Machine, "opening the file for records")?))
 }
 
-/// The host's file that takes the records.
-pub struct Records(File);
-
-impl Records {
-    /// Appends a record; it is in the host's file when this returns.
-    ///
-    /// # Errors
-    /// Where the host's disk is full.
-    pub fn write(&mut self, record: &Record) -> Result<(), Failure> {
-        let mut line =
-            serde_json::to_vec(record).map_err(|error| Failure::new(Fault::Internal, error.to_string()))?;
-        line.push(b'\n');
-        self.0
-            .write_all(&line)
-            .map_err(|error| Failure::new(Fault::Machine, format!("writing a record: {error}")))?;
-        Ok(init::write_back(&self.0)?)
-    }
+/// Appends a record; it is in the host's file when this returns. Fails where the host's disk is full.
+fn append(records: &File, record: &Record) -> Result<(), Failure> {
+    write_line(records, record).blame(Fault::Machine, "writing a record")?;
+    Ok(init::write_back(records)?)
 }

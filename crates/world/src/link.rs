@@ -2,11 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::contract::{Fault, LinkKind};
-use crate::failure::Failure;
+use crate::contract::{Fault, LinkKind, LinkRecord};
+use crate::engine::Engine;
+use crate::failure::{Blame, Failure};
 use crate::forwarder::Forwarder;
-use crate::link_config::{LinkConfig, LinkReport};
+use crate::link_config::LinkConfig;
 use crate::routers::Routers;
+use crate::topology::Topology;
 
 /// A link that stands.
 pub enum Link {
@@ -17,6 +19,19 @@ pub enum Link {
 }
 
 impl Link {
+    /// Starts the unshaped link of a topology.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
+        if let Some((down, up)) = topology.routed_paths()? {
+            return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
+        }
+        let (client, origins) = topology.packet_sockets()?;
+        let forwarder = Forwarder::start(client, origins, engine.spin_ns());
+        Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
+    }
+
     /// As records name it.
     pub fn kind(&self) -> LinkKind {
         match self {
@@ -28,13 +43,14 @@ impl Link {
     /// Drops what is under way, forgets the counts, and is a new link from now on.
     ///
     /// # Errors
-    /// With an impossible configuration, or where the kernel lacks a discipline.
-    pub fn configure(&self, config: &LinkConfig) -> Result<(), Failure> {
+    /// Where the kernel lacks a discipline.
+    pub fn configure(&self, config: &LinkConfig) -> fastopen_netns::Result<()> {
         match self {
-            Self::Program(forwarder) => forwarder
-                .configure(config.clone())
-                .map_err(|error| Failure::new(Fault::Input, format!("network: {error}"))),
-            Self::Kernel(routers) => Ok(lock(routers).configure(config)?),
+            Self::Program(forwarder) => {
+                forwarder.configure(config.clone());
+                Ok(())
+            }
+            Self::Kernel(routers) => lock(routers).configure(config),
         }
     }
 
@@ -42,7 +58,7 @@ impl Link {
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn report(&self) -> fastopen_netns::Result<LinkReport> {
+    pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),
             Self::Kernel(routers) => lock(routers).report(),

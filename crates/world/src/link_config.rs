@@ -1,8 +1,8 @@
-//! What a link is asked to be, and what it reports.
+//! What a link is asked to be.
 
 use std::net::IpAddr;
 
-use fastopen_link::{DirectionConfig, Nanos, Stats};
+use fastopen_link::{DirectionConfig, Nanos};
 
 use crate::addresses::origin_number;
 
@@ -34,26 +34,4 @@ impl LinkConfig {
     pub fn measurable(&self) -> Self {
         Self { down: self.down.measurable(), up: self.up.measurable(), ..self.clone() }
     }
-}
-
-/// What happened in one direction since it was configured.
-#[derive(Debug, Clone, Default)]
-pub struct DirectionReport {
-    /// Counts.
-    pub stats: Stats,
-    /// Whether the counts know how full the queue was; the kernel's disciplines do not.
-    pub queue_watched: bool,
-    /// How much later than due packets were sent, in nanoseconds: median, 99th percentile, maximum.
-    pub late_ns: [u64; 3],
-    /// Packets that the kernel lost before the model saw them.
-    pub overruns: u32,
-}
-
-/// Both directions' reports.
-#[derive(Debug, Clone, Default)]
-pub struct LinkReport {
-    /// From the origins to the client.
-    pub down: DirectionReport,
-    /// From the client to the origins.
-    pub up: DirectionReport,
 }

@@ -2,14 +2,15 @@
 //! docs/contract.md.
 
 use std::ffi::OsStr;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::process::ExitCode;
 
+use fastopen_intercept::write_line;
 use fastopen_netns::{namespace, process};
 use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
-use fastopen_world::failure::Failure;
-use fastopen_world::world;
+use fastopen_world::failure::{Blame, Failure};
+use fastopen_world::world::{self, Emit};
 use fastopen_world::{check, init, shell, uml};
 use serde_json::value::RawValue;
 
@@ -53,10 +54,8 @@ fn run_jobs() -> i32 {
         }
         ["--check"] => check::run(),
         // The kernel may append arguments of its own.
-        ["--init", folder, ..] => init::run(folder, |text, records| {
-            run_text(text, &mut |record| records.write(record), |_, jobs, emit| {
-                run_all(jobs, Engine::Virtual, emit)
-            })
+        ["--init", folder, ..] => init::run(folder, |text, emit| {
+            run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),
         ["--version"] => {
             println!("fastopen-world {}", env!("CARGO_PKG_VERSION"));
@@ -75,8 +74,8 @@ fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
         return Fault::Internal.exit_code();
     }
     let mut text = Vec::new();
-    if let Err(error) = io::stdin().read_to_end(&mut text) {
-        return report(None, &Failure::new(Fault::Input, format!("standard input: {error}")), &mut emit);
+    if let Err(failure) = io::stdin().read_to_end(&mut text).blame(Fault::Input, "standard input") {
+        return report(None, &failure, &mut emit);
     }
     run_text(&text, &mut emit, run)
 }
@@ -89,9 +88,6 @@ fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
     namespace::mount_scratch()?;
     Ok(process::run_in_child(inside)?)
 }
-
-/// Writes a record.
-type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
 /// Parses and validates all jobs in `text`, then runs them by `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
@@ -133,10 +129,5 @@ fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
 }
 
 fn emit(record: &Record) -> Result<(), Failure> {
-    let line =
-        serde_json::to_string(record).map_err(|error| Failure::new(Fault::Internal, error.to_string()))?;
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::new(Fault::Internal, format!("writing a record: {error}")))
+    write_line(io::stdout().lock(), record).blame(Fault::Internal, "writing a record")
 }

@@ -33,9 +33,7 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 /// Where a probe found no answer at all.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay;
-    let transit =
-        |direction: &DirectionConfig| expected_transit(direction, SYN_BYTES).unwrap_or(direction.delay);
-    let expected = transit(&link.down) + transit(&link.up);
+    let expected = expected_transit(&link.down, SYN_BYTES) + expected_transit(&link.up, SYN_BYTES);
     // Far enough apart that one handshake does not wait for another on the slowest link.
     let gap = (4 * (expected - asked)).max(2_000_000);
     let mut rtts = handshakes(topology, expected, gap)?;
@@ -147,7 +145,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
         (Some((first, began)), Some((last, ended))) if last > first => {
             // As a share of what the model says, so that the model's own whole nanoseconds do not count as an
             // error.
-            let train = expected_train(config, (last - first + 1) as u32, mtu).unwrap_or(1);
+            let train = expected_train(config, (last - first + 1) as u32, mtu);
             Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }
         _ => None,

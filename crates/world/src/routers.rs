@@ -12,12 +12,13 @@
 //! child of `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
 //! two packets earlier than before a wire.
 
-use fastopen_link::{Aqm, DirectionConfig, Rate, Stats};
+use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
 use fastopen_netns::route::RouteSocket;
 
-use crate::link_config::{DirectionReport, LinkConfig, LinkReport};
+use crate::contract::{LinkDirectionRecord, LinkRecord};
+use crate::link_config::LinkConfig;
 
 /// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's resolution,
 /// so that it is never late.
@@ -90,8 +91,8 @@ impl Routers {
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn report(&mut self) -> Result<LinkReport> {
-        Ok(LinkReport { down: self.down.report()?, up: self.up.report()? })
+    pub fn report(&mut self) -> Result<LinkRecord> {
+        Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
     }
 }
 
@@ -119,16 +120,11 @@ impl RoutedDirection {
         Ok(())
     }
 
-    fn report(&mut self) -> Result<DirectionReport> {
+    fn report(&mut self) -> Result<LinkDirectionRecord> {
         let read = |Egress { routes, interface }: &mut Egress| routes.qdisc_stats(interface);
         let queue = if self.queue.is_empty() { Vec::new() } else { read(&mut self.path.queue)? };
         let wire = read(&mut self.path.wire)?;
-        Ok(DirectionReport {
-            stats: counted(&self.queue, &queue, &wire),
-            queue_watched: false,
-            late_ns: [0; 3],
-            overruns: 0,
-        })
+        Ok(counted(&self.queue, &queue, &wire))
     }
 }
 
@@ -162,8 +158,9 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// The model's counts, from those of the disciplines `in_queue` and of the wire.
-fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> Stats {
+/// The model's counts, from those of the disciplines `in_queue` and of the wire. How full the queue was, they do not
+/// count.
+fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);
     // A discipline counts what its child dropped as well (`qdisc_tree_reduce_backlog`).
@@ -172,5 +169,6 @@ fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> Sta
         [Qdisc::Netem { .. }, ..] => (dropped(queue, 0).saturating_sub(dropped(queue, 1)), dropped(queue, 1)),
         _ => (0, dropped(queue, 0)),
     };
-    Stats { packets: entry.packets, bytes: entry.bytes, dropped_loss, dropped_queue, ..Stats::default() }
+    let QdiscStats { packets, bytes, .. } = entry;
+    LinkDirectionRecord { packets, bytes, dropped_queue, dropped_loss, ..LinkDirectionRecord::default() }
 }

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 
-use fastopen_intercept::{Record, adopt, run_here};
+use fastopen_intercept::{Record, adopt, run_here, write_line};
 use fastopen_netns::{namespace, process};
 use serde_json::value::RawValue;
 
 use crate::contract::{Fault, Job};
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 use crate::world;
 
 const USAGE: &str = "\
@@ -31,7 +31,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
         eprintln!("{USAGE}");
         return 2;
     };
-    run_in_world(job, command, &report).unwrap_or_else(|failure| write_failure(&failure, &report))
+    run_in_world(job, command, &report).unwrap_or_else(|failure| write_failure(failure, &report))
 }
 
 fn run_in_world(job: File, command: &[OsString], report: &File) -> Result<i32, Failure> {
@@ -39,14 +39,13 @@ fn run_in_world(job: File, command: &[OsString], report: &File) -> Result<i32, F
     // `run_in_child_with_signals` forwards them to the supervisor, which forwards them to the command.
     process::block_signals()?;
     let job = read(job)?;
-    let records =
-        report.try_clone().map_err(|error| Failure::new(Fault::Machine, format!("the report: {error}")))?;
+    let records = report.try_clone().blame(Fault::Machine, "the report")?;
     process::raise_file_limit();
     namespace::enter_sandbox()?;
     Ok(process::run_in_child_with_signals(|| {
         namespace::mount_proc();
         world::with_world(&job, || run_here(command, records))
-            .unwrap_or_else(|failure| write_failure(&failure, report))
+            .unwrap_or_else(|failure| write_failure(failure, report))
     })?)
 }
 
@@ -58,13 +57,10 @@ fn read(file: File) -> Result<Job, Failure> {
 }
 
 /// Writes why there is no world, and returns the exit code.
-fn write_failure(failure: &Failure, mut report: &File) -> i32 {
+fn write_failure(failure: Failure, report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();
-    let record = Record::Failed { message: message.clone(), remedy: remedy.clone(), code };
-    if let Ok(line) = serde_json::to_string(&record) {
-        // The reader may have ended.
-        let _ = writeln!(report, "{line}");
-    }
+    // The reader may have ended.
+    let _ = write_line(report, &Record::Failed { message, remedy, code });
     code
 }

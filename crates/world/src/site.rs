@@ -16,7 +16,7 @@ use fastopen_replay::tls::{self, Authority};
 use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Job, View};
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 use crate::hosts_overlay::{names, uses_aliases};
 
 /// The TLS configuration of each host.
@@ -77,9 +77,10 @@ pub fn site(
 ) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
         None => Bytes::new(),
-        Some(path) => Bytes::from(fs::read(path).map_err(|error| {
-            Failure::new(Fault::Input, format!("origins.bodies_file: {}: {error}", path.display()))
-        })?),
+        Some(path) => {
+            let place = format!("origins.bodies_file: {}", path.display());
+            fs::read(path).blame(Fault::Input, place)?.into()
+        }
     };
     let resources = |encrypted| {
         let synthetic_page = synthetic_pages.map(|pages| pages.select(encrypted));

@@ -1,16 +1,15 @@
-//! The TLS handshakes of clients: the loader's own, and the records of all.
+//! The TLS handshakes of the loader.
 
 use std::io;
 use std::sync::Arc;
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_replay::counters::{CountedStream, Traffic};
+use fastopen_replay::counters::{Duplex, Traffic, counted};
 use fastopen_replay::sockets::ObservedStream;
 use fastopen_replay::tls::{Session, address};
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::contract::TlsRecord;
 
@@ -22,48 +21,19 @@ pub async fn secure(
     config: Arc<ClientConfig>,
     host: &str,
     stream: ObservedStream,
-) -> io::Result<(TlsStream<CountedStream<Traffic>>, TlsRecord)> {
+) -> io::Result<(Box<dyn Duplex>, TlsRecord)> {
     let name = server_name(host).ok_or_else(|| io::Error::other(format!("{host} is no name for TLS")))?;
-    let stream = CountedStream::<Traffic>::new(stream);
-    let counters = stream.counters();
+    let (stream, counters) = counted::<Traffic>(stream);
     let stream = TlsConnector::from(config).connect(name, stream).await?;
     let secured_ns = monotonic_ns();
     let (session, traffic) = (stream.get_ref().1, counters.with(|traffic| *traffic));
-    let sizes = Sizes {
+    let record = TlsRecord {
         hello_bytes: traffic.bytes_written_first,
         sent_bytes: traffic.bytes_written,
         received_bytes: traffic.bytes_read,
+        ..TlsRecord::new(Session::of(session), secured_ns)
     };
-    let record = record(Session::of(session), secured_ns, sizes);
-    Ok((stream, record))
-}
-
-/// Bytes on the wire of a handshake, as the client counts them.
-#[derive(Debug, Clone, Copy)]
-pub struct Sizes {
-    /// The `ClientHello`.
-    pub hello_bytes: u64,
-    /// All messages of the client.
-    pub sent_bytes: u64,
-    /// All messages of the origin.
-    pub received_bytes: u64,
-}
-
-/// The record of a handshake.
-pub fn record(session: Session, secured_ns: u64, sizes: Sizes) -> TlsRecord {
-    let Session { version, cipher, group, alpn, resumed } = session;
-    let Sizes { hello_bytes, sent_bytes, received_bytes } = sizes;
-    TlsRecord {
-        secured_ns,
-        version,
-        cipher: cipher.into(),
-        group: group.map(Into::into),
-        alpn,
-        resumed,
-        hello_bytes,
-        sent_bytes,
-        received_bytes,
-    }
+    Ok((Box::new(stream), record))
 }
 
 fn server_name(host: &str) -> Option<ServerName<'static>> {

@@ -23,6 +23,7 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
 use crate::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use crate::contract::{LinkKind, Tcp};
 use crate::routers::{Egress, RoutedPath};
 
 const CLIENT_END: &str = "client";
@@ -36,19 +37,6 @@ const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
 const RING_FRAMES: u32 = 2048;
-
-/// How TCP behaves in a world; everything that would otherwise be inherited from the machine in silence.
-#[derive(Debug, Clone)]
-pub struct TcpSettings {
-    /// Congestion control of both ends.
-    pub congestion_control: String,
-    /// Initial congestion window of both ends, in segments.
-    pub initial_window_segments: u32,
-    /// Of every interface.
-    pub mtu_bytes: u32,
-    /// Key from which the origins make cookies.
-    pub fastopen_key: [u32; 4],
-}
 
 /// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where they
 /// are set only in order not to be inherited.
@@ -87,43 +75,39 @@ pub struct Topology {
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
     between: Between,
-    tcp: TcpSettings,
+    tcp: Tcp,
+    /// Of every interface.
+    pub mtu_bytes: u32,
 }
 
 /// What stands between the client and the origins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// Two packet sockets, between which this program forwards the packets.
-    PacketSockets,
-    /// Two routers, whose queueing disciplines emulate the link.
-    Routers,
-}
-
 enum Between {
+    /// Two packet sockets, between which this program forwards the packets.
     PacketSockets(NetNs),
+    /// Two routers, whose queueing disciplines emulate the link.
     Routers { near: NetNs, far: NetNs },
 }
 
 impl Topology {
-    /// Builds it.
+    /// Builds it; the origins make cookies from `fastopen_key`.
     ///
     /// # Errors
     /// Names what the kernel refused.
-    pub fn build(tcp: TcpSettings, shape: Shape) -> Result<Self> {
-        let between = match shape {
-            Shape::PacketSockets => Between::PacketSockets(NetNs::create()?),
-            Shape::Routers => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
+    pub fn build(tcp: Tcp, mtu_bytes: u32, fastopen_key: [u32; 4], link: LinkKind) -> Result<Self> {
+        let between = match link {
+            LinkKind::Program => Between::PacketSockets(NetNs::create()?),
+            LinkKind::Kernel => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
         };
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
-        let topology = Self { client, origins, client_routes, between, tcp };
+        let topology = Self { client, origins, client_routes, between, tcp, mtu_bytes };
         match &topology.between {
             Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
         }
         topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
         topology.origins.run(|| {
-            let key = topology.tcp.fastopen_key.map(|word| format!("{word:08x}")).join("-");
+            let key = fastopen_key.map(|word| format!("{word:08x}")).join("-");
             sysctl::set("net.ipv4.tcp_fastopen_key", &key)?;
             topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))
         })?;
@@ -154,7 +138,7 @@ impl Topology {
         for (end, namespace) in [(CLIENT_END, &self.client), (ORIGINS_END, &self.origins)] {
             let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: link };
             let inner = VethEnd { name: INTERFACE, mac: INNER_MAC, namespace };
-            routes.add_veth(&outer, &inner, self.tcp.mtu_bytes)?;
+            routes.add_veth(&outer, &inner, self.mtu_bytes)?;
             // The link's namespace has no addresses and must not invent any.
             let _ = sysctl::set(&format!("net.ipv6.conf.{end}.disable_ipv6"), "1");
             disable_offloads(end)?;
@@ -175,7 +159,7 @@ impl Topology {
                 // Both ends have one Ethernet address: without ARP the kernel addresses frames to the
                 // sender's own.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
-                routes.add_veth(&end(one, one_name), &end(other, other_name), self.tcp.mtu_bytes)?;
+                routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
             }
             Ok(())
         })?;
@@ -204,11 +188,6 @@ impl Topology {
             congestion_control: Some(&self.tcp.congestion_control),
             initial_window: Some(self.tcp.initial_window_segments),
         }
-    }
-
-    /// The MTU of every interface, in bytes.
-    pub fn mtu_bytes(&self) -> u32 {
-        self.tcp.mtu_bytes
     }
 
     /// The link's ends: packets from and to the client, packets from and to the origins.

@@ -178,7 +178,7 @@ impl Progress<'_> {
     }
 }
 
-/// The folder that the kernel reads its jobs from and writes its records to; removed on drop.
+/// The folder that the kernel reads its jobs from and writes its records to; the cleanup process removes it on drop.
 struct Folder {
     path: PathBuf,
     records: File,
@@ -189,33 +189,19 @@ impl Folder {
     fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
         let path = process::private_folder("fastopen-")?;
         let cleanup = CleanupProcess::of(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
-        let fill = || {
-            let mut numbered = Vec::new();
-            for (number, file) in bodies_files(jobs).into_iter().enumerate() {
-                fs::copy(file, path.join(format!("{BODIES}{number}")))?;
-                numbered.push((file, init::bodies(number)));
-            }
-            if numbered.is_empty() {
-                fs::write(path.join(JOBS), text)?;
-            } else {
-                fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
-            }
-            File::create_new(path.join(RECORDS))?;
-            File::open(path.join(RECORDS))
-        };
-        match fill() {
-            Ok(records) => Ok(Self { path, records, _cleanup: cleanup }),
-            Err(error) => {
-                let _ = fs::remove_dir_all(&path);
-                Err(error)
-            }
+        let mut numbered = Vec::new();
+        for (number, file) in bodies_files(jobs).into_iter().enumerate() {
+            fs::copy(file, path.join(format!("{BODIES}{number}")))?;
+            numbered.push((file, init::bodies(number)));
         }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        if numbered.is_empty() {
+            fs::write(path.join(JOBS), text)?;
+        } else {
+            fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
+        }
+        File::create_new(path.join(RECORDS))?;
+        let records = File::open(path.join(RECORDS))?;
+        Ok(Self { path, records, _cleanup: cleanup })
     }
 }
 

@@ -5,7 +5,6 @@ mod load;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::Mutex;
 use std::time::Instant;
 
 use fastopen_netns::clock::realtime_ns;
@@ -17,30 +16,28 @@ use fastopen_replay::tls::Authority;
 
 use crate::addresses::{client_address, origin_address, origin_number};
 use crate::clients::user_agent;
-use crate::contract::{BothEnds, Fault, Job, LinkMaker, Measured, Record, VERSION, WorldRecord};
+use crate::contract::{BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::forwarder::Forwarder;
+use crate::failure::{Blame, Failure};
 use crate::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::link::Link;
 use crate::link_config::LinkConfig;
 use crate::measure;
 use crate::routers::Routers;
 use crate::site::{SyntheticPages, site};
-use crate::topology::{Shape, TcpSettings, Topology, recorded_sysctls};
+use crate::topology::{Topology, recorded_sysctls};
 
 /// The most hosts of a page: the addresses above are those of probes.
 const HOSTS: usize = 60_000;
+
+/// Writes a record.
+pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
 /// Runs a job and passes each record to `write` as soon as it is complete.
 ///
 /// # Errors
 /// The reason why the world could not be built, or is not what was asked for.
-pub fn run(
-    job: &Job,
-    engine: Engine,
-    write: &mut dyn FnMut(&Record) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine.begin_job()?;
     let started = Instant::now();
     let world = World::build(job, engine)?;
@@ -114,7 +111,7 @@ impl<'a> World<'a> {
             routes,
             nice: process::nice(),
             measured,
-            fidelity_gaps: self.servers.synthetic_pages.as_ref().map(|pages| (&pages.gaps(self.job)).into()),
+            fidelity_gaps: self.servers.synthetic_pages.as_ref().map(|pages| pages.gaps(self.job)),
             setup_us,
         })
     }
@@ -162,19 +159,15 @@ struct Network {
 
 impl Network {
     fn build(job: &Job, engine: Engine, asked: LinkConfig) -> Result<Self, Failure> {
-        let tcp = TcpSettings {
-            congestion_control: job.tcp.congestion_control.clone(),
-            initial_window_segments: job.tcp.initial_window_segments,
-            mtu_bytes: job.network.mtu_bytes,
-            fastopen_key: cookie_key(job.seed),
-        };
         let by_kernel = match job.network.link {
             LinkMaker::Auto => engine == Engine::Virtual && Routers::matches_model(&asked),
             LinkMaker::Program => false,
             LinkMaker::Kernel => true,
         };
-        let topology = Topology::build(tcp, if by_kernel { Shape::Routers } else { Shape::PacketSockets })?;
-        let link = make_link(&topology, engine)?;
+        let kind = if by_kernel { LinkKind::Kernel } else { LinkKind::Program };
+        let mtu_bytes = job.network.mtu_bytes;
+        let topology = Topology::build(job.tcp.clone(), mtu_bytes, cookie_key(job.seed), kind)?;
+        let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = BothEnds {
             client: topology.client.run(CounterFiles::open)?,
@@ -205,21 +198,11 @@ impl Servers {
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
         let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref())?;
-        let origins = Origins::start(&topology.origins, site)
-            .map_err(|error| Failure::new(Fault::Machine, format!("starting the origins: {error}")))?;
+        let origins =
+            Origins::start(&topology.origins, site).blame(Fault::Machine, "starting the origins")?;
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref())?;
         Ok(Self { origins, authority, addresses, synthetic_pages, _hosts_overlay: hosts_overlay })
     }
-}
-
-fn make_link(topology: &Topology, engine: Engine) -> Result<Link, Failure> {
-    if let Some((down, up)) = topology.routed_paths()? {
-        return Ok(Link::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes())?))));
-    }
-    let (client, origins) = topology.packet_sockets()?;
-    let forwarder = Forwarder::start(client, origins, engine.spin_ns())
-        .map_err(|error| Failure::new(Fault::Machine, format!("starting the link: {error}")))?;
-    Ok(Link::Program(forwarder))
 }
 
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {

@@ -298,7 +298,7 @@ class LinkUse(_Part):
     bytes: Count
     """Of their IP packets."""
     dropped_queue: Count
-    """Packets that found the queue full."""
+    """Packets that the queue dropped: it was full, or its management (`aqm`) chose them."""
     dropped_loss: Count
     """Packets that were lost at random."""
     overruns: Count

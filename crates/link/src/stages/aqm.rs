@@ -3,16 +3,20 @@
 //! Its length is limited in bytes of what waits, as that of the tail-drop queue. The packet on the wire is out of it:
 //! the next one is taken out when the wire is free, where its sojourn time ends.
 
+use serde::Deserialize;
+
 use crate::stage::{Packet, Rest, Stage, Verdict};
 use crate::{DropCause, Nanos, Stats};
 
 /// Which packets a queue drops.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Aqm {
     /// Those for which there is no room: the queue drops at its tail.
     #[default]
     None,
     /// Those that have waited for too long, too: `CoDel` (RFC 8289).
+    #[serde(rename = "codel")]
     CoDel,
     /// The same in a queue for each flow, of which those that send little go first: FQ-CoDel (RFC 8290).
     FqCodel,

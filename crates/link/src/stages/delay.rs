@@ -1,13 +1,120 @@
-//! Propagation: every packet takes the same time from one end to the other.
+//! Propagation: a delay that is the same for all packets, or with jitter drawn anew for each, around that delay.
+//!
+//! The distributions are those of netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
+//! `net/sched/sch_netem.c`): uniform within the jitter to either side, or normal with the jitter as standard deviation.
+//! A delay is never below 0. netem alone lets packets overtake each other then, and with a `rate` takes the jitter off
+//! every packet that waits; here packets keep their order unless they are to be reordered: one that would overtake the
+//! one before it arrives together with it, as behind a queue whose length varies.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::Nanos;
 use crate::stage::{Packet, Rest, Stage, Verdict};
 
-/// A delay that is the same for all.
-pub(crate) struct Delay(pub(crate) Nanos);
+/// How the delay of packets varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jitter {
+    /// Normal, with this standard deviation.
+    Normal(Nanos),
+    /// Uniform, at most this far to either side.
+    Uniform(Nanos),
+}
+
+impl Jitter {
+    /// The largest that may be asked for: a minute.
+    pub const MAX: Nanos = 60_000_000_000;
+
+    /// How far the next packet is from the delay of all.
+    fn draw(self, generator: &mut Xoshiro256PlusPlus) -> i64 {
+        match self {
+            // The sum of twelve uniform numbers is all but normal (Irwin and Hall), and needs no logarithm, which
+            // platforms round differently. Of 16 bits each, its standard deviation is 2^16, its mean 6 * (2^16 - 1).
+            Self::Normal(deviation) => {
+                let sum: i64 = (0..3).map(|_| sum_of_four(generator.next_u64())).sum();
+                ((i128::from(sum - 6 * 0xffff) * i128::from(deviation)) >> 16) as i64
+            }
+            Self::Uniform(most) => {
+                let values = 2 * u128::from(most) + 1;
+                ((u128::from(generator.next_u64()) * values) >> 64) as i64 - most as i64
+            }
+        }
+    }
+}
+
+fn sum_of_four(draw: u64) -> i64 {
+    (0..4).map(|number| (draw >> (16 * number) & 0xffff) as i64).sum()
+}
+
+/// A delay that is the same for all packets, or one with jitter.
+pub(crate) struct Delay {
+    mean: Nanos,
+    jitter: Option<Jitter>,
+    generator: Xoshiro256PlusPlus,
+    /// Whether packets may overtake each other; else when the one before arrives.
+    reorder: bool,
+    last: Nanos,
+}
+
+impl Delay {
+    pub(crate) fn new(mean: Nanos, jitter: Option<Jitter>, reorder: bool, seed: u64) -> Self {
+        // Not the numbers that losses are drawn from.
+        let generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6a69_7474_6572_0000);
+        Self { mean, jitter, generator, reorder, last: 0 }
+    }
+}
 
 impl<P> Stage<P> for Delay {
     fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
-        Verdict::Hold(now.saturating_add(self.0))
+        let away = self.jitter.map_or(0, |jitter| jitter.draw(&mut self.generator));
+        let due = now.saturating_add(self.mean.saturating_add_signed(away));
+        self.last = if self.reorder { due } else { due.max(self.last) };
+        Verdict::Hold(self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: u32 = 100_000;
+
+    fn draws(jitter: Jitter, seed: u64) -> Vec<i64> {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+        (0..DRAWS).map(|_| jitter.draw(&mut generator)).collect()
+    }
+
+    fn mean(values: impl Iterator<Item = f64>) -> f64 {
+        values.sum::<f64>() / f64::from(DRAWS)
+    }
+
+    #[test]
+    fn what_a_seed_draws_never_changes_between_versions() {
+        assert_eq!(draws(Jitter::Normal(2_000_000), 42)[..4], [-1_253_998, -514_679, -1_546_998, 1_216_156]);
+        assert_eq!(draws(Jitter::Uniform(2_000_000), 42)[..4], [1_257_221, -724_716, 1_935_577, 804_543]);
+    }
+
+    #[test]
+    fn normal_jitter_has_the_standard_deviation_and_the_tails_of_a_normal_distribution() {
+        let values = draws(Jitter::Normal(1_000_000), 1);
+        let average = mean(values.iter().map(|&one| one as f64));
+        let deviation = mean(values.iter().map(|&one| (one as f64).powi(2))).sqrt();
+        assert!(average.abs() < 15_000.0, "{average}");
+        assert!((deviation - 1_000_000.0).abs() < 10_000.0, "{deviation}");
+        for (sigmas, share) in [(1, 0.6827), (2, 0.9545), (3, 0.9973)] {
+            let within = mean(values.iter().map(|one| f64::from(u8::from(one.abs() <= sigmas * 1_000_000))));
+            assert!((within - share).abs() < 0.01, "{within} within {sigmas}");
+        }
+    }
+
+    #[test]
+    fn uniform_jitter_reaches_both_ends_and_not_beyond() {
+        let values = draws(Jitter::Uniform(3), 1);
+        for value in -3..=3 {
+            let count = values.iter().filter(|&&one| one == value).count();
+            assert!((13_000..=15_600).contains(&count), "{value}: {count}");
+        }
+        assert!(values.iter().all(|one| one.abs() <= 3));
+        assert!(draws(Jitter::Uniform(Jitter::MAX), 1).iter().all(|one| one.unsigned_abs() <= Jitter::MAX));
     }
 }

@@ -4,15 +4,14 @@ mod aqm;
 mod codel;
 mod delay;
 mod fq_codel;
-mod jitter;
 mod random_loss;
 mod serialiser;
 mod tail_drop;
 mod trace;
 
 pub use aqm::Aqm;
-pub use jitter::Jitter;
-pub use random_loss::Loss;
+pub use delay::Jitter;
+pub use random_loss::{Loss, LossError};
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
 use crate::Nanos;
@@ -58,13 +57,7 @@ impl DirectionConfig {
 }
 
 /// The stages in the order in which packets meet them.
-///
-/// # Errors
-/// [`ConfigError::Rate`] when a fixed rate is out of bounds.
-pub(crate) fn stages<P: Datagram>(
-    config: &DirectionConfig,
-    start: Nanos,
-) -> Result<Vec<Box<dyn Stage<P>>>, ConfigError> {
+pub(crate) fn stages<P: Datagram>(config: &DirectionConfig, start: Nanos) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
     if config.loss != Loss::NONE {
         stages.push(Box::new(random_loss::RandomLoss::new(config.loss, config.seed)));
@@ -78,19 +71,11 @@ pub(crate) fn stages<P: Datagram>(
     }
     match &config.rate {
         Rate::Unlimited => {}
-        Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(checked(*bit_per_s)?))),
+        Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(*bit_per_s))),
         Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
     }
-    match config.jitter {
-        None => stages.push(Box::new(delay::Delay(config.delay))),
-        Some(jitter) => stages.push(Box::new(jitter::JitteredDelay::new(
-            config.delay,
-            jitter,
-            config.reorder,
-            config.seed,
-        ))),
-    }
-    Ok(stages)
+    stages.push(Box::new(delay::Delay::new(config.delay, config.jitter, config.reorder, config.seed)));
+    stages
 }
 
 /// How fast packets leave. Bytes are those of IP packets, without an Ethernet header.
@@ -99,41 +84,15 @@ pub enum Rate {
     /// No serialisation time, hence no queue.
     #[default]
     Unlimited,
-    /// A fixed rate in bit/s, within [`Rate::MIN_BIT_PER_S`] and [`Rate::MAX_BIT_PER_S`].
+    /// A fixed rate in bit/s, which is not 0.
     BitPerS(u64),
     /// Delivery opportunities at recorded times.
     Trace(Trace),
 }
 
 impl Rate {
-    /// The slowest fixed rate, in bit/s.
+    /// The slowest fixed rate that may be asked for, in bit/s.
     pub const MIN_BIT_PER_S: u64 = 64_000;
-    /// The fastest fixed rate, in bit/s.
+    /// The fastest fixed rate that may be asked for, in bit/s.
     pub const MAX_BIT_PER_S: u64 = 1_000_000_000;
-}
-
-fn checked(bit_per_s: u64) -> Result<u64, ConfigError> {
-    let within = (Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&bit_per_s);
-    if within { Ok(bit_per_s) } else { Err(ConfigError::Rate { bit_per_s }) }
-}
-
-/// Why a configuration is refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ConfigError {
-    /// A fixed rate outside what is supported.
-    #[error(
-        "rate of {bit_per_s} bit/s is not within {min} and {max} bit/s",
-        min = Rate::MIN_BIT_PER_S,
-        max = Rate::MAX_BIT_PER_S
-    )]
-    Rate {
-        /// The rate asked for.
-        bit_per_s: u64,
-    },
-    /// A loss ratio outside what is supported.
-    #[error("loss of {ratio} is not within 0 and {max}", max = Loss::MAX_RATIO)]
-    Loss {
-        /// The ratio asked for.
-        ratio: f64,
-    },
 }

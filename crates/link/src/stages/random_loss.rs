@@ -5,7 +5,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::stage::{Packet, Rest, Stage, Verdict};
-use crate::{ConfigError, DropCause, Nanos};
+use crate::{DropCause, Nanos};
 
 /// The share of packets that are lost at random, 0 to [`Loss::MAX_RATIO`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -18,13 +18,9 @@ impl Loss {
     pub const MAX_RATIO: f64 = 0.5;
 
     /// # Errors
-    /// [`ConfigError::Loss`] when `ratio` is not a number within 0 and [`Loss::MAX_RATIO`].
-    pub fn new(ratio: f64) -> Result<Self, ConfigError> {
-        if (0.0..=Self::MAX_RATIO).contains(&ratio) {
-            Ok(Self(ratio))
-        } else {
-            Err(ConfigError::Loss { ratio })
-        }
+    /// When `ratio` is not a number within 0 and [`Loss::MAX_RATIO`].
+    pub fn new(ratio: f64) -> Result<Self, LossError> {
+        if (0.0..=Self::MAX_RATIO).contains(&ratio) { Ok(Self(ratio)) } else { Err(LossError(ratio)) }
     }
 
     /// The ratio, 0 to [`Loss::MAX_RATIO`].
@@ -32,6 +28,11 @@ impl Loss {
         self.0
     }
 }
+
+/// A loss ratio outside its bounds.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("loss of {0} is not within 0 and {max}", max = Loss::MAX_RATIO)]
+pub struct LossError(f64);
 
 /// Draws for one packet after the other whether it is lost.
 ///

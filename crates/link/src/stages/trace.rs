@@ -48,46 +48,18 @@ impl Trace {
         Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() })
     }
 
-    /// A trace from the text of a trace file: one time in milliseconds a line. Blanks around a number are
-    /// allowed, empty lines are not.
-    ///
-    /// # Errors
-    /// [`TraceError::NotANumber`] for a line that is none; else as [`Trace::from_millis`].
-    pub fn parse(text: &str) -> Result<Self, TraceError> {
-        let times_ms = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| {
-                let line_number = index + 1;
-                line.trim().parse().map_err(|_| TraceError::NotANumber {
-                    line: line_number,
-                    text: line.chars().take(40).collect(),
-                })
-            })
-            .collect::<Result<Vec<u64>, _>>()?;
-        Self::from_millis(&times_ms)
-    }
-
     /// After how long the trace repeats.
     pub fn period(&self) -> Nanos {
         self.times[self.times.len() - 1]
     }
 }
 
-/// Why a trace is refused. Entries and lines are counted from 1.
+/// Why a trace is refused. Entries are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// No time at all.
     #[error("trace has no entries")]
     Empty,
-    /// A line of the text is not a whole number.
-    #[error("trace line {line}: `{text}` is not a whole number of milliseconds")]
-    NotANumber {
-        /// The line.
-        line: usize,
-        /// How the line begins.
-        text: String,
-    },
     /// A time is smaller than the one before it.
     #[error("trace entry {entry}: {ms} ms is before the {before_ms} ms of the entry before it")]
     Decreases {

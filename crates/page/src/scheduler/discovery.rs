@@ -18,16 +18,10 @@ pub enum ResourceState {
     Processing,
     /// The request is queued or in flight.
     Requested,
-    /// The response has ended.
-    Ended {
-        /// When.
-        at: Nanos,
-    },
-    /// The request or its response failed.
-    Failed {
-        /// When.
-        at: Nanos,
-    },
+    /// The response ended at this time.
+    Ended(Nanos),
+    /// The request or its response failed at this time.
+    Failed(Nanos),
     /// The client never learnt of it, because the response that reveals it failed.
     NeverRequested,
 }
@@ -108,12 +102,12 @@ impl Discovery {
 
     pub(crate) fn ended(&mut self, now: Nanos, resource: usize) {
         self.make_children_known(now, resource, Nanos::MAX);
-        self.resolve(now, resource, ResourceState::Ended { at: now });
+        self.resolve(now, resource, ResourceState::Ended(now));
     }
 
     /// Fails the resource and all resources that it has not revealed.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
-        self.resolve(now, resource, ResourceState::Failed { at: now });
+        self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
         while let Some(parent) = never_known.pop() {
             while let Some(child) = self.next_child(parent, Nanos::MAX) {
@@ -171,13 +165,6 @@ impl Discovery {
         self.resources[resource].state
     }
 
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (usize, ResourceState)> + '_ {
-        let outcomes = self.resources.iter().map(|progress| progress.state).enumerate();
-        outcomes.filter(|(_, state)| {
-            matches!(state, ResourceState::Failed { .. } | ResourceState::NeverRequested)
-        })
-    }
-
     pub(crate) fn wants_progress(&self, resource: usize) -> bool {
         self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
     }
@@ -220,7 +207,7 @@ impl Discovery {
         self.resources[resource].state = state;
         self.pending -= 1;
         if self.plan.requests[resource].as_ref().is_some_and(|request| request.before_load_event) {
-            self.load_event_failed |= !matches!(state, ResourceState::Ended { .. });
+            self.load_event_failed |= !matches!(state, ResourceState::Ended(_));
             self.pending_before_load_event -= 1;
             if self.pending_before_load_event == 0 {
                 let at = now + self.plan.load_event_processing;

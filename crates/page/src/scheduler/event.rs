@@ -22,15 +22,9 @@ pub enum Event {
     /// The load begins.
     Start,
     /// A connection can take a request: its handshake is over, or TCP Fast Open sends the request in the SYN.
-    ConnectionReady {
-        /// The connection.
-        connection: ConnectionId,
-    },
+    ConnectionReady(ConnectionId),
     /// A connection could not be made.
-    ConnectionFailed {
-        /// The connection.
-        connection: ConnectionId,
-    },
+    ConnectionFailed(ConnectionId),
     /// Bytes of a response's body have arrived; 0 when only its header has.
     BodyProgress {
         /// The requested resource.
@@ -57,10 +51,7 @@ pub enum Event {
         answered: bool,
     },
     /// The server closed a connection that was idle.
-    ConnectionClosed {
-        /// The connection.
-        connection: ConnectionId,
-    },
+    ConnectionClosed(ConnectionId),
 }
 
 /// An action for the driver. A `resource` is an index in [`crate::Page::resources`].
@@ -84,8 +75,5 @@ pub enum Action {
         resource: usize,
     },
     /// Close a connection; no later action names it.
-    Close {
-        /// The connection.
-        connection: ConnectionId,
-    },
+    Close(ConnectionId),
 }

@@ -58,8 +58,8 @@ impl Scheduler {
         self.queue_due(now);
         match event {
             Event::Start => self.discovery.start(self.now),
-            Event::ConnectionReady { connection } => self.pool.connection_ready(connection),
-            Event::ConnectionFailed { connection } | Event::ConnectionClosed { connection } => {
+            Event::ConnectionReady(connection) => self.pool.connection_ready(connection),
+            Event::ConnectionFailed(connection) | Event::ConnectionClosed(connection) => {
                 let failed = self.pool.connection_lost(connection);
                 self.fail(failed);
             }
@@ -123,11 +123,6 @@ impl Scheduler {
     /// How far `resource` has come.
     pub fn state(&self, resource: usize) -> ResourceState {
         self.discovery.state(resource)
-    }
-
-    /// The resources that failed or were never requested, so far.
-    pub fn failures(&self) -> impl Iterator<Item = (usize, ResourceState)> + '_ {
-        self.discovery.failures()
     }
 
     /// The servers of the page, as [`Page::origins`] gives them.

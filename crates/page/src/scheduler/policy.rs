@@ -36,11 +36,12 @@ pub struct Limits {
 }
 
 /// The order of a client's requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// A browser's: each resource when its initiator has revealed it and processing is over, the most urgent
     /// first.
+    #[default]
     Browser,
     /// A parallel downloader's: the root document and its redirects, then all others at once in the order of
     /// the page, without processing times.
@@ -50,18 +51,12 @@ pub enum Profile {
 /// Why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyError {
-    /// Without a connection nothing can be loaded.
-    #[error("{key} is 0, but a client needs at least one connection")]
-    NoConnections {
-        /// Which limit.
-        key: &'static str,
-    },
+    /// Without a connection nothing can be loaded; which limit allows none.
+    #[error("{0} is 0, but a client needs at least one connection")]
+    NoConnections(&'static str),
     /// The scale is not a number within 0 and [`Policy::MAX_PROCESSING_SCALE`].
-    #[error("processing_scale of {scale} is not within 0 and {max}", max = Policy::MAX_PROCESSING_SCALE)]
-    ProcessingScale {
-        /// The scale of the policy.
-        scale: f64,
-    },
+    #[error("processing_scale of {0} is not within 0 and {max}", max = Policy::MAX_PROCESSING_SCALE)]
+    ProcessingScale(f64),
     /// The root document is in phase `load`, so a load without that phase is empty.
     #[error("phases must hold `load`")]
     NoLoadPhase,
@@ -108,10 +103,10 @@ impl Policy {
             ("connections_total", self.connections_total),
         ];
         if let Some(&(key, _)) = limits.iter().find(|limit| limit.1 == 0) {
-            return Err(PolicyError::NoConnections { key });
+            return Err(PolicyError::NoConnections(key));
         }
         if !(0.0..=Self::MAX_PROCESSING_SCALE).contains(&self.processing_scale) {
-            return Err(PolicyError::ProcessingScale { scale: self.processing_scale });
+            return Err(PolicyError::ProcessingScale(self.processing_scale));
         }
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }

@@ -334,7 +334,7 @@ impl Pool {
 
     fn close(&mut self, connection: ConnectionId) {
         self.forget(connection);
-        self.actions.push_back(Action::Close { connection });
+        self.actions.push_back(Action::Close(connection));
     }
 
     fn forget(&mut self, connection: ConnectionId) {

@@ -105,7 +105,7 @@ impl Writer<'_> {
             (reference.initiator_type as u8).to_string(),
             self.delay_ms(number).to_string(),
             list(&on_end),
-            phase(reference.phase).to_string(),
+            (reference.phase as u8).to_string(),
             list(&more),
         ];
         while array.len() > 2 && ["0", "[]"].contains(&array[array.len() - 1].as_str()) {
@@ -124,7 +124,7 @@ impl Writer<'_> {
             self.delay_ms(number)
         );
         if reference.phase != Phase::Load {
-            let _ = write!(text, ",{}", phase(reference.phase));
+            let _ = write!(text, ",{}", reference.phase as u8);
         }
         text + "]"
     }
@@ -140,14 +140,6 @@ impl Writer<'_> {
             InitiatorType::Stylesheet => Some(format!("@import \"{url}\";")),
             _ => None,
         }
-    }
-}
-
-fn phase(phase: Phase) -> u8 {
-    match phase {
-        Phase::Load => 0,
-        Phase::Async => 1,
-        Phase::After => 2,
     }
 }
 

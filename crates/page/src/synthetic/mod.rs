@@ -17,6 +17,7 @@ pub use body::{Piece, SyntheticBody};
 use body::{C, HTML};
 use placement::Placement;
 use reference::{Reference, references};
+use serde::{Deserialize, Serialize};
 
 use crate::{Page, Policy, ResourceType, UrlRewrite};
 
@@ -45,8 +46,9 @@ pub struct SyntheticResponse {
     pub refuses_preflight: bool,
 }
 
-/// The resources that a browser loads differently from the page.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The resources (by index) that a browser loads differently from the page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FidelityGaps {
     /// Never requested: no body has room for the reference.
     pub left_out: Vec<usize>,

@@ -51,7 +51,7 @@ pub(crate) struct Load<'a> {
     pub(crate) actions: Vec<(Nanos, Action)>,
     /// The most connections that were open at once, to one origin and in all.
     pub(crate) most_open: (usize, usize),
-    page: &'a Page,
+    pub(crate) page: &'a Page,
     network: Network<'a>,
     now: Nanos,
     /// By time, then by number.
@@ -134,7 +134,7 @@ impl<'a> Load<'a> {
 
     fn note(&mut self, event: Event) {
         match event {
-            Event::ConnectionReady { connection } => {
+            Event::ConnectionReady(connection) => {
                 if let Some(connection) = self.connections.get_mut(&connection) {
                     connection.ready = true;
                 }
@@ -144,7 +144,7 @@ impl<'a> Load<'a> {
                     connection.in_flight -= 1;
                 }
             }
-            Event::ConnectionFailed { connection } | Event::ConnectionClosed { connection } => {
+            Event::ConnectionFailed(connection) | Event::ConnectionClosed(connection) => {
                 self.connections.remove(&connection);
             }
             Event::Start | Event::BodyProgress { .. } => {}
@@ -155,7 +155,7 @@ impl<'a> Load<'a> {
         match action {
             Action::Open { connection, origin } => self.open(connection, origin),
             Action::Send { connection, resource } => self.send(connection, resource),
-            Action::Close { connection } => {
+            Action::Close(connection) => {
                 assert!(self.connections.remove(&connection).is_some(), "closed twice: {connection}");
             }
         }
@@ -170,11 +170,7 @@ impl<'a> Load<'a> {
         let refused = (self.network.refuses)(connection);
         self.at(
             at,
-            if refused {
-                Event::ConnectionFailed { connection }
-            } else {
-                Event::ConnectionReady { connection }
-            },
+            if refused { Event::ConnectionFailed(connection) } else { Event::ConnectionReady(connection) },
         );
     }
 
@@ -224,7 +220,7 @@ impl<'a> Load<'a> {
                 Action::Send { connection, resource } => {
                     format!("{ms} #{connection} send {}", self.page.resources[resource].url.target())
                 }
-                Action::Close { connection } => format!("{ms} #{connection} close"),
+                Action::Close(connection) => format!("{ms} #{connection} close"),
             }
         };
         self.actions.iter().map(line).collect()

@@ -53,12 +53,12 @@ fn opens_the_next_connection_for_the_first_request_without_one() {
     let policy = Policy { connections_total: 2, ..Policy::mget() };
     let mut scheduler = Scheduler::new(&page, &policy).unwrap();
     scheduler.handle(0, Event::Start);
-    scheduler.handle(0, Event::ConnectionReady { connection: ConnectionId(0) });
+    scheduler.handle(0, Event::ConnectionReady(ConnectionId(0)));
     scheduler.handle(0, Event::ResponseEnd { resource: 0, connection: ConnectionId(0), reusable: true });
-    scheduler.handle(0, Event::ConnectionReady { connection: ConnectionId(1) });
+    scheduler.handle(0, Event::ConnectionReady(ConnectionId(1)));
     while scheduler.next_action().is_some() {}
     scheduler.handle(0, Event::ResponseEnd { resource: 1, connection: ConnectionId(1), reusable: true });
-    assert_eq!(scheduler.next_action(), Some(Action::Close { connection: ConnectionId(1) }));
+    assert_eq!(scheduler.next_action(), Some(Action::Close(ConnectionId(1))));
     let Some(Action::Open { origin, .. }) = scheduler.next_action() else { panic!("nothing is opened") };
     assert_eq!(scheduler.origins()[origin.0].host, "b.test");
 }

@@ -23,8 +23,8 @@ fn the_load_event_does_not_wait_for_async_resources_but_the_load_does() {
     let page = with_phases();
     let load = load(&page, &Policy::browser());
     assert_eq!(load.scheduler.plt(), Some(300 * MS));
-    assert_eq!(load.scheduler.state(2), ResourceState::Ended { at: 900 * MS });
-    assert_eq!(load.scheduler.state(5), ResourceState::Ended { at: 1000 * MS });
+    assert_eq!(load.scheduler.state(2), ResourceState::Ended(900 * MS));
+    assert_eq!(load.scheduler.state(5), ResourceState::Ended(1000 * MS));
     assert!(load.scheduler.is_finished());
 }
 
@@ -34,7 +34,6 @@ fn a_phase_that_is_not_asked_for_is_not_loaded_and_neither_is_what_hangs_on_it()
     let load = load(&page, &Policy { phases: vec![Phase::Load], ..Policy::browser() });
     assert!(load.scheduler.is_finished());
     assert_eq!([2, 3, 4, 5].map(|index| load.scheduler.state(index)), [ResourceState::NotSelected; 4]);
-    assert_eq!(load.scheduler.failures().count(), 0);
 }
 
 #[test]
@@ -44,7 +43,7 @@ fn resources_after_the_load_event_wait_for_it() {
     page.resources[2].phase = Phase::Load;
     let policy = Policy { phases: vec![Phase::Load, Phase::After], ..Policy::browser() };
     let load = load(&page, &policy);
-    assert_eq!(load.scheduler.state(1), ResourceState::Ended { at: 300 * MS });
+    assert_eq!(load.scheduler.state(1), ResourceState::Ended(300 * MS));
     assert_eq!(load.scheduler.plt(), Some(940 * MS));
     assert_eq!(load.scheduler.queued_at(3), Some(940 * MS));
     assert_eq!(load.scheduler.queued_at(4), Some(1140 * MS));

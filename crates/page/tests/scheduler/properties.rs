@@ -142,7 +142,7 @@ fn rough(numbers: &[u8]) -> Network<'_> {
             .iter()
             .enumerate()
             .map(|(index, number)| {
-                let event = Event::ConnectionClosed { connection: ConnectionId(index % 16) };
+                let event = Event::ConnectionClosed(ConnectionId(index % 16));
                 (u64::from(*number) * 10 * MS, event)
             })
             .collect(),
@@ -161,7 +161,7 @@ fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
 
 fn ended_at(scheduler: &Scheduler, resource: usize) -> Option<Nanos> {
     match scheduler.state(resource) {
-        ResourceState::Ended { at } => Some(at),
+        ResourceState::Ended(at) => Some(at),
         _ => None,
     }
 }
@@ -218,8 +218,8 @@ proptest! {
             let sent = load.times_sent(resource);
             match load.scheduler.state(resource) {
                 ResourceState::NotSelected => prop_assert!(!selected && sent == 0),
-                ResourceState::Ended { .. } => prop_assert!(selected && (1..=2).contains(&sent)),
-                ResourceState::Failed { .. } => prop_assert!(selected && sent <= 2),
+                ResourceState::Ended(_) => prop_assert!(selected && (1..=2).contains(&sent)),
+                ResourceState::Failed(_) => prop_assert!(selected && sent <= 2),
                 ResourceState::NeverRequested => prop_assert!(selected && sent == 0),
                 outcome => prop_assert!(false, "{resource} is {outcome:?} in the end"),
             }

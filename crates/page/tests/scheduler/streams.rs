@@ -71,11 +71,11 @@ fn a_failed_stream_is_retried_on_another_connection_when_the_others_have_ended()
 #[test]
 fn all_requests_of_a_lost_connection_are_retried_together_and_once() {
     let page = gallery(3);
-    let lost = |connection| Event::ConnectionClosed { connection: ConnectionId(connection) };
+    let lost = |connection| Event::ConnectionClosed(ConnectionId(connection));
     let network = Network { also: vec![(250 * MS, lost(0)), (375 * MS, lost(1))], ..Network::default() };
     let load = Load::run(&page, &browser(1, 100), network);
     assert_eq!((1..=3).map(|resource| load.times_sent(resource)).collect::<Vec<_>>(), [2, 2, 2]);
-    assert!((1..=3).all(|resource| matches!(load.scheduler.state(resource), ResourceState::Failed { .. })));
+    assert!((1..=3).all(|resource| matches!(load.scheduler.state(resource), ResourceState::Failed(_))));
 }
 
 #[test]

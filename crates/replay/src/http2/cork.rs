@@ -3,13 +3,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 
 use crate::counters::Duplex;
 use crate::http2::send::MAX_DATA_BYTES;
+use crate::lock;
 
 /// A stream that buffers writes until a [`Cork`] flushes them or the buffer fills a TLS record.
 pub struct Corked<S>(Arc<Mutex<BufWriter<S>>>);
@@ -31,10 +32,6 @@ impl<S: Duplex> Cork<S> {
         let _ = Pin::new(&mut *lock(&self.0)).poll_flush(context);
         done
     }
-}
-
-fn lock<S>(stream: &Mutex<BufWriter<S>>) -> MutexGuard<'_, BufWriter<S>> {
-    stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: Duplex> AsyncRead for Corked<S> {

@@ -2,9 +2,10 @@
 //! (RFC 9218 section 10).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use crate::lock;
 use crate::priority::Priority;
 
 /// A priority queue of the streams with pending data.
@@ -33,17 +34,13 @@ struct Key {
 impl StreamScheduler {
     /// Enqueues a stream. Dropping the returned value removes it.
     pub fn enqueue(&self, stream: u32, priority: Priority) -> PendingSend {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.0);
         queue.sends += 1;
         let order = if priority.incremental { queue.sends } else { stream.into() };
         let key = Key { urgency: priority.urgency, incremental: priority.incremental, order };
         queue.pending.insert(key, Waker::noop().clone());
         drop(queue);
         PendingSend { scheduler: self.clone(), key }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,7 +54,7 @@ pub struct PendingSend {
 impl PendingSend {
     /// Ready while this stream is the first in the queue.
     pub fn poll_first(&self, context: &Context<'_>) -> Poll<()> {
-        let mut queue = self.scheduler.lock();
+        let mut queue = lock(&self.scheduler.0);
         queue.pending.insert(self.key, context.waker().clone());
         match queue.pending.first_key_value() {
             Some((first, _)) if *first == self.key => Poll::Ready(()),
@@ -68,7 +65,7 @@ impl PendingSend {
 
 impl Drop for PendingSend {
     fn drop(&mut self) {
-        let mut queue = self.scheduler.lock();
+        let mut queue = lock(&self.scheduler.0);
         queue.pending.remove(&self.key);
         let next = queue.pending.first_key_value().map(|(_, waker)| waker.clone());
         drop(queue);

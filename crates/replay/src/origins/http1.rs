@@ -12,13 +12,12 @@ use hyper_util::rt::TokioIo;
 
 use super::{Connection, Shared, site};
 use crate::body::SizedBody;
-use crate::counters::{CountedStream, CountersHandle, Duplex, SerialTraffic, Traffic};
+use crate::counters::{CountersHandle, Duplex, SerialTraffic, Traffic, counted};
 use crate::log::{Arrived, Written};
 
 /// Serves a connection until its client closes it.
-pub(super) async fn serve(stream: impl Duplex + 'static, connection: Connection, shared: Arc<Shared>) {
-    let stream = CountedStream::<SerialTraffic>::new(stream);
-    let counters = stream.counters();
+pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
+    let (stream, counters) = counted::<SerialTraffic>(stream);
     let service = service_fn(|request| {
         let (shared, counters) = (shared.clone(), counters.clone());
         async move { Ok::<_, Infallible>(respond(&shared, connection, counters, request).await) }

@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response};
 
 use super::{Connection, Shared};
 use crate::body::SizedBody;
-use crate::counters::{CountedStream, CountersHandle, Duplex};
+use crate::counters::{CountersHandle, Duplex, counted};
 use crate::http2::cork::corked;
 use crate::http2::frame_counters::FrameCounters;
 use crate::http2::send::{MAX_DATA_BYTES, send_body};
@@ -22,10 +22,9 @@ use crate::log::{Arrived, Written};
 use crate::priority::Priority;
 
 /// Serves a connection until its client closes it.
-pub(super) async fn serve(stream: impl Duplex + 'static, connection: Connection, shared: Arc<Shared>) {
-    let stream = CountedStream::<FrameCounters>::new(stream);
-    let streams =
-        Streams { connection, shared, counters: stream.counters(), scheduler: StreamScheduler::default() };
+pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
+    let (stream, counters) = counted::<FrameCounters>(stream);
+    let streams = Streams { connection, shared, counters, scheduler: StreamScheduler::default() };
     let (stream, cork) = corked(stream);
     let handshake = Builder::new()
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)

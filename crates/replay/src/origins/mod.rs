@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::index::Index;
 use crate::HttpVersion;
-use crate::counters::{CountedStream, Duplex, Traffic};
+use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::log::{OriginLog, TlsHandshake};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
@@ -179,8 +179,7 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
         return serve_http(stream, Connection { four_tuple, encrypted }, shared).await;
     }
     let Some(tls) = tls.and_then(|tls| tls.servers.get(origin.ip()).cloned()) else { return };
-    let stream = CountedStream::<Traffic>::new(stream);
-    let counters = stream.counters();
+    let (stream, counters) = counted::<Traffic>(stream);
     if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
         let (session, traffic) = (Session::of(stream.get_ref().1), counters.with(|traffic| *traffic));
         shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), session, traffic });
@@ -198,7 +197,7 @@ struct Connection {
 
 /// Serves HTTP with the driver of the host's version. Among connections with TLS those without it speak HTTP/1.1,
 /// as everywhere on the web.
-async fn serve_http(stream: impl Duplex + 'static, connection: Connection, shared: Arc<Shared>) {
+async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let with_tls = shared.encrypted.load(Ordering::Relaxed);
     match shared.site.version(*connection.four_tuple.origin.ip()) {
         HttpVersion::Http2 if connection.encrypted || !with_tls => {

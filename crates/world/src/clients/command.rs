@@ -14,7 +14,7 @@ use fastopen_netns::process::{end_all_others, wait_until_ended};
 
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::Fault;
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 
 /// The environment of the client beside `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
@@ -63,28 +63,28 @@ impl CommandLine {
 impl UserAgent for CommandLine {
     /// Runs the command. The page load time is the time from its start to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let home = Home::make().map_err(|error| machine("making a folder for the client", &error))?;
-        let command = self.command(&home).map_err(|error| machine("making a file for the client", &error))?;
+        let home = Home::make().blame(Fault::Machine, "making a folder for the client")?;
+        let command = self.command(&home).blame(Fault::Machine, "making a file for the client")?;
         let Started { mut child, at_ns, watch } = Watch::start(command, loading.first_port, protect_files)
             .map_err(|failure| Failure {
                 fault: Fault::Machine,
                 message: format!("client.command: {failure}"),
                 remedy: failure.remedy().into(),
             })?;
-        let ended = wait_until_ended(&child, at_ns + loading.timeout_ns)
-            .map_err(|error| machine("waiting for the client", &error))?;
+        let waiting = "waiting for the client";
+        let ended = wait_until_ended(&child, at_ns + loading.timeout_ns).blame(Fault::Machine, waiting)?;
         let end_ns = monotonic_ns();
         let unfinished = if ended {
-            let status = child.wait().map_err(|error| machine("waiting for the client", &error))?;
+            let status = child.wait().blame(Fault::Machine, waiting)?;
             (!status.success()).then(|| self.failed(status, &home))
         } else {
             Some(format!("{} was not done in the time given{}", self.words[0], home.stderr_tail()))
         };
-        let opened = watch.connections(None).map_err(|error| Failure {
-            // Kernels of the virtual engine did not always have it.
-            remedy: "where this is the virtual engine: fastopen kernel build".into(),
-            ..machine("reading the kernel's word on the client's connections", &error)
-        })?;
+        let opened = watch.connections(None);
+        let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");
+        // Kernels of the virtual engine did not always have it.
+        let remedy = || "where this is the virtual engine: fastopen kernel build".into();
+        let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;
         let plt_ns = unfinished.is_none().then_some(end_ns - at_ns);
         let loaded = seen_at_origins::loaded(loading, at_ns, &opened, plt_ns, unfinished);
         after();
@@ -93,10 +93,6 @@ impl UserAgent for CommandLine {
         end_all_others();
         Ok(loaded)
     }
-}
-
-fn machine(doing: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Fault::Machine, format!("{doing}: {error}"))
 }
 
 /// The files of one load, which are removed with it.

@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
 
 use fastopen_intercept::Opened;
-use fastopen_replay::counters::Traffic;
 use fastopen_replay::log::{AcceptedConnection, ServedRequest, TlsHandshake};
 use fastopen_replay::sockets::FourTuple;
 
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
-use crate::tls::{self, Sizes};
 
 /// The status code for requests that the page does not have.
 const NOT_FOUND: u16 = 404;
@@ -138,14 +136,13 @@ impl ConnectionRecords {
     /// The origin's record of a TLS handshake. The client had finished when it sent the message that ended it
     /// at the origin.
     fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
-        let Traffic { bytes_read_first, bytes_read, bytes_written, .. } = handshake.traffic;
-        let sizes =
-            Sizes { hello_bytes: bytes_read_first, sent_bytes: bytes_read, received_bytes: bytes_written };
-        tls::record(
-            handshake.session.clone(),
-            self.since_start(handshake.at_ns.saturating_sub(way_ns)),
-            sizes,
-        )
+        let secured_ns = self.since_start(handshake.at_ns.saturating_sub(way_ns));
+        TlsRecord {
+            hello_bytes: handshake.traffic.bytes_read_first,
+            sent_bytes: handshake.traffic.bytes_read,
+            received_bytes: handshake.traffic.bytes_written,
+            ..TlsRecord::new(handshake.session.clone(), secured_ns)
+        }
     }
 
     fn since_start(&self, at_ns: u64) -> u64 {

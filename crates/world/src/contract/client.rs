@@ -7,10 +7,11 @@ use fastopen_replay::HttpVersion;
 use serde::Deserialize;
 
 /// A kind of client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientKind {
     /// The built-in loader.
+    #[default]
     Loader,
     /// Any command.
     Command,
@@ -116,7 +117,7 @@ pub enum RequestHeads {
 }
 
 /// The client of a job; none stands for the profile's own value.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct ClientSettings {
@@ -132,25 +133,6 @@ pub struct ClientSettings {
     pub screenshot: bool,
     pub view: View,
     pub request_heads: RequestHeads,
-}
-
-impl Default for ClientSettings {
-    fn default() -> Self {
-        Self {
-            kind: ClientKind::Loader,
-            name: None,
-            command: None,
-            profile: Profile::Browser,
-            connections_per_host: None,
-            connections_total: None,
-            keep_alive: None,
-            processing_scale: None,
-            phases: None,
-            screenshot: false,
-            view: View::First,
-            request_heads: RequestHeads::Own,
-        }
-    }
 }
 
 impl ClientSettings {

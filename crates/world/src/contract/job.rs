@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use fastopen_link::{self as link, DirectionConfig, Loss, Nanos, Rate, Trace};
+use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Page, Policy, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::tls::{Security, Settings};
@@ -95,19 +95,6 @@ pub struct LinkDirection {
     pub reorder: bool,
 }
 
-/// Which of the packets that wait a queue drops.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Aqm {
-    /// Those for which there is no room.
-    #[default]
-    None,
-    /// Those that wait for too long, too (RFC 8289).
-    Codel,
-    /// The same in a queue for each flow (RFC 8290).
-    FqCodel,
-}
-
 /// How the delay of a direction varies from packet to packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -157,11 +144,7 @@ impl LinkDirection {
             delay,
             rate,
             queue_limit_bytes: self.queue_bytes,
-            aqm: match self.aqm {
-                Aqm::None => link::Aqm::None,
-                Aqm::Codel => link::Aqm::CoDel,
-                Aqm::FqCodel => link::Aqm::FqCodel,
-            },
+            aqm: self.aqm,
             loss,
             jitter,
             reorder: self.reorder,

@@ -61,7 +61,7 @@ pub struct WorldRecord {
     pub routes: BothEnds<RouteRecord>,
     pub nice: i32,
     pub measured: Measured,
-    pub fidelity_gaps: Option<FidelityGapsRecord>,
+    pub fidelity_gaps: Option<FidelityGaps>,
     pub setup_us: u64,
 }
 
@@ -73,23 +73,6 @@ pub enum LinkKind {
     Program,
     /// The kernel's queueing disciplines do.
     Kernel,
-}
-
-/// Resources (by index) that synthetic bodies do not have a browser ask for as the page says.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
-pub struct FidelityGapsRecord {
-    pub left_out: Vec<usize>,
-    pub relocated: Vec<usize>,
-    pub early: Vec<usize>,
-}
-
-impl From<&FidelityGaps> for FidelityGapsRecord {
-    fn from(gaps: &FidelityGaps) -> Self {
-        let FidelityGaps { left_out, relocated, early } = gaps.clone();
-        Self { left_out, relocated, early }
-    }
 }
 
 /// Something of the client's namespace, and of the origins'.
@@ -293,6 +276,16 @@ pub struct TlsRecord {
     pub received_bytes: u64,
 }
 
+impl TlsRecord {
+    /// A handshake with these parameters; its bytes are to be filled in.
+    pub fn new(session: tls::Session, secured_ns: u64) -> Self {
+        let tls::Session { version, cipher, group, alpn, resumed } = session;
+        let (cipher, group) = (cipher.into(), group.map(Into::into));
+        let (hello_bytes, sent_bytes, received_bytes) = (0, 0, 0);
+        Self { secured_ns, version, cipher, group, alpn, resumed, hello_bytes, sent_bytes, received_bytes }
+    }
+}
+
 /// What the kernel says of one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -336,8 +329,8 @@ pub struct LinkRecord {
     pub up: LinkDirectionRecord,
 }
 
-/// What crossed one direction.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What crossed one direction since it was configured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct LinkDirectionRecord {
@@ -350,22 +343,4 @@ pub struct LinkDirectionRecord {
     pub late_us_p50: u64,
     pub late_us_p99: u64,
     pub late_us_max: u64,
-}
-
-impl From<&crate::link_config::DirectionReport> for LinkDirectionRecord {
-    fn from(report: &crate::link_config::DirectionReport) -> Self {
-        let [late_us_p50, late_us_p99, late_us_max] = report.late_ns.map(|ns| ns / 1000);
-        let stats = &report.stats;
-        Self {
-            packets: stats.packets,
-            bytes: stats.bytes,
-            dropped_queue: stats.dropped_queue,
-            dropped_loss: stats.dropped_loss,
-            overruns: report.overruns,
-            queue_bytes_max: report.queue_watched.then_some(stats.queue_bytes_max),
-            late_us_p50,
-            late_us_p99,
-            late_us_max,
-        }
-    }
 }

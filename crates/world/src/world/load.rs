@@ -206,13 +206,12 @@ impl<'w, 'a> Prepared<'w, 'a> {
             }))
         })?;
         let mut loaded = loaded?;
-        let (report, evidence, after) = observed.expect("a client calls `after` once");
-        let (report, after) = (report?, after?);
+        let (link, evidence, after) = observed.expect("a client calls `after` once");
+        let (link, after) = (link?, after?);
         for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
             connection.origin =
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
         }
-        let link = LinkRecord { down: (&report.down).into(), up: (&report.up).into() };
         let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
             after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
         };

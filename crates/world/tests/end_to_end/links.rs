@@ -11,7 +11,7 @@ const SEED: u64 = 7;
 fn lost_by_the_model(ratio: f64, offered: u64) -> u64 {
     let loss = Loss::new(ratio).expect("it is within bounds");
     let config = DirectionConfig { loss, seed: SEED, ..DirectionConfig::default() };
-    let mut direction = Direction::new(&config, 0).expect("it is possible");
+    let mut direction = Direction::new(&config, 0);
     (0..offered).filter(|_| direction.offer(0, 100, 0, ()).is_err()).count() as u64
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
 use crate::contract::Fault;
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 
 /// Names of the program; the first that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -100,12 +100,10 @@ impl Browser {
             message: "client.kind: there is no chromium on this machine".into(),
             remedy: "apt install chromium (as root)".into(),
         })?;
-        let machine = |error: std::io::Error| {
-            Failure::new(Fault::Machine, format!("making a folder for the browser: {error}"))
-        };
         let folder = scratch().join("chromium");
-        fs::create_dir(&folder).map_err(machine)?;
-        let command = command(&program, &folder, authority, resolver_rules).map_err(machine)?;
+        let making = "making a folder for the browser";
+        fs::create_dir(&folder).blame(Fault::Machine, making)?;
+        let command = command(&program, &folder, authority, resolver_rules).blame(Fault::Machine, making)?;
         let started = Watch::start(command, None, protect_files);
         let Started { mut child, watch, .. } = started.map_err(|failure| {
             let _ = fs::remove_dir_all(&folder);
@@ -128,18 +126,12 @@ impl Browser {
     }
 
     /// Creates a browser context.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub(super) fn create_context(&mut self) -> Result<Context, PipeError> {
         self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
     }
 
     /// Opens an empty tab in a context, with or without the context's HTTP cache, that pauses its requests if
     /// `pauses` is set.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub(super) fn open_tab(
         &mut self,
         context: &Context,
@@ -175,9 +167,6 @@ impl Browser {
     }
 
     /// A screenshot of a tab: a PNG in base64.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
         let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         let params = json!({"format": "png"});
@@ -187,18 +176,12 @@ impl Browser {
     }
 
     /// Closes a tab; its context stays.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
         let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         self.pipe.call(None, "Target.closeTarget", &json!({"targetId": tab.target}), until).map(drop)
     }
 
     /// Closes a context with its tabs and connections.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
         let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         let context = json!({"browserContextId": context.0});

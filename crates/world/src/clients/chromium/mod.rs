@@ -21,7 +21,7 @@ use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault};
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 
 /// Time without any event, beside the timers of the page, after which the missing requests count as never
 /// sent, in nanoseconds.
@@ -73,9 +73,7 @@ impl Chromium {
             }
         }
         let mut browser = Browser::start(loading.authority, &resolver_rules(loading))?;
-        let opened = open(&mut browser);
-        let (context, tab) =
-            opened.map_err(|error| Failure::new(Fault::Machine, format!("opening a tab: {error}")))?;
+        let (context, tab) = open(&mut browser).blame(Fault::Machine, "opening a tab")?;
         Ok((browser, context, tab))
     }
 }
@@ -110,13 +108,8 @@ impl UserAgent for Chromium {
                 (browser, context, tab)
             }
         };
-        let kernel = |error| {
-            Failure::new(
-                Fault::Machine,
-                format!("reading the browser's connections from the kernel: {error}"),
-            )
-        };
-        browser.watch.connections(loading.first_port).map_err(kernel)?;
+        let reading = "reading the browser's connections from the kernel";
+        browser.watch.connections(loading.first_port).blame(Fault::Machine, reading)?;
         loading.engine.begin_load();
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
@@ -124,7 +117,7 @@ impl UserAgent for Chromium {
             Ok(tab) => self.follow(&mut browser, tab, loading, &mut observer, cache),
             Err(error) => Err(PipeError::Refused(format!("the first view: {error}"))),
         };
-        let opened = browser.watch.connections(None).map_err(kernel)?;
+        let opened = browser.watch.connections(None).blame(Fault::Machine, reading)?;
         let unfinished = outcome.as_ref().err().map(ToString::to_string);
         let navigation = outcome.ok();
         let start_ns = navigation.as_ref().map_or(started_ns, |navigation| navigation.start_ns);

@@ -54,9 +54,6 @@ impl Pipe {
     }
 
     /// Calls a method of the browser (or of the page of `session`) and waits for the result.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
@@ -135,8 +132,7 @@ impl Pipe {
             let Some(left) = until_ns.checked_sub(monotonic_ns()).filter(|left| *left > 0) else {
                 return Err(PipeError::TimedOut);
             };
-            wait_readable(&[self.from.as_fd()], Some(left))?;
-            if !self.is_readable()? {
+            if wait_readable(&[self.from.as_fd()], Some(left))?[0].is_empty() {
                 continue;
             }
             let mut chunk = vec![0; 1 << 16];
@@ -145,10 +141,5 @@ impl Pipe {
                 count => self.read.extend_from_slice(&chunk[..count]),
             }
         }
-    }
-
-    fn is_readable(&self) -> io::Result<bool> {
-        let mut polled = [nix::poll::PollFd::new(self.from.as_fd(), nix::poll::PollFlags::POLLIN)];
-        Ok(nix::poll::poll(&mut polled, nix::poll::PollTimeout::ZERO)? > 0)
     }
 }

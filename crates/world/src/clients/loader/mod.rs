@@ -22,18 +22,17 @@ use hyper::Request;
 use rustls::ClientConfig;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use self::connection::{Connection, QueuedRequest, Report, Response};
+use self::connection::{Connection, QueuedRequest, Report};
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{ConnectionRecord, Fault, RequestRecord, SeenAt, TlsRecord};
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 
 /// The built-in client.
 pub struct Loader;
 
 impl UserAgent for Loader {
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        load(loading, after)
-            .map_err(|error| Failure::new(Fault::Machine, format!("running the loader: {error}")))
+        load(loading, after).blame(Fault::Machine, "running the loader")
     }
 }
 
@@ -144,10 +143,6 @@ impl PageLoad {
         monotonic_ns() - self.start_ns
     }
 
-    fn since_start(&self, at_ns: Option<u64>) -> Option<u64> {
-        at_ns.map(|at| at.saturating_sub(self.start_ns))
-    }
-
     fn handle(&mut self, report: Report) {
         let now = self.now();
         let event = match report {
@@ -161,41 +156,43 @@ impl PageLoad {
                 record.tls = opened
                     .tls
                     .map(|tls| TlsRecord { secured_ns: tls.secured_ns.saturating_sub(self.start_ns), ..tls });
-                Event::ConnectionReady { connection }
+                Event::ConnectionReady(connection)
             }
             Report::Failed(connection, error) => {
                 self.senders.remove(&connection);
                 self.connection_error = Some(format!("connection failed: {error}"));
-                Event::ConnectionFailed { connection }
+                Event::ConnectionFailed(connection)
             }
             Report::Closed(connection) => {
                 self.senders.remove(&connection);
-                Event::ConnectionClosed { connection }
+                Event::ConnectionClosed(connection)
             }
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
-            Report::End { connection, resource, response, outcome } => {
-                let answered = response.first_byte_ns.is_some();
-                self.record(resource, &response, outcome.as_ref().err().cloned());
-                match outcome {
+            Report::End { connection, response, outcome } => {
+                let (resource, answered) = (response.resource, response.first_byte_ns.is_some());
+                let event = match outcome {
                     Ok(reusable) => Event::ResponseEnd { resource, connection, reusable },
                     Err(_) => Event::ResponseFailed { resource, connection, answered },
-                }
+                };
+                self.record(RequestRecord { error: outcome.err(), ..response });
+                event
             }
         };
         self.scheduler.handle(now, event);
     }
 
-    fn record(&mut self, resource: usize, response: &Response, error: Option<String>) {
-        let [sent_ns, first_byte_ns, end_ns] =
-            [response.sent_ns, response.first_byte_ns, response.end_ns].map(|at| self.since_start(at));
-        let record = &mut self.records[resource];
-        record.sent_ns = sent_ns;
-        record.first_byte_ns = first_byte_ns;
-        record.end_ns = end_ns;
-        record.status = response.status;
-        record.header_bytes = response.header_bytes;
-        record.body_bytes = response.body_bytes;
-        record.error = error;
+    fn record(&mut self, response: RequestRecord) {
+        let since_start = |at: Option<u64>| at.map(|at| at.saturating_sub(self.start_ns));
+        let record = &mut self.records[response.resource];
+        *record = RequestRecord {
+            connection: record.connection,
+            connect_start_ns: record.connect_start_ns,
+            connected_ns: record.connected_ns,
+            sent_ns: since_start(response.sent_ns),
+            first_byte_ns: since_start(response.first_byte_ns),
+            end_ns: since_start(response.end_ns),
+            ..response
+        };
     }
 
     fn perform_actions(&mut self) {
@@ -203,7 +200,7 @@ impl PageLoad {
             match action {
                 Action::Open { connection, origin } => self.open(connection, origin.0),
                 Action::Send { connection, resource } => self.send(connection, resource),
-                Action::Close { connection } => drop(self.senders.remove(&connection)),
+                Action::Close(connection) => drop(self.senders.remove(&connection)),
             }
         }
     }
@@ -260,8 +257,9 @@ impl PageLoad {
         };
         if self.senders.get(&id).is_none_or(|sender| sender.send(queued).is_err()) {
             // The task has ended, and its report is in the channel.
-            let (response, outcome) = (Response::default(), Err("the connection was closed".to_owned()));
-            let _ = self.reports.send(Report::End { connection: id, resource, response, outcome });
+            let response = RequestRecord { resource, ..RequestRecord::default() };
+            let outcome = Err("the connection was closed".to_owned());
+            let _ = self.reports.send(Report::End { connection: id, response, outcome });
         }
     }
 
@@ -280,8 +278,8 @@ impl PageLoad {
             record.resource = resource;
             record.queued_ns = scheduler.queued_at(resource);
             record.error = match scheduler.state(resource) {
-                ResourceState::Ended { .. } | ResourceState::NotSelected => None,
-                ResourceState::Failed { .. } => record.error.take().or_else(|| connection_error.clone()),
+                ResourceState::Ended(_) | ResourceState::NotSelected => None,
+                ResourceState::Failed(_) => record.error.take().or_else(|| connection_error.clone()),
                 ResourceState::NeverRequested => {
                     Some("never asked for, since what leads to it failed".into())
                 }

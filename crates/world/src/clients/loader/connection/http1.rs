@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::counters::{CountedStream, Duplex, SerialTraffic};
+use fastopen_replay::counters::{Duplex, SerialTraffic, counted};
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -28,8 +28,7 @@ pub(super) async fn run(
     opened: Opened,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
-    let stream = CountedStream::<SerialTraffic>::new(stream);
-    let counters = stream.counters();
+    let (stream, counters) = counted::<SerialTraffic>(stream);
     let (mut sender, driver) = Builder::new()
         .max_headers(MAX_HEADERS)
         .handshake(TokioIo::new(stream))

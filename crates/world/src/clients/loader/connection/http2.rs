@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fastopen_replay::counters::{CountedStream, CountersHandle, Duplex};
+use fastopen_replay::counters::{CountersHandle, Duplex, counted};
 use fastopen_replay::http2::cork::corked;
 use fastopen_replay::http2::frame_counters::FrameCounters;
 use fastopen_replay::http2::send::{MAX_DATA_BYTES, send_body};
@@ -29,8 +29,7 @@ pub(super) async fn run(
     opened: Opened,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
-    let stream = CountedStream::<FrameCounters>::new(stream);
-    let counters = stream.counters();
+    let (stream, counters) = counted::<FrameCounters>(stream);
     let (stream, cork) = corked(stream);
     let (sender, mut driver) = Builder::new()
         .enable_push(false)

@@ -20,7 +20,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
-use crate::contract::TlsRecord;
+use crate::contract::{RequestRecord, TlsRecord};
 use crate::tls::secure;
 
 /// A request that a connection is to send.
@@ -37,8 +37,16 @@ pub(super) enum Report {
     Ready(ConnectionId, Opened),
     Failed(ConnectionId, io::Error),
     Closed(ConnectionId),
-    Progress { resource: usize, bytes: u64 },
-    End { connection: ConnectionId, resource: usize, response: Response, outcome: Result<Reusable, String> },
+    Progress {
+        resource: usize,
+        bytes: u64,
+    },
+    /// A response has ended or failed. Its times are of the monotonic clock.
+    End {
+        connection: ConnectionId,
+        response: RequestRecord,
+        outcome: Result<Reusable, String>,
+    },
 }
 
 /// Whether a connection can carry another request.
@@ -53,18 +61,6 @@ pub(super) struct Opened {
     pub(super) four_tuple: FourTuple,
     /// The TLS handshake; its time is of the monotonic clock.
     pub(super) tls: Option<TlsRecord>,
-}
-
-/// What is known of a request and its response; times in nanoseconds of the monotonic clock.
-#[derive(Default)]
-pub(super) struct Response {
-    pub(super) sent_ns: Option<u64>,
-    pub(super) first_byte_ns: Option<u64>,
-    /// None if the response is incomplete.
-    pub(super) end_ns: Option<u64>,
-    pub(super) status: Option<u16>,
-    pub(super) header_bytes: u64,
-    pub(super) body_bytes: u64,
 }
 
 /// A connection of the loader.
@@ -145,7 +141,7 @@ impl Connection {
             None => (Box::new(stream), None),
             Some((config, host)) => {
                 let (stream, record) = secure(config.clone(), host, stream).await?;
-                (Box::new(stream), Some(record))
+                (stream, Some(record))
             }
         };
         Ok((stream, Opened { at_ns, established, four_tuple, tls }))
@@ -155,14 +151,13 @@ impl Connection {
 /// A request in flight, and what its driver has seen of the response.
 pub(super) struct Exchange {
     connection: Arc<Connection>,
-    resource: usize,
     progress: bool,
-    response: Response,
+    response: RequestRecord,
 }
 
 impl Exchange {
     pub(super) fn new(connection: Arc<Connection>, resource: usize, progress: bool) -> Self {
-        Self { connection, resource, progress, response: Response::default() }
+        Self { connection, progress, response: RequestRecord { resource, ..RequestRecord::default() } }
     }
 
     /// The header of the response has arrived.
@@ -179,16 +174,16 @@ impl Exchange {
 
     fn report_progress(&self) {
         if self.progress {
-            let bytes = self.response.body_bytes;
-            self.connection.report(Report::Progress { resource: self.resource, bytes });
+            let RequestRecord { resource, body_bytes: bytes, .. } = self.response;
+            self.connection.report(Report::Progress { resource, bytes });
         }
     }
 
     /// The response has ended or failed; `measure` fills in its times and the bytes of its header.
-    pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut Response)) {
-        let Self { connection, resource, mut response, .. } = self;
+    pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut RequestRecord)) {
+        let Self { connection, mut response, .. } = self;
         measure(&mut response);
         response.end_ns = response.end_ns.filter(|_| outcome.is_ok());
-        connection.report(Report::End { connection: connection.id, resource, response, outcome });
+        connection.report(Report::End { connection: connection.id, response, outcome });
     }
 }
