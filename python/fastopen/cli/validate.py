@@ -2,6 +2,7 @@
 
 import typer
 
+from fastopen.cli.validate_bodies import bodies
 from fastopen.cli.validate_clients import clients
 from fastopen.cli.validate_engines import engines
 from fastopen.cli.validate_replays import RECORDINGS, RecordingsByDefault, recordings
@@ -14,3 +15,4 @@ app = typer.Typer(
 app.command(RECORDINGS)(recordings)
 app.command()(engines)
 app.command()(clients)
+app.command()(bodies)

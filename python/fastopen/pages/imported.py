@@ -17,13 +17,14 @@ class ImportedPage:
     `bodies` maps the index of a resource to its body, exactly `body_bytes`
     long; the world generates the rest. `recorded_plt_us` is the page load time of the recording, over the
     recorder's own network: from the first request to the load event; `recording` what else a HAR says of
-    that network.
+    that network; `screenshot` is a PNG of what the recorder's browser showed.
     """
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)
     recorded_plt_us: int | None = None
     recording: Recording | None = None
+    screenshot: bytes | None = None
 
     def __post_init__(self) -> None:
         for index, length in _lengths(self.bodies).items():

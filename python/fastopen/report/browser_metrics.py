@@ -43,6 +43,15 @@ def missing_screenshot_lines(results: Results, page: str) -> Iterator[str]:
         yield f"{plural(len(reasons), 'load has', 'loads have')} no screenshot: {reasons[0]}."
 
 
+def unmatched_lines(results: Results, page: str) -> Iterator[str]:
+    """How many requests recorded bodies do not answer, and which is the first."""
+    cells = [cell for cell in results.cells if cell.cell.page == page]
+    requests = list(dict.fromkeys(one for found in _metrics(results, cells) for one in found.unmatched))
+    if requests:
+        words = plural(len(requests), "request was", "requests were")
+        yield f"{words} for what the recording does not have (unmatched of loads), first {requests[0][:120]}"
+
+
 def _metrics(results: Results, cells: Iterable[CellResult]) -> list[BrowserMetrics]:
     found = (results.browser_metrics.get(cell.cell.index) for cell in cells)
     return [one for one in found if one is not None]

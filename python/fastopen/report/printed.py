@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fastopen.attribution import excess_sentence
 from fastopen.experiments import Experiment, asked_for, baseline_of, treatments_of
-from fastopen.report.browser_metrics import cache_lines, missing_screenshot_lines
+from fastopen.report.browser_metrics import cache_lines, missing_screenshot_lines, unmatched_lines
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.grids import no_noise, published_grid, result_grid
 from fastopen.report.published import comparison_sentences
@@ -36,6 +36,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
         yield from _filled(_asked_for_less(results, page), width, "dim")
         yield from _filled(cache_lines(results, page), width, "dim")
         yield from _filled(missing_screenshot_lines(results, page), width, "yellow")
+        yield from _filled(unmatched_lines(results, page), width, "dim")
         yield from (Text(line, style="yellow") for line in _problems(results, page))
         yield Text()
     published = published_grid(results)

@@ -21,12 +21,14 @@ class BrowserMetrics:
     """Answered by the cache after the origin validated it (304)."""
     missing_screenshots: tuple[str, ...]
     """Why screenshots that were asked for are missing, of each such load."""
+    unmatched: tuple[str, ...] = ()
+    """Each request, once, that recorded bodies do not answer."""
 
 
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """By the index of cells: of repeat views, and where screenshots were asked for."""
+    """By the index of cells: of repeat views, and where screenshots or recorded bodies were asked for."""
     wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
     records: dict[int, list[LoadRecord]] = defaultdict(list)
@@ -38,19 +40,22 @@ def browser_metrics(
 
 def _has_metrics(experiment: Experiment, cell: Cell) -> bool:
     client = experiment.setups[cell.setup].client
-    return client.view == "repeat" or client.screenshot
+    bodies = experiment.setups[cell.setup].origins.bodies
+    return client.view == "repeat" or client.screenshot or bodies == "recorded"
 
 
 def _metrics(records: Sequence[LoadRecord], *, repeat: bool) -> BrowserMetrics:
     browsers = [record.browser for record in records if record.browser is not None]
     missing = tuple(one.screenshot_error for one in browsers if one.screenshot_error is not None)
+    unmatched = tuple(dict.fromkeys(one for record in records for one in record.unmatched))
     valid = [record for record in records if record.valid]
     if not repeat or not valid:
-        return BrowserMetrics(None, None, None, missing)
+        return BrowserMetrics(None, None, None, missing, unmatched)
     caching = [[request.cache for request in record.requests] for record in valid]
     return BrowserMetrics(
         requests=median(len(one) for one in caching),
         from_cache=median(one.count("fresh") for one in caching),
         revalidated=median(one.count("revalidated") for one in caching),
         missing_screenshots=missing,
+        unmatched=unmatched,
     )

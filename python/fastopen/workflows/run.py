@@ -120,7 +120,7 @@ def run_experiment(
         _check_same(options.output, experiment, imported, seed_drawn=options.seed_drawn)
         return resume_run(options.output, options, observe, imported)
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(options.kernel))
-    bodies = _bodies_of(plan, imported)
+    bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
     engines = EngineSet.of(plan, options.kernel, options.jobs)
     kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
@@ -169,7 +169,7 @@ def resume_run(
     store.close()
     with _closed_on_error(RunStore.resume(folder)) as store:
         plan = stored_plan(store)
-        bodies = _bodies_of(plan, imported or _pages_of(store, options.inputs))
+        bodies = bodies_of(plan, imported or _pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
         engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment)
         store.add_environment(engines.environment)
@@ -177,11 +177,13 @@ def resume_run(
     return _execute(started, observe)
 
 
-def run_in_memory(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> ExecutedRun:
+def run_in_memory(
+    plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
+) -> ExecutedRun:
     """Executes a plan for what it shows, to be kept nowhere. Raises KeyboardInterrupt where interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
-    run = _execute(StartedRun(store, plan, {}, engines, None), lambda _: nullcontext(watch))
+    run = _execute(StartedRun(store, plan, bodies or {}, engines, None), lambda _: nullcontext(watch))
     if run.outcome is not None and run.outcome.interrupted:
         run.close()
         raise KeyboardInterrupt
@@ -224,7 +226,7 @@ def _check_same(
             experiment = experiment.model_copy(update={"seed": store.experiment().seed})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
         check_same(store, experiment, plan.pages)
-        check_bodies(store.options.get("bodies", {}), _bodies_of(plan, imported), store.place)
+        check_bodies(store.options.get("bodies", {}), bodies_of(plan, imported), store.place)
 
 
 def _pages_of(store: RunStore, inputs: Sequence[str | Path]) -> list[ImportedPage]:
@@ -250,7 +252,7 @@ def _pages_of(store: RunStore, inputs: Sequence[str | Path]) -> list[ImportedPag
     return renamed
 
 
-def _bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
+def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
     """The recorded bodies of each page of the plan, by its name."""
     return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
 
