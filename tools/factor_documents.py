@@ -1,6 +1,6 @@
 """What docs/factors.md is made of: a table of the factors of each part of a job."""
 
-from fastopen.experiments import FACTORS, Factor
+from fastopen.experiments import FACTORS, NAMED_NETWORKS, Factor
 
 TITLES = {
     "network": "The network",
@@ -19,6 +19,15 @@ def factor_tables() -> str:
         f"## {title}\n" + "".join(f"{row}\n" for row in _rows([one for one in FACTORS if one.part == part]))
         for part, title in TITLES.items()
     )
+
+
+def network_table() -> str:
+    """The networks that have names."""
+    rows = "".join(
+        f"| `{name}` | {one.rtt} | {one.down} | {one.up} | {one.source} |\n"
+        for name, one in NAMED_NETWORKS.items()
+    )
+    return "| name | RTT | down | up | source |\n|---|---:|---:|---:|---|\n" + rows
 
 
 def _rows(factors: list[Factor]) -> list[str]:

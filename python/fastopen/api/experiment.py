@@ -30,6 +30,7 @@ class Experiment:
         self,
         *pages: str | Path | Page,
         combine: Combine = "cross",
+        network: str | Sequence[str] = (),
         repeats: int = 10,
         seed: int | None = None,
         tolerance: Mapping[str, Any] | None = None,
@@ -45,7 +46,7 @@ class Experiment:
         as numbers and flags; several values, as a list, are a sweep. `client`, `tcp`, `origins` and `tls` may
         also be tables as in an experiment's file. Without a seed one is drawn and recorded where anything is
         left to chance; with `off2` among `transports` it is an A/A test. Raises InputError that names what is
-        wrong.
+        wrong. `network` are networks by name, in place of RTT and rates.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -69,6 +70,7 @@ class Experiment:
             document,
             source,
             combine=combine,
+            named=network,
             factors={_ARGUMENTS[key].name: one for key, one in given.items()},
         )
         self.seed_drawn = seed is None

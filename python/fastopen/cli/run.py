@@ -19,7 +19,15 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.errors import InputError
-from fastopen.experiments import ASKED, COMMAND_LINE, Combine, load_experiment, read_asked, with_drawn_seed
+from fastopen.experiments import (
+    ASKED,
+    COMMAND_LINE,
+    NAMED_NETWORKS,
+    Combine,
+    load_experiment,
+    read_asked,
+    with_drawn_seed,
+)
 from fastopen.pages import load_pages
 from fastopen.workflows.engines import auto_engine
 
@@ -40,6 +48,14 @@ def run(
             rich_help_panel="Network",
         ),
     ] = "cross",
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help=f"In place of RTT and rates: {', '.join(NAMED_NETWORKS)} (docs/factors.md has the sources).",
+            rich_help_panel="Network",
+        ),
+    ] = None,
     repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
     seed: Annotated[
         int | None,
@@ -54,7 +70,7 @@ def run(
     written: Written,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
-    asked = read_asked(written, COMMAND_LINE, combine=combine)
+    asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
     experiment = asked.experiment(name="run", pages=inputs, repeats=repeats, seed=seed or 0)
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))

@@ -28,6 +28,7 @@ from fastopen.experiments.estimate import estimated_s
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
+from fastopen.experiments.named_networks import NAMED_NETWORKS
 from fastopen.experiments.plan import (
     Cell,
     Comparison,
@@ -45,8 +46,9 @@ from fastopen.experiments.transports import arms_and_tls
 from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors
 
 __all__ = [
-    "ARMS", "ASKED", "BASELINE", "COMMAND_LINE", "CONTROL", "FACTORS", "HEADLINE", "KINDS", "Arm",
-    "ArmName", "Asked", "AskedEngine", "Cell", "Combine", "Comparison", "EngineName", "Experiment",
+    "ARMS", "ASKED", "BASELINE", "COMMAND_LINE", "CONTROL", "FACTORS", "HEADLINE", "KINDS",
+    "NAMED_NETWORKS", "Arm", "ArmName",
+    "Asked", "AskedEngine", "Cell", "Combine", "Comparison", "EngineName", "Experiment",
     "Factor", "Plan", "PlannedJob", "Point", "PublishedCell", "Role", "Setup", "SmallestEffect", "Source",
     "VaryingFactors",
     "arms_and_tls", "asked_for", "baseline_of", "clients_of", "compared", "default_queue_bytes",

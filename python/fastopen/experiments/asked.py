@@ -19,9 +19,10 @@ from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
-from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, TRANSPORT, Factor, Part, of_part
+from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
-from fastopen.experiments.quantities import DEFAULT_QUEUE
+from fastopen.experiments.named_networks import NAMED_NETWORKS, NamedNetwork
+from fastopen.experiments.quantities import DEFAULT_QUEUE, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 from fastopen.experiments.transports import arms_and_tls
@@ -31,6 +32,8 @@ from fastopen.units import UnitError
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]
 DIRECTIONS: Final = ("down", "up")
+# What a named network says.
+OF_NAMED: Final = ("rtt", "down", "up")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Asked:
     """Of lists of the network's factors: each value with each other, or first with first."""
     folder: Path = field(default_factory=Path)
     """In which traces are looked for."""
+    named: tuple[NamedNetwork, ...] = ()
+    """Whose RTT and rates are asked for, one after another."""
 
     def networks(self) -> list[Network]:
         """Each network once. Raises InputError."""
@@ -80,8 +85,10 @@ class Asked:
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
         """The factors of each network. Crossed, the RTT changes fastest."""
-        factors = of_part("network")
-        lists = {one: values for one in (*factors[1:], factors[0]) if (values := self._values(one))}
+        factors = [one for one in of_part("network") if not (self.named and one.name in OF_NAMED)]
+        # The RTT last.
+        factors = sorted(factors, key=lambda factor: factor.name == RTT.name)
+        lists = {one: values for one in factors if (values := self._values(one))}
         if self.combine == "zip":
             lengths = {factor.name: len(values) for factor, values in lists.items() if len(values) > 1}
             if len(set(lengths.values())) > 1:
@@ -93,7 +100,11 @@ class Asked:
             combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
         else:
             combined = product(*lists.values())
-        return (dict(zip(lists, values, strict=True)) for values in combined)
+        named = [
+            {BY_NAME[name]: BY_NAME[name].read(getattr(one, name)) for name in OF_NAMED} for one in self.named
+        ]
+        chosen = [dict(zip(lists, values, strict=True)) for values in combined]
+        return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
         """What is asked of a factor of the network, or its default; empty where that is the contract's."""
@@ -193,8 +204,11 @@ def read_asked(
     *,
     combine: object = "cross",
     folder: Path | None = None,
+    named: object = None,
 ) -> Asked:
     """The values of each factor by its name; None: not asked for.
+
+    `named` are networks by name, in place of RTT and rates.
 
     On the command line several values are a text with commas, elsewhere a list. Raises InputError.
     """
@@ -207,8 +221,27 @@ def read_asked(
         if value is not None:
             with collected(problems):
                 values[name] = _read(BY_NAME[name], value, source)
+    networks: list[NamedNetwork] = []
+    with collected(problems):
+        networks = _named(named, values, source)
     raise_all(problems)
-    return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path())
+    return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path(), tuple(networks))
+
+
+def _named(written: object, values: Mapping[str, object], source: Source) -> list[NamedNetwork]:
+    """Networks by their names, in place of the factors that these stand for. Raises InputError."""
+    names = written.split(",") if isinstance(written, str) else written or []
+    place = source.place(source.setting_of("network"))
+    if not isinstance(names, list | tuple):
+        raise InputError(f"{shown(names)} is no list of names", place)
+    for name in names:
+        if name not in NAMED_NETWORKS:
+            remedy = f"there are: {', '.join(NAMED_NETWORKS)}"
+            raise InputError(f"no network is called {shown(name)}", place, remedy)
+    if names and (taken := [name for name in (*OF_NAMED, "down_trace", "up_trace") if name in values]):
+        keys = source.key_of(BY_NAME[taken[0]])
+        raise InputError(f"a named network says {keys} itself", place, f"leave {keys} or the name out")
+    return [NAMED_NETWORKS[name] for name in dict.fromkeys(names)]
 
 
 def _read(factor: Factor, written: object, source: Source) -> list[Any]:

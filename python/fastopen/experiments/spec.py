@@ -16,6 +16,7 @@ from fastopen.pydantic_errors import input_errors
 FORMAT: Final = "fastopen-experiment/1"
 TABLES: Final = ("network", "tcp", "client", "origins", "tls")
 COMBINE: Final = "network.combine"
+NAMED: Final = "network.named"
 _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
@@ -43,6 +44,7 @@ def experiment_of(
     folder: Path | None = None,
     factors: Mapping[str, object] | None = None,
     combine: object = None,
+    named: object = None,
 ) -> Experiment:
     """The experiment that a file says, or that Python says by the same keys.
 
@@ -52,8 +54,11 @@ def experiment_of(
     problems: list[InputError] = []
     written, others = _sorted(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")
+    named = others.pop(NAMED, named)
     with collected(problems):
-        asked = read_asked({**written, **(factors or {})}, source, combine=combine, folder=folder)
+        asked = read_asked(
+            {**written, **(factors or {})}, source, combine=combine, folder=folder, named=named
+        )
     try:
         spec = ExperimentSpec.model_validate(others)
     except ValidationError as error:
@@ -74,7 +79,7 @@ def _sorted(
             flat |= {f"{key}.{name}": one for name, one in value.items()}
         else:
             problems.append(InputError("is a table", source.place(key), f"write it as [{key}]"))
-    known = [*ExperimentSpec.model_fields, *_KEYS, COMBINE]
+    known = [*ExperimentSpec.model_fields, *_KEYS, COMBINE, NAMED]
     for key in [key for key in flat if key not in known]:
         del flat[key]
         problems.append(unknown(key, known, source.place(key)))

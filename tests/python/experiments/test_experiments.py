@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from fastopen.errors import InputError
 from fastopen.experiments import (
     ASKED,
+    COMMAND_LINE,
     default_queue_bytes,
     load_experiment,
     packaged_experiments,
     published_cells,
+    read_asked,
     read_experiment,
     read_trace,
 )
@@ -203,3 +205,31 @@ def test_a_trace_that_cannot_be_used_is_refused(tmp_path: Path, text: str, messa
     (tmp_path / "link.trace").write_text(text)
     with pytest.raises(InputError, match=message):
         read_trace(tmp_path / "link.trace")
+
+
+def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
+    asked = read_asked({"loss": "0%,1%"}, COMMAND_LINE, named="4g,dsl")
+    networks = [(one.rtt_us, one.down.rate_bit_per_s, one.down.loss) for one in asked.networks()]
+    assert networks == [
+        *((170_000, 9_000_000, 0.0), (50_000, 1_500_000, 0.0)),
+        *((170_000, 9_000_000, 0.01), (50_000, 1_500_000, 0.01)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "written", "message"),
+    [
+        ("5g", {}, "--network: no network is called '5g' (there are: 2g, 3g"),
+        ("4g", {"rtt": "20ms"}, "--network: a named network says --rtt itself (leave --rtt or the name out)"),
+    ],
+)
+def test_what_a_named_network_cannot_be_is_said(named: str, written: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_asked(written, COMMAND_LINE, named=named)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_file_names_networks_as_well(tmp_path: Path) -> None:
+    text = SMALL[: SMALL.index("rtt =")] + 'named = ["starlink"]\n'
+    (network,) = read_experiment(write(tmp_path, text)).networks
+    assert (network.rtt_us, network.up.rate_bit_per_s) == (50_000, 12_000_000)
