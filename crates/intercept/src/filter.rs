@@ -6,27 +6,11 @@ use std::panic::resume_unwind;
 use std::process::{Child, Command};
 use std::thread;
 
+use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use fastopen_netns::clock::monotonic_ns;
-use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_USER_NOTIF, sock_filter,
-};
+use libc::{BPF_JEQ, BPF_JGE, BPF_JGT, SECCOMP_RET_ALLOW, SECCOMP_RET_USER_NOTIF, sock_filter};
 
 use crate::Error;
-
-/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: system calls have other numbers on other architectures.
-#[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: u32 = 0xC000_003E;
-#[cfg(target_arch = "aarch64")]
-const ARCHITECTURE: u32 = 0xC000_00B7;
-#[cfg(target_arch = "riscv64")]
-const ARCHITECTURE: u32 = 0xC000_00F3;
-
-/// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h); of the argument its low half
-/// (little-endian).
-const NUMBER: u32 = 0;
-const ARCH: u32 = 4;
-const THIRD_ARGUMENT: u32 = 16 + 2 * 8;
 
 /// `addrlen` of a TCP `connect`: from `sizeof(struct sockaddr_in)` to `sizeof(struct sockaddr_storage)`.
 const SHORTEST: u32 = 16;
@@ -44,26 +28,13 @@ static PROGRAM: [sock_filter; 12] = [
     jump(BPF_JEQ, libc::SYS_listen as u32, 7, 0),
     jump(BPF_JEQ, libc::SYS_getpeername as u32, 6, 0),
     jump(BPF_JEQ, libc::SYS_connect as u32, 0, 4),
-    load(THIRD_ARGUMENT),
+    load(argument(2)),
     jump(BPF_JEQ, UNIX, 2, 0),
     jump(BPF_JGT, LONGEST, 1, 0),
     jump(BPF_JGE, SHORTEST, 1, 0),
     end(SECCOMP_RET_ALLOW),
     end(SECCOMP_RET_USER_NOTIF),
 ];
-
-const fn load(offset: u32) -> sock_filter {
-    sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
-}
-
-/// Skips `jt` instructions where the comparison holds, else `jf`.
-const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
-}
-
-const fn end(action: u32) -> sock_filter {
-    sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
-}
 
 /// Starts a command under the filter, by a thread on which `prepare` runs first; returns the filter's
 /// listener, the command's process and when it was started, in nanoseconds of the monotonic clock.

@@ -10,6 +10,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 
 use crate::namespace::mount_scratch;
+use crate::sandbox::guard_proc;
 use crate::{Doing, Result, check};
 
 /// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` and [`scratch`](crate::namespace::scratch).
@@ -26,7 +27,8 @@ pub fn mount_system() -> Result<()> {
     if Path::new("/run").is_dir() {
         place("tmpfs", "/run")?;
     }
-    mount_scratch()
+    mount_scratch(None)?;
+    guard_proc()
 }
 
 /// Mounts a folder of the host of a User-Mode Linux kernel (`hostfs`) at `target`, writable.

@@ -4,6 +4,7 @@
 //! or loads.
 #![allow(unsafe_code)]
 
+pub mod bpf;
 pub mod clock;
 pub mod counters;
 pub mod init;
@@ -14,6 +15,7 @@ pub mod poll;
 pub mod process;
 pub mod qdisc;
 pub mod route;
+pub mod sandbox;
 pub mod sock_diag;
 pub mod socket;
 pub mod sysctl;

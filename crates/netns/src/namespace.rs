@@ -1,9 +1,7 @@
 //! User, mount, PID and network namespaces, without root where the system allows it.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +9,8 @@ use std::thread;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use crate::{Doing, Operation, Result, check};
+use crate::sandbox::mount_tmpfs;
+use crate::{Doing, Operation, Result};
 
 /// Moves the calling, single-threaded process into new user, mount, network, IPC and UTS namespaces, in which
 /// it is root, and its later children into a new PID namespace. Later mounts stay inside.
@@ -36,7 +35,7 @@ pub fn enter_sandbox() -> Result<()> {
 }
 
 /// Makes all mounts private: later ones stay inside this mount namespace.
-fn make_mounts_private() -> Result<()> {
+pub(crate) fn make_mounts_private() -> Result<()> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .doing(|| "making mounts private".into())
 }
@@ -50,8 +49,7 @@ fn make_mounts_private() -> Result<()> {
 /// Where the kernel refuses a mount.
 pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
     const STAGE: &str = "/tmp";
-    mount(Some("tmpfs"), STAGE, Some("tmpfs"), MsFlags::empty(), Some("size=16m,mode=0755"))
-        .doing(|| format!("mounting a tmpfs on {STAGE}"))?;
+    mount_tmpfs(Path::new(STAGE), Some(16 << 20), "0755")?;
     let bound = targets.iter().enumerate().try_for_each(|(number, (target, content))| {
         if !Path::new(target).exists() {
             return Ok(());
@@ -82,50 +80,17 @@ pub fn scratch() -> &'static Path {
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts a tmpfs on [`scratch`], in this mount namespace alone.
+/// Mounts a tmpfs of at most `bytes` (none: half of the memory) on [`scratch`], in this mount namespace alone.
 ///
 /// # Errors
 /// Where the kernel refuses the mount.
-pub fn mount_scratch() -> Result<()> {
-    let place = scratch();
-    mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some("mode=1777"))
-        .doing(|| format!("mounting a tmpfs on {}", place.display()))
+pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
+    mount_tmpfs(scratch(), bytes, "1777")
 }
 
 /// Mounts the `/proc` of this PID namespace. A kernel may refuse it; the old one shows this process as well.
 pub fn mount_proc() {
     let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
-}
-
-/// Moves the calling thread into a new mount namespace in which all file systems but [`scratch`] are
-/// read-only. Devices can still be written to.
-///
-/// # Errors
-/// Where the kernel refuses (`mount_setattr` is of Linux 5.12).
-pub fn protect_files() -> Result<()> {
-    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
-    make_mounts_private()?;
-    mount_proc();
-    let read_only = libc::MOUNT_ATTR_RDONLY;
-    change_mounts(Path::new("/"), libc::AT_RECURSIVE, read_only, 0)?;
-    change_mounts(scratch(), 0, 0, read_only)
-}
-
-fn change_mounts(place: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<()> {
-    let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
-    let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
-    // SAFETY: the kernel reads the path and the structure during the call.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            flags,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    check(done as libc::c_int).map(drop).doing(|| format!("making {} read-only", place.display()))
 }
 
 fn write(path: &str, text: &str) -> Result<()> {

@@ -1,13 +1,14 @@
 //! `--check`: whether this machine can build a world, by building one.
 
 use fastopen_intercept::write_line;
-use fastopen_netns::{namespace, process, sysctl};
+use fastopen_netns::sandbox::View;
+use fastopen_netns::{process, sysctl};
 use serde::Serialize;
 
 use crate::contract::{Job, Record};
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::world;
+use crate::{sandbox, world};
 
 /// The result of one trial.
 #[derive(Debug, Serialize)]
@@ -29,17 +30,22 @@ pub fn run() -> i32 {
     let _ = process::die_with_parent();
     process::raise_priority();
     process::raise_file_limit();
-    if let Err(error) = namespace::enter_sandbox() {
-        let Failure { message: detail, remedy, .. } = error.into();
-        return print(vec![Check { name: "namespaces", ok: false, detail, remedy }]);
-    }
-    let namespaces = Check {
-        name: "namespaces",
-        ok: true,
-        detail: "user, mount, network and PID namespaces can be made".into(),
-        remedy: String::new(),
+    let view = View { all: false, files: Vec::new(), writable: Vec::new(), scratch_bytes: 1 << 20 };
+    let namespaces = |ok: Result<(), Failure>| {
+        let name = "namespaces";
+        match ok {
+            Ok(()) => {
+                let detail = "user, mount, network and PID namespaces can be made".into();
+                Check { name, ok: true, detail, remedy: String::new() }
+            }
+            Err(Failure { message: detail, remedy, .. }) => Check { name, ok: false, detail, remedy },
+        }
     };
-    process::run_in_child(|| print(vec![namespaces, congestion_control(), small_world()])).unwrap_or(70)
+    let inside = |entered: Result<(), Failure>| match entered {
+        Ok(()) => print(vec![namespaces(Ok(())), congestion_control(), small_world()]),
+        Err(failure) => print(vec![namespaces(Err(failure))]),
+    };
+    sandbox::run(&view, inside).unwrap_or_else(|failure| print(vec![namespaces(Err(failure))]))
 }
 
 fn print(checks: Vec<Check>) -> i32 {

@@ -15,6 +15,7 @@ pub mod link_config;
 pub mod measure;
 
 pub mod routers;
+pub mod sandbox;
 pub mod shell;
 pub mod site;
 pub mod tls;

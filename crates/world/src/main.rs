@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::process::ExitCode;
 
 use fastopen_intercept::write_line;
-use fastopen_netns::{namespace, process};
+use fastopen_netns::process;
 use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
 use fastopen_world::failure::{Blame, Failure};
 use fastopen_world::world::{self, Emit};
-use fastopen_world::{check, init, shell, uml};
+use fastopen_world::{check, init, sandbox, shell, uml};
 use serde_json::value::RawValue;
 
 const USAGE: &str = "\
@@ -41,15 +41,19 @@ fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => run_stdin(|_, jobs, emit| {
-            in_sandbox(|| run_all(jobs, Engine::Host, emit))
-                .unwrap_or_else(|failure| report(None, &failure, emit))
+            process::raise_priority();
+            process::raise_file_limit();
+            sandbox::run(&sandbox::view(jobs), |entered| match entered {
+                Ok(()) => run_all(jobs, Engine::Host, emit),
+                Err(failure) => report(None, &failure, emit),
+            })
+            .unwrap_or_else(|failure| report(None, &failure, emit))
         }),
         ["--kernel", program, ref arguments @ ..] => {
             let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
             let kernel = uml::Kernel { program: program.into(), arguments };
             run_stdin(|text, jobs, emit| {
-                uml::run(&kernel, text, jobs, &mut io::stdout().lock())
-                    .unwrap_or_else(|unfinished| report(unfinished.job, &unfinished.failure, emit))
+                uml::run(&kernel, text, jobs, |unfinished| report(unfinished.job, &unfinished.failure, emit))
             })
         }
         ["--check"] => check::run(),
@@ -80,14 +84,6 @@ fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     run_text(&text, &mut emit, run)
 }
 
-/// Runs `inside` as PID 1 of new namespaces.
-fn in_sandbox(inside: impl FnOnce() -> i32) -> Result<i32, Failure> {
-    process::raise_priority();
-    process::raise_file_limit();
-    namespace::enter_sandbox()?;
-    namespace::mount_scratch()?;
-    Ok(process::run_in_child(inside)?)
-}
 
 /// Parses and validates all jobs in `text`, then runs them by `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {

@@ -1,9 +1,8 @@
 //! The launcher of the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as
 //! PID 1, copies its records to the output, and kills a kernel that hangs.
 //!
-//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
-//! removed with the first record, and by a cleanup process where this program is killed before. See
-//! docs/virtual.md.
+//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is removed
+//! at the end, by a cleanup process where this program is killed before. See docs/virtual.md.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -18,14 +17,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastopen_netns::process::{self, CleanupProcess};
+use fastopen_netns::sandbox::View;
 use serde::Deserialize;
 
 use crate::contract::{Capabilities, Fault, Job};
 use crate::failure::Failure;
 use crate::init::{self, BODIES, JOBS, RECORDS};
+use crate::sandbox;
 
 /// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
 const MEMORY_BYTES: u64 = 256 << 20;
+/// What the kernel may have in files beside its memory.
+const SPARE_BYTES: u64 = 64 << 20;
 /// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
@@ -47,17 +50,56 @@ pub struct Kernel {
     pub arguments: Vec<String>,
 }
 
-/// Runs the jobs in `text`, parsed as `jobs`, on `kernel` and writes the records to `out`. Returns the exit
-/// code.
+/// Runs the jobs in `text`, parsed as `jobs`, on `kernel`, writes the records to standard output, and returns the exit
+/// code: that of `report` where the kernel does not start, hangs, or ends before all jobs are done.
 ///
-/// # Errors
-/// Where the kernel does not start, hangs, or ends before all jobs are done. Records of before are written to
-/// `out`.
-pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], out: &mut dyn Write) -> Result<i32, Unfinished> {
+/// The kernel runs in namespaces of its own with a [`View`] of the machine's files: whoever is root inside may
+/// mount any of what this process sees (`hostfs`).
+pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], mut report: impl FnMut(Unfinished) -> i32) -> i32 {
     let starting = |failure: Failure| Unfinished { job: None, failure };
-    let folder = Folder::make(text, jobs).map_err(|error| starting(folder_failure(&error)))?;
-    let mut running = Running::start(kernel, &arguments(kernel, jobs), folder, memory_bytes(text, jobs))
-        .map_err(|error| starting(start_failure(kernel, &error)))?;
+    let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
+    let (program, init) = match program {
+        Ok(found) => found,
+        Err(error) => return report(starting(start_failure(kernel, &error))),
+    };
+    let folder = match Folder::make(text, jobs) {
+        Ok(folder) => folder,
+        Err(error) => return report(starting(folder_failure(&error))),
+    };
+    let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
+    let memory_bytes = memory_bytes(text, jobs);
+    let mut view = sandbox::view(jobs);
+    view.files.extend([kernel.program.clone(), init.clone()]);
+    view.writable.push(folder.path.clone());
+    // The kernel's memory is a file there.
+    view.scratch_bytes = memory_bytes + SPARE_BYTES;
+    let mut inside = |entered: Result<(), Failure>| {
+        let result = match bounded(&view, entered, jobs) {
+            Ok(()) => boot(kernel, &init, jobs, &folder, memory_bytes),
+            Err(failure) => Err(starting(failure)),
+        };
+        result.unwrap_or_else(&mut report)
+    };
+    sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
+}
+
+/// Restricts this process to the view by Landlock too. One of the two must hold where programs of others run.
+fn bounded(view: &View, entered: Result<(), Failure>, jobs: &[Job]) -> Result<(), Failure> {
+    let restricted = view.restrict(entered.is_ok())?;
+    let foreign = jobs.iter().any(|job| job.client.kind.capabilities().is_foreign);
+    if restricted || !foreign { Ok(()) } else { entered }
+}
+
+fn boot(
+    kernel: &Kernel,
+    init: &Path,
+    jobs: &[Job],
+    folder: &Folder,
+    memory_bytes: u64,
+) -> Result<i32, Unfinished> {
+    let out = &mut io::stdout().lock();
+    let mut running = Running::start(kernel, init, &arguments(kernel, jobs), folder, memory_bytes)
+        .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
     let mut progress = Progress { jobs, done: 0, worst: 0 };
     let timeout = timeout(jobs);
     let mut last_record = Instant::now();
@@ -225,7 +267,6 @@ fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> 
 /// A running kernel; killed on drop.
 struct Running {
     child: Child,
-    folder: Option<Folder>,
     records: File,
     /// How many bytes of the records were read, and the incomplete line at their end.
     read: u64,
@@ -236,7 +277,13 @@ struct Running {
 }
 
 impl Running {
-    fn start(kernel: &Kernel, arguments: &[&str], folder: Folder, memory_bytes: u64) -> io::Result<Self> {
+    fn start(
+        kernel: &Kernel,
+        init: &Path,
+        arguments: &[&str],
+        folder: &Folder,
+        memory_bytes: u64,
+    ) -> io::Result<Self> {
         process::disable_core_dumps();
         let (console_out, console_in) = process::pipe()?;
         let mut command = Command::new(&kernel.program);
@@ -246,7 +293,7 @@ impl Running {
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
             .args([&format!("uml_dir={}/", folder.path.display()), "umid=kernel"])
             .args(arguments)
-            .arg(format!("init=\"{}\"", std::env::current_exe()?.display()))
+            .arg(format!("init=\"{}\"", init.display()))
             .args(["--", "--init", &format!("\"{}\"", folder.path.display())])
             // A fixed environment; with an empty one the kernel crashes at its start.
             .env_clear()
@@ -266,7 +313,7 @@ impl Running {
             drop(alive);
         });
         let records = folder.records.try_clone()?;
-        Ok(Self { child, folder: Some(folder), records, read: 0, rest: Vec::new(), console, console_open })
+        Ok(Self { child, records, read: 0, rest: Vec::new(), console, console_open })
     }
 
     /// Waits for [`POLL_INTERVAL`] at most. Returns whether the kernel has ended.
@@ -284,8 +331,6 @@ impl Running {
             if count == 0 {
                 break;
             }
-            // PID 1 holds the records open and has read the rest.
-            self.folder = None;
             self.read += count as u64;
             self.rest.extend_from_slice(&buffer[..count]);
             let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };

@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
 use fastopen_netns::namespace::NetNs;
+use fastopen_netns::sandbox::renounce;
 use fastopen_netns::tcp::set_fastopen_queue;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
@@ -72,8 +73,11 @@ impl Origins {
         let (started, start) = mpsc::channel();
         let (namespace, served) = (namespace.clone(), shared.clone());
         let thread = thread::Builder::new().name("origins".into()).spawn(move || {
-            let listening =
-                namespace.enter().map_err(io::Error::other).and_then(|()| Listening::open(&served.site));
+            let listening = namespace.enter().map_err(io::Error::other).and_then(|()| {
+                let listening = Listening::open(&served.site)?;
+                renounce().map_err(io::Error::other)?;
+                Ok(listening)
+            });
             match listening {
                 Ok(listening) => {
                     let _ = started.send(Ok(()));

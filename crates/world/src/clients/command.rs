@@ -9,8 +9,9 @@ use std::process::{self, ExitStatus, Stdio};
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::namespace::{protect_files, scratch};
+use fastopen_netns::namespace::scratch;
 use fastopen_netns::process::{end_all_others, wait_until_ended};
+use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
 
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::Fault;
@@ -18,7 +19,7 @@ use crate::failure::{Blame, Failure};
 
 /// The environment of the client beside `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
-    [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "root")];
+    [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
 /// The `PATH` of the client if this program has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Bytes at the end of standard error that are searched for the last line.
@@ -27,12 +28,13 @@ const STDERR_TAIL_BYTES: u64 = 4096;
 /// A command line.
 pub struct CommandLine {
     words: Vec<String>,
+    isolated: bool,
 }
 
 impl CommandLine {
-    /// The command with these words, at least one.
-    pub fn new(words: Vec<String>) -> Self {
-        Self { words }
+    /// The command with these words, at least one; `isolated` is whether it sees only what programs need.
+    pub fn new(words: Vec<String>, isolated: bool) -> Self {
+        Self { words, isolated }
     }
 
     fn command(&self, home: &Home) -> std::io::Result<process::Command> {
@@ -48,6 +50,7 @@ impl CommandLine {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&home.stderr)?);
+        confine(&mut command);
         Ok(command)
     }
 
@@ -65,12 +68,18 @@ impl UserAgent for CommandLine {
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = Home::make().blame(Fault::Machine, "making a folder for the client")?;
         let command = self.command(&home).blame(Fault::Machine, "making a file for the client")?;
-        let Started { mut child, at_ns, watch } = Watch::start(command, loading.first_port, protect_files)
-            .map_err(|failure| Failure {
-                fault: Fault::Machine,
-                message: format!("client.command: {failure}"),
-                remedy: failure.remedy().into(),
-            })?;
+        let folder = home.folder.clone();
+        let isolated = self.isolated;
+        let started = Watch::start(command, loading.first_port, move || {
+            protect_files(&folder)?;
+            // All of the machine's files hold UNIX sockets too.
+            restrict_sockets(isolated)
+        });
+        let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {
+            fault: Fault::Machine,
+            message: format!("client.command: {failure}"),
+            remedy: failure.remedy().into(),
+        })?;
         let waiting = "waiting for the client";
         let ended = wait_until_ended(&child, at_ns + loading.timeout_ns).blame(Fault::Machine, waiting)?;
         let end_ns = monotonic_ns();

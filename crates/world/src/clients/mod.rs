@@ -104,7 +104,8 @@ pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
     match job.client.kind {
         ClientKind::Loader => Box::new(loader::Loader),
         ClientKind::Command => {
-            Box::new(command::CommandLine::new(job.client.command.clone().unwrap_or_default()))
+            let words = job.client.command.clone().unwrap_or_default();
+            Box::new(command::CommandLine::new(words, job.client.isolate))
         }
         ClientKind::Chromium => Box::new(chromium::Chromium::new(&job.client)),
     }

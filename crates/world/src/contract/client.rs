@@ -27,6 +27,8 @@ pub struct Capabilities {
     pub name: &'static str,
     /// Whether the settings name a command to run.
     pub runs_command: bool,
+    /// Whether it is a program of others.
+    pub is_foreign: bool,
     /// Whether it has a cache for a repeat view (RFC 9111).
     pub cache: bool,
     /// Whether it takes screenshots.
@@ -51,6 +53,7 @@ pub struct Capabilities {
 const LOADER: Capabilities = Capabilities {
     name: "loader",
     runs_command: false,
+    is_foreign: false,
     cache: false,
     screenshots: false,
     recorded_heads: false,
@@ -67,12 +70,17 @@ impl ClientKind {
     pub const fn capabilities(self) -> Capabilities {
         match self {
             Self::Loader => LOADER,
-            Self::Command => {
-                Capabilities { name: "command", runs_command: true, reads_bodies: true, ..LOADER }
-            }
+            Self::Command => Capabilities {
+                name: "command",
+                runs_command: true,
+                is_foreign: true,
+                reads_bodies: true,
+                ..LOADER
+            },
             Self::Chromium => Capabilities {
                 name: "chromium",
                 runs_command: false,
+                is_foreign: true,
                 cache: true,
                 screenshots: true,
                 recorded_heads: true,
@@ -124,6 +132,7 @@ pub struct ClientSettings {
     pub kind: ClientKind,
     pub name: Option<String>,
     pub command: Option<Vec<String>>,
+    pub isolate: bool,
     pub profile: Profile,
     pub connections_per_host: Option<usize>,
     pub connections_total: Option<usize>,

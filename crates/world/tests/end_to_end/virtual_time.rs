@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::processes::children;
 use crate::support::{
     PROGRAM, Run, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
     run_command, start, with, with_syn_data,
@@ -275,9 +276,9 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
         let victim = if who == "launcher" {
             child.id()
         } else {
-            let tasks = format!("/proc/{0}/task/{0}/children", child.id());
-            let children = fs::read_to_string(tasks).expect("it runs");
-            children.split_whitespace().next().expect("the kernel is its child").parse().expect("a number")
+            // The first process of the launcher's namespaces has started it.
+            let kernel = children(child.id()).iter().find_map(|first| children(*first).first().copied());
+            kernel.expect("the kernel runs")
         };
         let killed = Command::new("kill").args(["-9", &victim.to_string()]).status().expect("kill is there");
         assert!(killed.success());

@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::namespace::{protect_files, scratch};
+use fastopen_netns::namespace::scratch;
 use fastopen_netns::process::end_all_others;
+use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
 use fastopen_replay::tls::Authority;
 use serde_json::{Value, json};
 
@@ -104,7 +105,9 @@ impl Browser {
         let making = "making a folder for the browser";
         fs::create_dir(&folder).blame(Fault::Machine, making)?;
         let command = command(&program, &folder, authority, resolver_rules).blame(Fault::Machine, making)?;
-        let started = Watch::start(command, None, protect_files);
+        let own = folder.clone();
+        let prepare = move || protect_files(&own).and_then(|()| restrict_sockets(true));
+        let started = Watch::start(command, None, prepare);
         let Started { mut child, watch, .. } = started.map_err(|failure| {
             let _ = fs::remove_dir_all(&folder);
             Failure {
@@ -226,11 +229,12 @@ fn command(
         .arg("about:blank")
         .env_clear()
         .env("PATH", PATH)
-        .envs([("LANG", "C.UTF-8"), ("TZ", "UTC"), ("USER", "root")])
+        .envs([("LANG", "C.UTF-8"), ("TZ", "UTC"), ("USER", "user")])
         .envs([("HOME", folder), ("TMPDIR", folder), ("XDG_RUNTIME_DIR", folder)])
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(File::create(folder.join("said"))?);
+    confine(&mut command);
     Ok(command)
 }

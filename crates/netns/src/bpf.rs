@@ -1,0 +1,36 @@
+//! Instructions of seccomp filters (classic BPF).
+
+use libc::{BPF_ABS, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+
+/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: system calls have other numbers on other architectures.
+#[cfg(target_arch = "x86_64")]
+pub const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+pub const ARCHITECTURE: u32 = 0xC000_00B7;
+#[cfg(target_arch = "riscv64")]
+pub const ARCHITECTURE: u32 = 0xC000_00F3;
+
+/// Offset of the call's number in `struct seccomp_data` (include/uapi/linux/seccomp.h).
+pub const NUMBER: u32 = 0;
+/// Offset of the call's architecture.
+pub const ARCH: u32 = 4;
+
+/// Offset of the low half of an argument (little-endian).
+pub const fn argument(number: u32) -> u32 {
+    16 + 8 * number
+}
+
+/// Loads a word of `struct seccomp_data`.
+pub const fn load(offset: u32) -> sock_filter {
+    sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
+}
+
+/// Skips `jt` instructions where the comparison holds, else `jf`.
+pub const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
+}
+
+/// Ends with this action.
+pub const fn end(action: u32) -> sock_filter {
+    sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
+}

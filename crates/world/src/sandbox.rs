@@ -1,0 +1,32 @@
+//! The namespaces of a world, and what it sees of the machine's files.
+
+use fastopen_netns::sandbox::View;
+use fastopen_netns::{namespace, process};
+
+use crate::contract::Job;
+use crate::failure::Failure;
+
+/// What clients may keep in their folders, in bytes. Memory.
+const SCRATCH_BYTES: u64 = 1 << 30;
+
+/// The view that the jobs need: all of the machine's files where a command is to have them.
+pub fn view(jobs: &[Job]) -> View {
+    let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
+    let bodies = jobs.iter().filter_map(|job| job.origins.bodies_file.clone());
+    View {
+        all: jobs.iter().any(|job| job.client.command.is_some() && !job.client.isolate),
+        files: jobs.iter().filter_map(command).chain(bodies).collect(),
+        writable: Vec::new(),
+        scratch_bytes: SCRATCH_BYTES,
+    }
+}
+
+/// Runs `inside` as PID 1 of new namespaces, with this view of the machine's files or the reason why there is
+/// none, and returns its exit code.
+///
+/// # Errors
+/// Where the machine allows no namespaces.
+pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
+    namespace::enter_sandbox()?;
+    Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)
+}
