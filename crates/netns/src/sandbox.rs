@@ -379,7 +379,7 @@ fn restrict<'a>(
 
 /// Has what `command` starts run in a user and a mount namespace of its own, without any capability there or
 /// outside, and without a way to gain one (`no_new_privs`). Mounts of before are locked (`MNT_LOCKED`,
-/// mount_namespaces(7)): not even the root of a further user namespace makes them writable.
+/// `mount_namespaces(7)`): not even the root of a further user namespace makes them writable.
 pub fn confine(command: &mut Command) {
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),

@@ -84,7 +84,6 @@ fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     run_text(&text, &mut emit, run)
 }
 
-
 /// Parses and validates all jobs in `text`, then runs them by `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {

@@ -172,6 +172,9 @@ class Client(_Part):
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     """The program and its arguments: with the kind `command`, and only with it. No word holds a NUL or more
     than 131,071 bytes, and the first is not empty."""
+    isolate: bool = False
+    """Whether a command sees programs, libraries, fonts and certificates alone, not all of the machine
+    has in files (docs/security.md); other kinds see no more in any case."""
     profile: Profile = "browser"
     """In which order the loader asks, as a browser or as a parallel downloader with a list; and what stands
     for keys that are null."""

@@ -31,8 +31,14 @@ def with_program(job: Job) -> Job:
     client = job.client
     if client.command is None:
         return job
-    words = [str(program_of(client)), *client.command[1:]]
-    return job.model_copy(update={"client": client.model_copy(update={"command": words})})
+    program = program_of(client)
+    # A tool of the system's reads no file of the user's.
+    known = bool(client.type.executables) and program.is_relative_to("/usr")
+    settings = {
+        "command": [str(program), *client.command[1:]],
+        "isolate": client.isolate or known,
+    }
+    return job.model_copy(update={"client": client.model_copy(update=settings)})
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:

@@ -170,6 +170,10 @@ _CLIENT: Final = (
         phrase="{} heads", natural=_heads_for_client,
     ),
     Factor(
+        "isolate", "client", ("isolate",), q.FLAG,
+        "A command sees programs, libraries and fonts alone, not all of your files.", switch=True,
+    ),
+    Factor(
         "screenshots", "client", ("screenshot",), q.FLAG,
         "Keep what Chromium shows at each load's end (fastopen export --format png).", switch=True,
     ),

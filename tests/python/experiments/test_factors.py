@@ -36,6 +36,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "command": ("get --fast {url}", ["get", "--fast", "{url}"]),
     "phases": ("load", ["load"]),
     "screenshots": (True, True),
+    "isolate": (True, True),
     "http2_hosts": ("a.test,b.test", ["a.test", "b.test"]),
 }
 # What else must be asked for, so that a factor means something.
