@@ -1,8 +1,9 @@
-"""`fastopen record URL... -o FILE.har`: live pages as Chromium loads them, kept as one HAR."""
+"""`fastopen record URL... -o FILE`: live pages as Chromium loads them, kept as one HAR or WACZ."""
 
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
 import typer
@@ -14,6 +15,8 @@ from fastopen.pages.library import entries_of_list
 from fastopen.pages.url import cleaned
 from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
+from fastopen.record.netlog import wire_exchanges
+from fastopen.record.wacz import wacz_of
 from fastopen.user_files import write_file
 
 PAGES_MAX: Final = 1000
@@ -23,7 +26,15 @@ def record(
     urls: Annotated[
         list[str], typer.Argument(metavar="URL...", help="Pages, or .pages files that list them.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.har", help="What is written.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="What is written: a .har, or with bodies as they came a .wacz.",
+        ),
+    ],
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
     settle: Annotated[
         float, typer.Option(min=0, max=600, help="Seconds at most for what is asked afterwards.")
@@ -34,7 +45,7 @@ def record(
     ] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Load live pages in Chromium, each in a fresh profile, and keep them as one HAR.
+    """Load live pages in Chromium, each in a fresh profile, and keep them as one HAR or WACZ.
 
     With bodies, headers, initiators, timings, addresses and round trips of hosts: what fastopen run and
     fastopen validate need. Needs Chromium and fastopen's extra `record`.
@@ -43,29 +54,39 @@ def record(
     _check_writable(output)
     loaded: list[Loaded] = []
     interrupted = False
-    with Recorder(browser_argument or (), insecure=insecure) as recorder:
-        for number, url in enumerate(pages, start=1):
-            try:
-                found = recorder.record(url, timeout_s=timeout, settle_s=settle)
-            except LoadError as error:
-                errors_console().print(f"left out: {url}: {error}", markup=False, soft_wrap=True)
-                continue
-            except KeyboardInterrupt:
-                interrupted = True
-                break
-            loaded.append(found)
-            if not quiet:
-                done = f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests"
-                errors_console().print(done, markup=False, soft_wrap=True)
-        document = har_of(loaded, recorder.version)
-    if not loaded:
-        raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
-    # Halves of surrogate pairs, which pages may send, become question marks.
-    write_file(output, json.dumps(document, ensure_ascii=False).encode(errors="replace"))
+    with TemporaryDirectory(prefix="fastopen-record-") as folder:
+        netlog = Path(folder, "net.json") if output.suffix == ".wacz" else None
+        with Recorder(browser_argument or (), insecure=insecure, netlog=netlog) as recorder:
+            version = recorder.version
+            for number, url in enumerate(pages, start=1):
+                try:
+                    found = recorder.record(url, timeout_s=timeout, settle_s=settle)
+                except LoadError as error:
+                    errors_console().print(f"left out: {url}: {error}", markup=False, soft_wrap=True)
+                    continue
+                except KeyboardInterrupt:
+                    interrupted = True
+                    break
+                loaded.append(found)
+                if not quiet:
+                    done = f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests"
+                    errors_console().print(done, markup=False, soft_wrap=True)
+        if not loaded:
+            raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
+        write_file(output, _document(loaded, version, netlog))
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if len(loaded) < len(pages):
         raise typer.Exit(EXIT_FAULTS)
+
+
+def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
+    """What is written of the pages; of a browser that has ended and left a log of its network, a WACZ."""
+    if netlog is None:
+        # Halves of surrogate pairs, which pages may send, become question marks.
+        return json.dumps(har_of(loaded, version), ensure_ascii=False).encode(errors="replace")
+    urls = {exchange.asked["request"]["url"] for page in loaded for exchange in page.log.exchanges}
+    return wacz_of(loaded, wire_exchanges(netlog, urls), version)
 
 
 def _check_writable(output: Path) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 import zipfile
 import zlib
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
+from fastopen.pages.archives import Exchange
+from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
 from fastopen.pages.files import stem_of
+from fastopen.pages.har import read_har
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.model import Resource
 from fastopen.pages.progress import Progress, silent
 from fastopen.pages.warc import Archive
 
@@ -21,6 +29,9 @@ ZIP: Final = b"PK\x03\x04"
 _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 # A list of 50,000 pages has some 10 MB.
 MAX_LIST_BYTES: Final = 16 * 2**20
+# What fastopen record keeps beside the archive: a HAR without bodies.
+_HAR: Final = "recording.har"
+MAX_HAR_BYTES: Final = 64 * 2**20
 _REMEDY: Final = "fetch or export it again"
 
 
@@ -35,9 +46,53 @@ def import_wacz(path: Path, *, lenient: bool = False, progress: Progress = silen
             roots = _listed(whole)
             for name in names:
                 _read(archive, whole, name, f"{path}: {name}", lenient, progress)
+            name = stem_of(str(path), (".wacz", ".zip"))
+            if _HAR in whole.namelist():
+                return _timed(whole, archive.exchanges(), name, str(path), lenient)
     except _DAMAGE as error:
         raise InputError(f"damaged ZIP: {error}", str(path), _REMEDY) from None
-    return archive.pages(stem_of(str(path), (".wacz", ".zip")), str(path), roots)
+    return archive.pages(name, str(path), roots)
+
+
+def _timed(
+    whole: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
+) -> list[ImportedPage]:
+    """The pages of `fastopen record`: times and initiators of its HAR, sizes and responses of the archive."""
+    waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
+    for exchange in exchanges:
+        waiting[exchange.method, exchange.url].append(exchange)
+    text = read_whole(whole.open(_HAR), f"{place}: {_HAR}", MAX_HAR_BYTES).decode("utf-8", "replace")
+    found = read_har(io.StringIO(text).read, place, lenient=lenient)
+    if isinstance(found, dict):
+        raise InputError("is no HAR", f"{place}: {_HAR}", _REMEDY)
+    pages = []
+    for number, imported in enumerate(found, start=1):
+        answers = {}
+        for index, resource in enumerate(imported.page.resources):
+            same = waiting[resource.method, resource.url]
+            if same and same[0].status == resource.status:
+                answers[index] = same.popleft()
+        label = name if len(found) == 1 else f"{name}#{number}"
+        picture = f"screenshots/{number}.png"
+        screenshot = read_whole(whole.open(picture), place) if picture in whole.namelist() else None
+        pages.append(replace(_answered(imported, answers, label), screenshot=screenshot))
+    return pages
+
+
+def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
+    """The page with these responses, and as many bytes of bodies as they have."""
+    resources: list[Resource] = []
+    for index, resource in enumerate(imported.page.resources):
+        answer = answers.get(index)
+        size = resource.body_bytes if answer is None else answer.body_bytes
+        at_bytes = resource.initiator_at_bytes
+        if at_bytes is not None and resource.initiator is not None:
+            at_bytes = min(at_bytes, resources[resource.initiator].body_bytes)
+        resources.append(resource.model_copy(update={"body_bytes": size, "initiator_at_bytes": at_bytes}))
+    bodies = {index: one.recorded for index, one in answers.items() if one.recorded is not None}
+    heads = {index: one.head() for index, one in answers.items()}
+    page = imported.page.model_copy(update={"name": name, "resources": tuple(resources)})
+    return replace(imported, page=page, bodies=RecordedBodies(bodies, heads))
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""Record: live pages in Chromium as HARs, with bodies, initiators, timings and addresses."""
+"""Record: live pages in Chromium as HARs or WACZ, with bodies, initiators, timings and addresses."""
 
 from fastopen.record.browser import Recorder
 from fastopen.record.har import Loaded, har_of

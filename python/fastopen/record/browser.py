@@ -1,8 +1,10 @@
 """Chromium over the DevTools protocol: each page in a fresh profile, listened to while it loads."""
 
+import base64
 import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.clients import CHROMIUM
@@ -11,9 +13,10 @@ from fastopen.errors import MachineError
 from fastopen.record.events import EVENTS, Log, NetworkExchange
 from fastopen.record.handshakes import missing_handshakes_ms
 from fastopen.record.har import Loaded
+from fastopen.record.netlog import ARGUMENTS as NETLOG
 
 if TYPE_CHECKING:
-    from playwright.sync_api import CDPSession
+    from playwright.sync_api import CDPSession, ViewportSize
 
 # Frames of other sites stay in the page's own process: their requests are then told by the same session.
 ARGUMENTS: Final = (
@@ -25,6 +28,8 @@ ARGUMENTS: Final = (
 BODIES_BYTES: Final = 512 * 2**20
 BODY_BYTES: Final = 128 * 2**20
 STEP_MS: Final = 50
+# What a window of Chromium's in a world shows (docs/chromium.md).
+VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
 
 class LoadError(Exception):
@@ -34,21 +39,27 @@ class LoadError(Exception):
 class Recorder(Closing):
     """A browser that records pages, one at a time. A context manager that ends it."""
 
-    def __init__(self, arguments: Sequence[str] = (), *, insecure: bool = False) -> None:
-        """`arguments` go on the browser's command line; `insecure` takes certificates that nobody signed."""
+    def __init__(
+        self, arguments: Sequence[str] = (), *, insecure: bool = False, netlog: Path | None = None
+    ) -> None:
+        """`arguments` go on the browser's command line; `insecure` takes certificates that nobody signed.
+
+        With `netlog` bodies are in that file when the browser has ended, and not in what is recorded.
+        """
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
             message = "recording drives Chromium with playwright, which is not installed"
             raise MachineError(message, "pip install 'fastopen[record]'") from None
-        self._insecure = insecure
+        self._insecure, self._netlog = insecure, netlog
+        logged = [] if netlog is None else [argument.format(netlog) for argument in NETLOG]
         chromium = CHROMIUM.find()
         # A browser that root starts has no sandbox to put itself into.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         self._playwright = sync_playwright().start()
         try:
             self._browser = self._playwright.chromium.launch(
-                executable_path=chromium, args=[*ARGUMENTS, *sandbox, *arguments]
+                executable_path=chromium, args=[*ARGUMENTS, *sandbox, *logged, *arguments]
             )
         except Exception as error:
             self._playwright.stop()
@@ -75,7 +86,7 @@ class Recorder(Closing):
         """
         from playwright.sync_api import Error
 
-        context = self._browser.new_context(ignore_https_errors=self._insecure)
+        context = self._browser.new_context(ignore_https_errors=self._insecure, viewport=VIEWPORT)
         try:
             page = context.new_page()
             session = context.new_cdp_session(page)
@@ -97,9 +108,15 @@ class Recorder(Closing):
             while log.open() and time.monotonic() < deadline:
                 page.wait_for_timeout(STEP_MS)
                 watch(log)
-            for exchange in log.exchanges:
-                exchange.body = _body(session, exchange)
-            return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges))
+            screenshot = None
+            if self._netlog is None:
+                for exchange in log.exchanges:
+                    exchange.body = _body(session, exchange)
+            else:
+                screenshot = base64.b64decode(
+                    session.send("Page.captureScreenshot", {"format": "png"})["data"]
+                )
+            return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges), screenshot)
         except Error as error:
             raise LoadError(_said(error)) from None
         finally:

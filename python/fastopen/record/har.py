@@ -24,6 +24,8 @@ class Loaded:
     log: Log
     handshakes_ms: Mapping[str, float] = field(default_factory=dict)
     """Of hosts whose handshake no request waited for."""
+    screenshot: bytes | None = None
+    """A PNG of what the browser showed."""
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What `fastopen record` keeps of sites served here: 30 hosts, redirects, compression, errors, HTTPS."""
 
+import base64
 import gzip
 import http.server
 import json
@@ -17,8 +18,10 @@ import pytest
 
 from fastopen.clients import CHROMIUM
 from fastopen.pages import load_pages
+from fastopen.pages.bodies import RecordedBodies
 from fastopen.record.events import Log
 from fastopen.record.har import Loaded, har_of, round_trips_ms
+from fastopen.record.netlog import wire_exchanges
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 HOSTS = 30
@@ -196,7 +199,79 @@ class TestLivePages:
         assert 0 < entry["timings"]["ssl"] <= entry["timings"]["connect"]
 
 
+@pytest.mark.e2e
+@needs_chromium
+def test_a_wacz_has_bodies_as_they_crossed_the_wire_and_replays_in_full(tmp_path: Path) -> None:
+    with served() as port:
+        done = record(port, tmp_path / "my.wacz", "http://h0.test/")
+    assert done.returncode == 0, done.stderr
+    (imported,) = load_pages([tmp_path / "my.wacz"])
+    resources = {one.url: index for index, one in enumerate(imported.page.resources)}
+    document = resources["http://h0.test/index.html"]
+    assert gzip.decompress(imported.bodies[document]).startswith(b"<link")
+    assert isinstance(imported.bodies, RecordedBodies)
+    assert b"\r\nContent-Encoding: gzip\r\n" in imported.bodies.heads[document]
+    assert b"\r\nLocation: /index.html\r\n" in imported.bodies.heads[resources["http://h0.test/"]]
+    assert imported.page.resources[resources["http://h0.test/missing"]].status == 404
+    assert imported.recorded_plt_us is not None
+    pictures = tmp_path / "pictures"
+    command = [
+        "validate",
+        "bodies",
+        tmp_path / "my.wacz",
+        "--engine",
+        "host",
+        "--screenshots",
+        pictures,
+        "--json",
+    ]
+    shown = subprocess.run(
+        [*FASTOPEN, *map(str, command)], capture_output=True, text=True, check=False, timeout=300
+    )
+    (load,) = json.loads(shown.stdout)["loads"]
+    assert (load["asked"], load["missing"]) == (load["recorded"], []), shown.stdout
+    assert load["recorded_plt_ms"] > 0
+    assert {path.name for path in pictures.iterdir()} == {"my.recorded.png", "my.replayed.png"}
+
+
 class TestTheFile:
+    def test_the_browsers_log_tells_bodies_before_decoding_and_only_of_the_page(self, tmp_path: Path) -> None:
+        names = (
+            "URL_REQUEST_START_JOB",
+            "URL_REQUEST_FILTERS_SET",
+            "URL_REQUEST_JOB_BYTES_READ",
+            "URL_REQUEST_JOB_FILTERED_BYTES_READ",
+            "HTTP_TRANSACTION_READ_RESPONSE_HEADERS",
+        )
+        numbers = {name: number for number, name in enumerate(names)}
+
+        def event(source: int, name: str, **params: object) -> str:
+            origin = {"id": source, "type": 1}
+            one = {"source": origin, "type": numbers[name], "phase": 1, "time": "5", "params": params}
+            return json.dumps(one)
+
+        def read(source: int, name: str, body: bytes) -> str:
+            return event(source, name, bytes=base64.b64encode(body).decode())
+
+        answer = ["HTTP/1.1 200 OK", "Set-Cookie: a=b", "Set-Cookie: c=d"]
+        events = [
+            event(1, names[0], url="http://a.test/#x", method="GET"),
+            event(2, names[0], url="http://browser.test/own", method="GET"),
+            event(1, names[4], headers=answer),
+            event(1, names[1]),
+            read(1, names[2], b"packed"),
+            read(1, names[3], b"plain"),
+            event(2, names[4], headers=answer),
+        ]
+        log = tmp_path / "net.json"
+        constants = {"logEventTypes": numbers, "timeTickOffset": 1000}
+        lines = [json.dumps({"constants": constants})[:-1], '"events": [', *events]
+        log.write_text(",\n".join(lines).replace("[,", "[") + "],\n" + '"polledData": {}}\n')
+        (one,) = wire_exchanges(log, {"http://a.test/"})
+        assert (one.url, one.status, bytes(one.body)) == ("http://a.test/", "200 OK", b"packed")
+        assert one.got == [("Set-Cookie", "a=b"), ("Set-Cookie", "c=d")]
+        assert one.moment_s == 1.005
+
     def test_times_are_put_together_from_the_browsers_clock(self) -> None:
         log = Log()
         request = {"url": "http://a.test/", "method": "GET", "headers": {}}
