@@ -245,6 +245,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         log: &OriginLog::default(),
         synthetic_page: None,
         engine: Engine::Host,
+        start_phase: std::time::Duration::ZERO,
     };
     client
         .run(|| {

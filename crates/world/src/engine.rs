@@ -59,10 +59,11 @@ impl Engine {
         }
     }
 
-    /// Waits for the phase of the timer wheel at which every load begins.
-    pub fn begin_load(self) {
+    /// Waits for the phase of the timer wheel at which every load begins, and so much longer.
+    pub fn begin_load(self, start_phase: Duration) {
         if self == Self::Virtual {
             wait_for_timer_wheel();
+            thread::sleep(start_phase);
         }
     }
 }

@@ -139,12 +139,14 @@ fn the_golden_jobs_are_read() {
     let job = read(&golden("job.json")).expect("it is a job");
     assert_eq!((job.seed, job.loads.len(), job.page.resources.len()), (i64::MAX as u64, 5, 4));
     assert_eq!(job.network.host_extra_rtt_us["c.test"], 20_000);
+    assert_eq!((job.start_phase_us, job.policy().order_seed), (5_000_000, Some(job.seed)));
 }
 
 #[test]
 fn a_minimal_job_gets_the_contracts_defaults() {
     let job = read(&golden("job-minimal.json")).expect("it is a job");
     let policy = job.policy();
+    assert_eq!((job.start_phase_us, policy.order_seed), (0, None));
     assert_eq!((policy.connections_per_host, policy.connections_total, policy.keep_alive), (6, 256, true));
     assert_eq!((job.tcp.congestion_control.as_str(), job.tcp.initial_window_segments), ("cubic", 10));
     assert_eq!((job.tolerance.rtt_us, job.tolerance.late_us, job.load_timeout_us), (1000, None, 120_000_000));

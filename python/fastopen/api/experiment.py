@@ -31,7 +31,8 @@ class Experiment:
         *pages: str | Path | Page,
         combine: Combine = "cross",
         network: str | Sequence[str] = (),
-        repeats: int = 10,
+        repeats: int | None = None,
+        vary: bool | Mapping[str, Any] = False,
         seed: int | None = None,
         tolerance: Mapping[str, Any] | None = None,
         smallest_effect: Mapping[str, float] | None = None,
@@ -45,8 +46,10 @@ class Experiment:
         `factors` are all that `fastopen factors` lists (docs/factors.md), written as on the command line or
         as numbers and flags; several values, as a list, are a sweep. `client`, `tcp`, `origins` and `tls` may
         also be tables as in an experiment's file. Without a seed one is drawn and recorded where anything is
-        left to chance; with `off2` among `transports` it is an A/A test. Raises InputError that names what is
-        wrong. `network` are networks by name, in place of RTT and rates.
+        left to chance; with `off2` among `transports` it is an A/A test. With `vary` each repeat draws what
+        nobody knows exactly anew (True, or spreads: `{"rtt": "2%"}`). `repeats` are 10, or 30 draws. Raises
+        InputError that names what is wrong. `network` are networks by name, in place of RTT
+        and rates.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -60,7 +63,8 @@ class Experiment:
             "format": FORMAT,
             "name": name,
             "pages": [page.name if isinstance(page, Page) else str(page) for page in pages],
-            "repeats": repeats,
+            **({} if repeats is None else {"repeats": repeats}),
+            "vary": vary,
             "seed": 0 if seed is None else seed,
             "tolerance": dict(tolerance or {}),
             "smallest_effect": dict(smallest_effect or {}),

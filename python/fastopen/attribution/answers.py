@@ -198,9 +198,9 @@ def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
 
 
 def _against(pair: _Pair, published: float) -> str:
-    low, high = pair.headline.improvement_ci95 or (inf, -inf)
+    low, high = pair.headline.interval or (inf, -inf)
     if low <= published <= high:
-        return f"the same within its interval ({_certainty(pair.headline)})"
+        return f"the same within its range ({_certainty(pair.headline)})"
     apart = pair.improvement_percent - published
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
 
@@ -236,4 +236,4 @@ def _certainty(result: CellResult) -> str:
     """The interval, or why there is none."""
     if result.deterministic:
         return "virtual time, without noise"
-    return interval(result.improvement_ci95, result.pairs)
+    return interval(result.interval, result.pairs, of_draws=result.varied)

@@ -8,6 +8,7 @@ from typing import Final
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.segments import CriticalPath, Kind
 from fastopen.contract import LoadRecord
+from fastopen.experiments import draw_of
 from fastopen.runs import LoadRow, RunStore
 
 # A load of fifty requests takes two milliseconds to read and take apart; more loads would change no mean.
@@ -65,8 +66,9 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     for index, cell in cells.items():
         page, client = pages[cell.page], experiment.setups[cell.setup].client
         taken = []
-        for _, record in store.load_records(_nearest_the_median(of_cell[index], each)):
-            path = critical_path(page, record, client)
+        for row, record in store.load_records(_nearest_the_median(of_cell[index], each)):
+            drawn = draw_of(experiment, cell.comparison, row.repeat)
+            path = critical_path(page, record, client if drawn is None else drawn.client(client))
             if path is None:
                 # Seen at the origins alone, as the other loads of its cell.
                 break

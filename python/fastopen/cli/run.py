@@ -56,7 +56,6 @@ def run(
             rich_help_panel="Network",
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-n", help="Loads of each cell.")] = 10,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Of every random choice. (default: drawn and recorded, where there is any)"),
@@ -71,7 +70,7 @@ def run(
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
-    experiment = asked.experiment(name="run", pages=inputs, repeats=repeats, seed=seed or 0)
+    experiment = asked.experiment(name="run", pages=inputs, seed=seed or 0)
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
     pages = reading.pages(inputs, library or (), quiet=settings.quiet)
@@ -83,7 +82,6 @@ def run(
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="A packaged experiment, or a TOML file.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the packaged experiments.")] = False,
-    repeats: Annotated[int | None, typer.Option("--repeats", "-n", help="Loads of each cell.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Instead of the experiment's.")] = None,
     client: Annotated[
         str | None,
@@ -104,7 +102,7 @@ def reproduce(
         raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
     experiment = load_experiment(name)
     check_commands(experiment, name, allowed=allow_command or client is not None)
-    asked: dict[str, Any] = {"repeats": repeats, "seed": seed}
+    asked: dict[str, Any] = {"seed": seed}
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})

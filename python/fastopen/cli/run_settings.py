@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from fastopen.cli.options import changed
 from fastopen.cli.report import ReportOption
 from fastopen.cli.running import Printing, run_and_print
 from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, KernelOption, QuietOption
 from fastopen.errors import InputError
-from fastopen.experiments import BASELINE, CONTROL, ArmName, Experiment
+from fastopen.experiments import BASELINE, CONTROL, DRAWS, ArmName, Experiment, Variation, exact
 from fastopen.experiments.model import REPEATS_MAX
 from fastopen.pages import ImportedPage
+from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.run import RunOptions, until_interval
 
 
@@ -24,6 +26,17 @@ class RunSettings:
     aa: Annotated[
         bool, typer.Option("--aa", help="Load without TFO twice: what the second saves is noise alone.")
     ] = False
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 draws)")
+    ] = None
+    vary: Annotated[
+        bool | None,
+        typer.Option(
+            "--vary/--no-vary",
+            help="Draw RTT, rates, think times and more anew for each repeat: how far does the answer move?"
+            " (default: with --report, where virtual time leaves nothing to chance)",
+        ),
+    ] = None
     until_ci: Annotated[
         str | None,
         typer.Option(
@@ -53,6 +66,7 @@ class RunSettings:
 
     def run(self, experiment: Experiment, imported: Sequence[ImportedPage], **others: Any) -> None:
         """Runs and prints the experiment; `others` are further RunOptions."""
+        experiment = self._with_draws(experiment)
         options = RunOptions(
             output=self.output,
             keep=not self.no_keep,
@@ -64,6 +78,18 @@ class RunSettings:
         )
         asked = _with_control(experiment) if self.aa else experiment
         run_and_print(asked, imported, options, Printing(self.json, self.quiet, self.report))
+
+    def _with_draws(self, experiment: Experiment) -> Experiment:
+        """As `vary` and `report` have it, and with as many repeats as were asked for."""
+        vary, repeats = experiment.vary, experiment.repeats
+        drawn_by_default = self.report and any(exact(experiment, auto_engine(self.kernel)))
+        if self.vary is False:
+            vary = None
+        elif vary is None and (self.vary or drawn_by_default):
+            vary, repeats = Variation(), DRAWS
+        return changed(
+            experiment, {"vary": vary, "repeats": repeats if self.repeats is None else self.repeats}
+        )
 
 
 def _with_control(experiment: Experiment) -> Experiment:

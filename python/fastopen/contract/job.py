@@ -26,6 +26,8 @@ TARGET_MAX_BYTES: Final = 65_534
 WORD_MAX_BYTES: Final = 131_071
 TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
+START_PHASE_MAX_US: Final = 60_000_000
+SCALE_MAX: Final = 1000
 
 Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
@@ -40,7 +42,7 @@ RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Aqm = Literal["none", "codel", "fq_codel"]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
-Scale = Annotated[float, Field(ge=0, le=1000)]
+Scale = Annotated[float, Field(ge=0, le=SCALE_MAX)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
 
@@ -368,6 +370,11 @@ class Job(_Part):
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """How long a load may take."""
+    start_phase_us: Annotated[int, Field(ge=0, le=START_PHASE_MAX_US)] = 0
+    """In virtual time: how long after the phase of the kernel's timers at which loads begin."""
+    shuffle_equal_requests: bool = False
+    """Whether the loader asks for what the same byte of a response reveals in an order drawn from the seed;
+    else in that of the page."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fastopen.clients import CHROMIUM
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
+from fastopen.experiments.variation import Variation
 from fastopen.pydantic_errors import conflict
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
@@ -114,6 +115,8 @@ class Experiment(BaseModel):
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    vary: Variation | None = None
+    """What each repeat draws anew; None: all repeats ask for the same."""
     published: PublishedTable | None = None
 
     def arms_of(self, setup: int) -> list[Arm]:

@@ -7,11 +7,9 @@ turns: nothing else runs while the clock of the machine counts.
 
 Where nothing is left to chance (virtual time, no factor of chance such as loss) one repeat says all that
 there is to say, and its arms stay in the order of the experiment, so that the seed makes no difference at
-all.
+all; unless the experiment varies: then each repeat is a draw, and the seed that of the draws.
 """
 
-import hashlib
-import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +26,9 @@ from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
 from fastopen.experiments.factors import FACTORS, Point
 from fastopen.experiments.model import Experiment
+from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.trace import mean_rate_bit_per_s
+from fastopen.experiments.variation import Draw, draw
 from fastopen.experiments.varying import network_labels, setup_labels
 from fastopen.pages import Page
 from fastopen.pydantic_errors import input_error
@@ -113,22 +113,27 @@ def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
 
     `auto` says which engine that is.
     """
-    engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
-    indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
-    if all(without_chance(experiment, Comparison("", *index)) for index in indices):
+    if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
+def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
+    """Whether nothing is left to chance, over each network, setup and engine; `auto` says which that is."""
+    engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
+    indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
+    return [without_chance(experiment, Comparison("", *index)) for index in indices]
+
+
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
-    """How often the loads that are compared are done: as asked, but once where that is enough."""
-    return 1 if without_chance(experiment, comparison) else experiment.repeats
+    """How often the loads that are compared are done: as asked, but once where each would be the same."""
+    once = experiment.vary is None and without_chance(experiment, comparison)
+    return 1 if once else experiment.repeats
 
 
-def derive_seed(seed: int, *parts: str | int) -> int:
-    """A seed of its own (0 to 2^63 - 1) for each use, from the experiment's one."""
-    digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
-    return int.from_bytes(digest[:8]) >> 1
+def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
+    """What the repeat has in place of what was asked; None where nothing varies."""
+    return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
@@ -156,6 +161,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
             world, identity = labels.world(comparison, repeat), labels.job(comparison, repeat)
             try:
                 job = _job(experiment, page, comparison, identity, world, timeout_us)
+                job = _varied(job, draw_of(experiment, comparison, repeat))
             except ValidationError as error:
                 raise input_error(error, f"page {page.name}") from None
             jobs.append(PlannedJob(job, comparison, repeat, of_load))
@@ -228,6 +234,19 @@ def _job(
         tolerance=experiment.tolerance,
         load_timeout_us=timeout_us,
     )
+
+
+def _varied(job: Job, drawn: Draw | None) -> Job:
+    if drawn is None:
+        return job
+    changes = {
+        "network": drawn.network(job.network),
+        "client": drawn.client(job.client),
+        "origins": drawn.origins(job.origins),
+        "start_phase_us": drawn.start_phase,
+        "shuffle_equal_requests": drawn.order,
+    }
+    return job.model_copy(update=changes)
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:

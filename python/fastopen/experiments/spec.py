@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from fastopen.contract import Tolerance
 from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.asked import Source, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
+from fastopen.experiments.variation import DRAWS, Variation
 from fastopen.pydantic_errors import input_errors
 
 FORMAT: Final = "fastopen-experiment/1"
@@ -18,6 +19,11 @@ TABLES: Final = ("network", "tcp", "client", "origins", "tls")
 COMBINE: Final = "network.combine"
 NAMED: Final = "network.named"
 _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
+
+
+def _by_default(vary: object) -> object:
+    """True: with the spreads that nobody has to write down."""
+    return ({} if vary else None) if isinstance(vary, bool) else vary
 
 
 class ExperimentSpec(BaseModel):
@@ -35,6 +41,7 @@ class ExperimentSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     tolerance: Tolerance = Field(default_factory=Tolerance)
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
+    vary: Annotated[Variation | None, BeforeValidator(_by_default)] = None
     published: PublishedTable | None = None
 
 
@@ -64,7 +71,9 @@ def experiment_of(
     except ValidationError as error:
         problems += input_errors(error, source.name)
     raise_all(problems)
-    return asked.experiment(**{name: getattr(spec, name) for name in others if name != "format"})
+    given = {name: getattr(spec, name) for name in others if name != "format"}
+    draws = {} if spec.vary is None else {"repeats": DRAWS}
+    return asked.experiment(**{**draws, **given})
 
 
 def _sorted(

@@ -24,7 +24,8 @@ def improvement_bars(source: Source) -> Figure | None:
         name="improvement",
         title="What TFO saves of the page load time",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Thin lines: 95 % interval (bootstrap, BCa). Long marks: what handshakes in a row took without TFO,"
+        " Thin lines: 95 % interval (bootstrap, BCa), of draws"
+        " what 90 % of them span. Long marks: what handshakes in a row took without TFO,"
         f" the most that it could save.{note}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
         drawing=Drawing(_chart(rows)),

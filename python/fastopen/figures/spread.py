@@ -10,10 +10,8 @@ POINTS_MAX: Final = 200
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
-    """The interval of an improvement; none where virtual time leaves nothing to chance."""
-    return (
-        (None, None) if result.deterministic or result.improvement_ci95 is None else result.improvement_ci95
-    )
+    """Of an improvement: of the median, or of draws their range; none of a single load in virtual time."""
+    return (None, None) if result.deterministic or result.interval is None else result.interval
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ NAMED: Final = 3
 
 def certainty_lines(results: Results) -> Iterator[str]:
     """What applies to this run; nothing where there is no noise."""
-    noisy = [cell for cell in results.cells if not cell.deterministic]
+    noisy = [cell for cell in results.cells if not (cell.deterministic or cell.varied)]
     yield from _noise_floor([cell for cell in noisy if cell.cell.arm.role is Role.CONTROL])
     yield from _precision(results, [cell for cell in noisy if cell.cell.arm.role is Role.TREATMENT])
     yield from _outliers(results)

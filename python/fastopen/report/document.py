@@ -5,7 +5,14 @@ from typing import Any, Final
 from fastopen.experiments import Experiment, PublishedCell, point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
-from fastopen.statistics import BrowserMetrics, CellResult, Results, half_width_percent, pairs_needed
+from fastopen.statistics import (
+    BrowserMetrics,
+    CellResult,
+    Results,
+    half_width_percent,
+    pairs_needed,
+    sensitivity,
+)
 
 FORMAT: Final = "fastopen-results/1"
 # What figures depend on, of what a run ran on: the same command prints the same bytes another day.
@@ -27,6 +34,7 @@ def results_document(results: Results) -> dict[str, Any]:
         "status": results.status,
         "seed": experiment.seed,
         "repeats": experiment.repeats,
+        "vary": None if experiment.vary is None else experiment.vary.model_dump(),
         **_setups(experiment),
         "pages": [_page(name, page) for name, page in results.pages.items()],
         "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
@@ -42,12 +50,13 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
-        low, high = cell.pop("improvement_ci95") or (None, None)
+        spans = {key: cell.pop(key) or (None, None) for key in ("improvement_ci95", "improvement_range90")}
         published = cell.pop("published") or dict.fromkeys(PUBLISHED)
         factors = zip(COLUMNS, flat_columns(point_of(results.experiment, result.cell)), strict=True)
         cell.update({key: value for key, value in factors if isinstance(cell[key], dict | list)})
         flat = {key: value for key, value in cell.items() if not isinstance(value, dict | list)}
-        flat.update(improvement_ci95_low=low, improvement_ci95_high=high)
+        for key, (low, high) in spans.items():
+            flat |= {f"{key}_low": low, f"{key}_high": high}
         rows.append({**flat, **{f"published_{key}": value for key, value in published.items()}})
     return rows
 
@@ -83,6 +92,8 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "plt_ms_median": result.plt_ms_median,
         "improvement_percent": result.improvement_percent,
         "improvement_ci95": None if result.improvement_ci95 is None else list(result.improvement_ci95),
+        "improvement_range90": None if result.range90 is None else list(result.range90),
+        "interval_over": _interval_over(result),
         "half_width_percent": half_width_percent(result),
         "pairs_for_one_percent": pairs_needed(result, 1.0),
         "effect_rank_biserial": result.effect,
@@ -101,8 +112,21 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
         **_browser_metrics(results.browser_metrics.get(cell.index)),
+        "sensitivity": _sensitivity(results, result),
         "published": _published(results.published.get(key)),
     }
+
+
+def _interval_over(result: CellResult) -> str | None:
+    """What `improvement_ci95` spans: the draws themselves, or where their median lies over repeats."""
+    if result.improvement_ci95 is None or result.deterministic:
+        return None
+    return "draws" if result.varied else "repeats"
+
+
+def _sensitivity(results: Results, result: CellResult) -> dict[str, Any] | None:
+    found = sensitivity(results.experiment, result)
+    return None if found is None else {**found.correlations, "rest": found.rest, "most": found.most}
 
 
 def _browser_metrics(metrics: BrowserMetrics | None) -> dict[str, Any]:

@@ -7,7 +7,17 @@ from fastopen import units
 from fastopen.attribution import Kind, Source
 from fastopen.attribution.phrases import NBSP, share, signed, with_sign
 from fastopen.contract import RateLimit
-from fastopen.experiments import ARMS, BASELINE, Arm, Factor, Point, SmallestEffect, compared
+from fastopen.experiments import (
+    ARMS,
+    BASELINE,
+    UNKNOWNS,
+    Arm,
+    Experiment,
+    Factor,
+    Point,
+    SmallestEffect,
+    compared,
+)
 from fastopen.report.document import flat_cells
 from fastopen.report.grid import Column, Entry, Grid, Tone
 from fastopen.report.published import label_texts
@@ -20,6 +30,7 @@ from fastopen.statistics import (
     Results,
     discrepancies,
     effect_of,
+    sensitivity,
 )
 
 MISSING: Final = "-"
@@ -37,8 +48,8 @@ def result_grid(results: Results, page: str) -> Grid:
     with_tfo = [name for name in arms if ARMS[name].fast_open]
     longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
     unit = "s" if longest_ms >= 1000 else "ms"
-    exact = [cell.deterministic for cell in cells if cell.improvement_percent is not None]
-    interval = "" if exact and all(exact) else f" [95{NBSP}%]"
+    over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None} - {""}
+    interval = f" [{over.pop() if len(over) == 1 else 'range'}]" if over else ""
     columns = (
         *(Column(factor.header, "factor") for factor in factors.varying),
         *(Column(f"PLT\n{name}{NBSP}{unit}") for name in arms),
@@ -65,21 +76,74 @@ def result_grid(results: Results, page: str) -> Grid:
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
         )
-    notes = [no_noise(cells)]
+    notes = [spread_note(results.experiment, cells)]
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
     return Grid(page, columns, tuple(entries), " ".join(filter(None, notes)), _in_common(results, page))
 
 
-def no_noise(cells: Sequence[CellResult]) -> str:
-    """Why figures stand alone; empty where each has its interval."""
-    exact = [cell.deterministic for cell in cells if cell.improvement_percent is not None]
+def spread_of(result: CellResult) -> str:
+    """What the brackets behind its saving hold; empty where there are none."""
+    return "" if result.deterministic else f"{90 if result.varied else 95}{NBSP}%"
+
+
+def spread_words(cells: Sequence[CellResult]) -> str:
+    """What is in brackets behind savings; goes on after what a saving is."""
+    over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
+    words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "what 90 % of the draws span"}
+    found = [text for key, text in words.items() if key in over]
+    return f", with {' or '.join(found)}" if found else ""
+
+
+def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
+    """What brackets are that are no intervals of repeats, or why there are none; else empty."""
+    judged = [cell for cell in cells if cell.improvement_percent is not None]
+    varied = [cell for cell in judged if cell.varied]
+    if experiment.vary is not None and varied:
+        which = (
+            "In brackets" if len(varied) == len(judged) else "In brackets, where nothing was lost at random"
+        )
+        draws = max(cell.pairs for cell in varied)
+        return (
+            f"{which}: what 90 % of {draws} draws span ({experiment.vary.phrase}):"
+            " a range over what nobody knows exactly, no confidence interval."
+        )
+    exact = [cell.deterministic for cell in judged]
     if not any(exact):
         return ""
     return (
-        f"{'No' if all(exact) else 'Rows without'} interval: the virtual engine is deterministic, and nothing"
-        " was left to chance, so there is no noise to measure; the same run gives the same figures."
+        f"{'No' if all(exact) else 'Rows without'} range: one load each, which virtual time repeats to the"
+        " byte. How far it moves with an RTT, a rate or a think time that is a little off, --vary says."
     )
+
+
+def sensitivity_grid(results: Results) -> Grid | None:
+    """Which unknown moves each answer; None where nothing was drawn."""
+    rows = []
+    for result in results.cells:
+        found = sensitivity(results.experiment, result)
+        if found is None or result.interval is None or result.improvement_percent is None:
+            continue
+        low, high = result.interval
+        heads = _heads(result.cell.page, results.factors.name(result.cell), result.cell.arm)
+        figures = [Entry(with_sign(value)) for value in (low, result.improvement_percent, high)]
+        moved = [
+            Entry(
+                with_sign(found.correlations[name], 2) if name in found.correlations else MISSING,
+                "notable" if name == found.most else "",
+            )
+            for name in UNKNOWNS
+        ]
+        rows.append((*heads, *figures, *moved, Entry(share(found.rest))))
+    if not rows:
+        return None
+    columns = _columns("5 % of draws below", "median", "95 % below", *UNKNOWNS.values(), "rest")
+    note = (
+        "Saved, % of PLT; then Spearman's rank correlation of what was drawn with it: near +1 or -1 that"
+        " unknown alone decides, near 0 it moves nothing. Rest: the share of the variance of ranks that is"
+        " left to the order of equal requests and to unknowns together. Marked: what explains more than that."
+    )
+    return Grid("What moves the answer", columns, tuple(rows), note)
 
 
 def published_grid(results: Results) -> Grid | None:
@@ -219,8 +283,14 @@ def all_grids(source: Source) -> Iterator[Grid]:
     results = source.results
     for page in results.pages:
         yield result_grid(results, page)
-    others = (published_grid(results), path_grid(source), evidence_grid(results), invalid_grid(results))
-    yield from (grid for grid in others if grid is not None)
+    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
+
+
+def detail_grids(source: Source) -> list[Grid]:
+    """What the results rest on, as far as there is something to say."""
+    results = source.results
+    made = (sensitivity_grid(results), path_grid(source), evidence_grid(results), invalid_grid(results))
+    return [grid for grid in made if grid is not None]
 
 
 def _columns(*figures: str) -> tuple[Column, ...]:
@@ -262,9 +332,9 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
     tone = TONES.get(effect_of(result, smallest), "quiet")
     if result.deterministic:
         return Entry(text, tone, mark=mark)
-    if result.improvement_ci95 is None:
+    if result.interval is None:
         return Entry(text, aside="[few n]", mark=mark)
-    low, high = result.improvement_ci95
+    low, high = result.interval
     return Entry(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]", mark)
 
 

@@ -188,6 +188,8 @@ def _repeats(results: Results) -> str:
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     shuffled = f"up to {times} each, in an order shuffled from the seed {experiment.seed}"
+    if experiment.vary is not None:
+        return f"{shuffled}, each time with values drawn evenly around those above: {experiment.vary.phrase}."
     once = "once each: nothing there is left to chance, so that another repeat would give the same bytes"
     alone = {len(cell.plts_ms) <= 1 and cell.cell.engine == "virtual" for cell in results.cells}
     if alone == {True}:
@@ -203,11 +205,14 @@ def _certainty(results: Results) -> str:
         f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
         " seed)"
     )
-    exact = [cell.deterministic for cell in results.cells if cell.improvement_percent is not None]
-    if not any(exact):
+    cells = [cell for cell in results.cells if cell.improvement_percent is not None]
+    if not any(cell.deterministic or cell.varied for cell in cells):
         return interval
     why = "virtual time has no noise, so that these loads came out the same each time"
-    return f"; {why}" if all(exact) else f"{interval}; where none is given, {why}"
+    if any(cell.varied for cell in cells):
+        why = f"what is in brackets are the 5 and 95{NBSP}% quantiles of the draws, a range over unknowns"
+    exact = all(cell.deterministic or cell.varied for cell in cells)
+    return f"; {why}" if exact else f"{interval}; where nothing else is left to chance, {why}"
 
 
 def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:

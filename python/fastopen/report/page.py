@@ -16,14 +16,7 @@ from fastopen.figures import Figure, median_loads, overview_figures
 from fastopen.figures.requests import timing_breakdown, waterfall
 from fastopen.report.browser_metrics import cache_lines
 from fastopen.report.embedding import inline_svg, packed, script_json
-from fastopen.report.grids import (
-    evidence_grid,
-    fixed_rates,
-    invalid_grid,
-    path_grid,
-    published_grid,
-    result_grid,
-)
+from fastopen.report.grids import detail_grids, fixed_rates, published_grid, result_grid, spread_words
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
@@ -71,16 +64,14 @@ def html(source: Source) -> str:
         comparison=[
             line.removeprefix("- ") for line in comparison_sentences(results, discrepancies(results))
         ],
-        intervals=any(
-            cell.improvement_percent is not None and not cell.deterministic for cell in results.cells
-        ),
+        spread=spread_words(results.cells),
         only_rtt=all(factor.name == "rtt" for factor in results.factors.varying),
         figures=[_drawn(figure) for figure in overview],
         loads=[one[0] for one in loads],
         first_load=[_drawn(figure) for figure in first],
         left_out=left_out,
         run_answers=run_answers(results, source.attribution),
-        grids=[grid for grid in (path_grid(source), evidence_grid(results), invalid_grid(results)) if grid],
+        grids=detail_grids(source),
         method=list(method_paragraphs(source)),
         facts=environment_facts(source),
         style=Markup(_asset("report.css")),  # noqa: S704  # ours

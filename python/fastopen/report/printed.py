@@ -9,15 +9,23 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.attribution import excess_sentence
-from fastopen.experiments import Experiment, asked_for, baseline_of, treatments_of
+from fastopen.attribution.phrases import listed
+from fastopen.experiments import (
+    UNKNOWNS,
+    Experiment,
+    asked_for,
+    baseline_of,
+    headline_of,
+    treatments_of,
+)
 from fastopen.report.browser_metrics import cache_lines, missing_screenshot_lines, unmatched_lines
 from fastopen.report.certainty import certainty_lines
-from fastopen.report.grids import no_noise, published_grid, result_grid
+from fastopen.report.grids import published_grid, result_grid, spread_note, spread_words
 from fastopen.report.published import comparison_sentences
 from fastopen.report.surprises import surprise_lines
 from fastopen.report.terminal import fitting_table
 from fastopen.report.verdict import page_verdicts
-from fastopen.statistics import Results, discrepancies
+from fastopen.statistics import Results, discrepancies, sensitivity
 
 REASON_WIDTH: Final = 160
 # Fewer values than this lie on one side of their median too often (2 * 0.5^n > 5 %).
@@ -33,6 +41,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
         yield from _filled(page_verdicts(results, page), width)
         yield from _filled(surprise_lines(results, page), width)
         yield from _filled(_beyond_the_bound(results, page), width, "yellow")
+        yield from _filled(_moved_by(results, page), width, "dim")
         yield from _filled(_asked_for_less(results, page), width, "dim")
         yield from _filled(cache_lines(results, page), width, "dim")
         yield from _filled(missing_screenshot_lines(results, page), width, "yellow")
@@ -97,6 +106,20 @@ def _asked_for_less(results: Results, page: str) -> Iterator[str]:
             yield f"{name} asked for {requests:g} of the {wanted} resources that the load event waits for."
 
 
+def _moved_by(results: Results, page: str) -> Iterator[str]:
+    """Which unknown moves the answer most, of the treatment that stands for all."""
+    of_unknown: dict[str, list[str]] = defaultdict(list)
+    for row, cells in results.comparisons(page).items():
+        headline = headline_of(cells)
+        found = None if headline is None else sensitivity(results.experiment, headline)
+        if headline is not None and found is not None:
+            words = "no single unknown" if found.most is None else UNKNOWNS[found.most]
+            of_unknown[words].append(results.factors.name(row))
+    if of_unknown:
+        named = (f"{words} at {listed(rows)}" for words, rows in of_unknown.items())
+        yield f"What moves the saving most: {', '.join(named)}."
+
+
 def _closing(results: Results) -> Iterator[str]:
     experiment = results.experiment
     measured: list[str] = []
@@ -110,14 +133,13 @@ def _closing(results: Results) -> Iterator[str]:
         yield f"RTT measured in the worlds (ms): {'; '.join(measured)}."
     engines = sorted({result.cell.engine for result in results.cells})
     compared = [result for result in results.cells if result.improvement_percent is not None]
-    exact = bool(compared) and all(result.deterministic for result in compared)
     yield (
         "PLT: median page load time. Saves: median over paired repeats of (off - on) / off"
-        f"{'' if exact else ', with its 95 % interval'}. At most: what handshakes in a row took, of the PLT"
+        f"{spread_words(results.cells)}. At most: what handshakes in a row took, of the PLT"
         " without TFO. SYN data: connections that carried data in their SYN, of all. n: valid loads. "
         f"Engine {', '.join(engines)}, client {', '.join(_clients(experiment))}, seed {experiment.seed}."
     )
-    if note := no_noise(results.cells):
+    if note := spread_note(experiment, results.cells):
         yield note
     if any(result.pairs < PAIRS_FOR_AN_INTERVAL and not result.deterministic for result in compared):
         yield (

@@ -87,12 +87,12 @@ def _sentences(
 
 
 def _savings(cells: Sequence[CellResult]) -> list[float]:
-    return [cell.improvement_percent for cell in cells if cell.improvement_percent is not None]
+    return [saving for cell in cells for saving in cell.stated_percent]
 
 
 def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     """`On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
-    savings = _savings(cells)
+    savings, medians = _savings(cells), [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     on_visit = f"On {arm.visit} TFO"
     if effects[Effect.NONE] == len(cells):
@@ -111,7 +111,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
         for effect, words in COUNTED.items()
         if effects[effect]
     ]
-    return f"{sentence} ({gain(median(savings))} in the median of {places}): it {listed(counts)}."
+    return f"{sentence} ({gain(median(medians))} in the median of {places}): it {listed(counts)}."
 
 
 def _carried(cells: Sequence[CellResult]) -> str:

@@ -51,7 +51,7 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
     if verdict is Verdict.INVALID:
         return f"{verdict}{why_invalid(of_arm[0])}."
     sentences = [f"{verdict}."]
-    if any(cell.improvement_ci95 is not None for cell in cells):
+    if any(cell.interval is not None for cell in cells):
         subjects = ["TFO", *("it" for _ in arms[1:])]
         sentences += [
             _sentence(results, of_this, f"{arm.condition} {subject}")
@@ -91,7 +91,7 @@ def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> st
 def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:
     """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
     yield f"in all {rows} rows" if len(found) == rows else f"in {len(found)} of {rows} rows"
-    savings = [cell.improvement_percent for cell in found if cell.improvement_percent is not None]
+    savings = [saving for cell in found for saving in cell.stated_percent]
     if effect in (Effect.REDUCES, Effect.INCREASES):
         yield f"(by {percents([abs(saving) for saving in savings])})"
     elif effect is not Effect.UNKNOWN:
@@ -101,9 +101,10 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
 def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iterator[str]:
     """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
     names = [results.factors.name_within_question(cell.cell).replace(" ms", f"{NBSP}ms", 1) for cell in found]
-    savings = [cell.improvement_percent for cell in found if cell.improvement_percent is not None]
+    savings = [saving for cell in found for saving in cell.stated_percent]
     if effect in (Effect.REDUCES, Effect.INCREASES):
-        rows = [f"{abs(saving):.1f} % at {name}" for saving, name in zip(savings, names, strict=True)]
+        each = (percents([*map(abs, cell.stated_percent)]) for cell in found)
+        rows = [f"{saving} at {name}" for saving, name in zip(each, names, strict=True)]
         yield f"by {listed(rows)}"
         return
     yield f"at {listed(names)}"

@@ -138,10 +138,10 @@ class RunReader(Closing):
             if job is None or row[0] == job:
                 yield _load_row(row), json.loads(self._text(record))
 
-    def measured_rtts(self) -> Iterator[tuple[str, int, int]]:
-        """Of every world: page, network, and its RTT in microseconds, net of the probe itself."""
+    def rtts_off(self) -> Iterator[tuple[str, int, int]]:
+        """Of every world: page, network, and by how many microseconds its RTT was off what it was to be."""
         return self._rows(
-            "SELECT page, network, rtt_us_measured"
+            "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
         )
 

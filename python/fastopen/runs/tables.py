@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastopen.experiments import Cell, Experiment, point_of
+from fastopen.experiments import Cell, Experiment, draw_of, point_of
 from fastopen.experiments.factors import COLUMNS, flat_columns
 from fastopen.experiments.quantities import Kind
 from fastopen.pages import Page
@@ -18,10 +18,15 @@ from fastopen.runs.rows import LoadRow
 
 Row = tuple[Any, ...]
 
+# What the repeat of an experiment that varies had in place of what was asked.
+DRAWN: Final[dict[str, Kind]] = {
+    "drawn_rtt_ms": "float", "drawn_down_bit_per_s": "int", "drawn_up_bit_per_s": "int",
+    "drawn_think_scale": "float", "drawn_processing_scale": "float", "drawn_start_phase_ms": "float",
+}  # fmt: skip
 LOADS: Final[dict[str, Kind]] = {
     "load": "int", "job": "text", "id": "text", "attempt": "int", "superseded": "flag", "page": "text",
-    **COLUMNS, "repeat": "int", "valid": "flag", "invalid": "text", "plt_ms": "float", "requests": "int",
-    "connections": "int",
+    **COLUMNS, "repeat": "int", **DRAWN, "valid": "flag", "invalid": "text", "plt_ms": "float",
+    "requests": "int", "connections": "int",
     "syn_data_connections": "int", "handshakes_in_a_row_ms": "float", "retransmitted_segments": "int",
     "started_unix_ms": "int",
 }  # fmt: skip
@@ -97,10 +102,23 @@ class Flattener:
             self._factors[row.cell] = flat_columns(point_of(self.experiment, cell))
         return (
             *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
-            *(*self._factors[row.cell], row.repeat, row.valid),
+            *(*self._factors[row.cell], row.repeat, *self._drawn(cell, row.repeat), row.valid),
             "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None,
             *(_ms(row.plt_ns), row.requests, row.connections, row.syn_data_connections),
             *(row.handshakes_ns / 1e6, row.retransmitted, row.started_unix_ms),
+        )
+
+    def _drawn(self, cell: Cell, repeat: int) -> Row:
+        """Of DRAWN."""
+        drawn = draw_of(self.experiment, cell.comparison, repeat)
+        if drawn is None:
+            return (None,) * len(DRAWN)
+        point = point_of(self.experiment, cell)
+        network = drawn.network(point.network)
+        return (
+            *(network.rtt_us / 1000, network.down.rate_bit_per_s, network.up.rate_bit_per_s),
+            drawn.origins(point.setup.origins).think_scale,
+            *(drawn.client(point.setup.client).processing_scale, drawn.start_phase / 1000),
         )
 
     def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:

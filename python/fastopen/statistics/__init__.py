@@ -9,6 +9,7 @@ from fastopen.statistics.judgement import Effect, Verdict, effect_of, verdict_on
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
+from fastopen.statistics.sensitivity import Sensitivity, sensitivity
 from fastopen.statistics.until import UntilInterval
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Effect",
     "Label",
     "Results",
+    "Sensitivity",
     "UntilInterval",
     "Verdict",
     "collect",
@@ -29,6 +31,7 @@ __all__ = [
     "half_width_percent",
     "median_intervals",
     "pairs_needed",
+    "sensitivity",
     "slopes",
     "summarise",
     "syn_data_max",

@@ -3,13 +3,14 @@
 Improvement is (PLT without - PLT with) / PLT without of the two loads of one repeat, which ran in the same
 world; a cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative.
 Invalid loads are counted and left out, and with them the pair that they would have made. A load that was done
-again counts by its last attempt alone.
+again counts by its last attempt alone. Where each repeat is a draw (`--vary`) and nothing else is left
+to chance, the pairs say how far the answer moves, not how sure a median is.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, quantiles
 
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
@@ -40,7 +41,7 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
-    """Without width where `deterministic`."""
+    """Of the median; where `varied`, what 95 % of the draws span. Without width where `deterministic`."""
     connections: int
     """Of all valid loads together."""
     syn_data_connections: int
@@ -53,8 +54,8 @@ class CellResult:
     """Segments a load, median."""
     plts_ms: Mapping[int, float]
     """Repeat to PLT of the valid loads."""
-    improvements_percent: tuple[float, ...]
-    """Of each pair, in order of repeats."""
+    improvements_percent: Mapping[int, float]
+    """Repeat to improvement of each pair."""
     effect: float | None
     """Matched-pairs rank-biserial correlation, see rank_biserial."""
     outliers: tuple[Outlier, ...]
@@ -63,6 +64,8 @@ class CellResult:
     """Why loads were done again. Those attempts are in no figure."""
     deterministic: bool
     """Whether a load comes out the same however often it is done, and did."""
+    varied: bool
+    """Whether nothing but what was drawn for each repeat moved the loads."""
     requests: float | None
     """Requests a valid load that the page has an answer to, median."""
     asked: int
@@ -73,6 +76,23 @@ class CellResult:
         """Whether more was saved than handshakes took: something else took less as well."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
+    @property
+    def range90(self) -> tuple[float, float] | None:
+        """What 90 % of the pairs' improvements span; None of fewer than two."""
+        return _central(self.improvements_percent.values(), 0.9)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """What tables and verdicts go by: over draws their range, else the interval of the median."""
+        return self.range90 if self.varied else self.improvement_ci95
+
+    @property
+    def stated_percent(self) -> tuple[float, ...]:
+        """What sentences say was saved: of draws both ends of their range, else the median."""
+        if self.varied and self.interval is not None:
+            return self.interval
+        return () if self.improvement_percent is None else (self.improvement_percent,)
+
 
 def summarise(
     cells: Sequence[Cell],
@@ -80,11 +100,14 @@ def summarise(
     seed: int,
     unchanging: Collection[Comparison] = (),
     asked: Mapping[Comparison, int] | None = None,
+    *,
+    vary: bool = False,
 ) -> list[CellResult]:
     """A result for each cell, in their order.
 
     `seed` is the experiment's, `unchanging` is what comes out the same each time (see
-    `without_chance`), and `asked` is how many repeats were to be done (as many as were, if not given).
+    `without_chance`), in repeats that are draws (`vary`) but for what is drawn, and `asked` is how many
+    repeats were to be done (as many as were, if not given).
     """
     of_cell: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
@@ -96,6 +119,7 @@ def summarise(
             of_cell[cell.index],
             baselines.get(cell.comparison, []),
             without_chance=cell.comparison in unchanging,
+            vary=vary,
         )
         for cell in cells
     ]
@@ -106,14 +130,16 @@ def summarise(
 
 
 def _result(
-    cell: Cell, attempts: list[LoadRow], baseline: list[LoadRow], *, without_chance: bool
+    cell: Cell, attempts: list[LoadRow], baseline: list[LoadRow], *, without_chance: bool, vary: bool
 ) -> CellResult:
     loads = [load for load in attempts if not load.superseded]
     valid = [load for load in loads if load.valid]
     plts, others = _plts_ms(loads), {} if cell.arm.role is Role.BASELINE else _plts_ms(baseline)
-    pairs = [(others[repeat], plt) for repeat, plt in sorted(plts.items()) if others.get(repeat)]
-    improvements = tuple(100 * (without - plt) / without for without, plt in pairs)
+    pairs = {repeat: (others[repeat], plt) for repeat, plt in sorted(plts.items()) if others.get(repeat)}
+    improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
+    varied = vary and without_chance
+    exact = next(iter(improvements.values()), None) if deterministic else None
     return CellResult(
         cell=cell,
         loads=len(loads),
@@ -121,19 +147,24 @@ def _result(
         reasons=_reasons(loads),
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
-        improvement_percent=median(improvements) if improvements else None,
-        improvement_ci95=(improvements[0], improvements[0]) if deterministic and improvements else None,
+        improvement_percent=median(improvements.values()) if improvements else None,
+        improvement_ci95=_central(improvements.values(), 0.95)
+        if varied
+        else None
+        if exact is None
+        else (exact, exact),
         connections=sum(load.connections for load in valid),
         syn_data_connections=sum(load.syn_data_connections for load in valid),
-        saved_ms=median(without - plt for without, plt in pairs) if pairs else None,
+        saved_ms=median(without - plt for without, plt in pairs.values()) if pairs else None,
         bound=savings_bound([load for load in baseline if load.valid and not load.superseded]),
         retransmitted=median(load.retransmitted for load in valid) if valid else None,
         plts_ms=plts,
         improvements_percent=improvements,
-        effect=rank_biserial([without - plt for without, plt in pairs]),
+        effect=rank_biserial([without - plt for without, plt in pairs.values()]),
         outliers=find_outliers(plts),
         repeated=_reasons([load for load in attempts if load.superseded]),
-        deterministic=deterministic,
+        deterministic=deterministic and not varied,
+        varied=varied,
         requests=median(load.requests for load in valid) if valid else None,
         asked=len(loads),
     )
@@ -142,11 +173,21 @@ def _result(
 def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
     """Each with the interval of its improvement, from a seed of its own."""
     seeds = [derive_seed(seed, "interval", result.cell.index) for result in results]
-    intervals = median_intervals([result.improvements_percent for result in results], seeds)
+    samples = [[] if result.varied else [*result.improvements_percent.values()] for result in results]
+    intervals = median_intervals(samples, seeds)
     return [
-        result if result.deterministic else replace(result, improvement_ci95=interval)
+        result if result.deterministic or result.varied else replace(result, improvement_ci95=interval)
         for result, interval in zip(results, intervals, strict=True)
     ]
+
+
+def _central(values: Iterable[float], share: float) -> tuple[float, float] | None:
+    """What the middle of the values spans, so large a share of them; None of fewer than two."""
+    listed = list(values)
+    if len(listed) < 2:
+        return None
+    cuts = quantiles(listed, n=round(2 / (1 - share)), method="inclusive")
+    return (cuts[0], cuts[-1])
 
 
 def _plts_ms(loads: Iterable[LoadRow]) -> dict[int, float]:

@@ -50,7 +50,7 @@ TONES: Final = {
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
     """What the interval of a treatment's saving says. The interval decides, not the median."""
-    saving, interval = result.improvement_percent, result.improvement_ci95
+    saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
     low, high = interval

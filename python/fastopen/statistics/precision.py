@@ -12,10 +12,13 @@ STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Half of the 95 % interval of the improvement, in points of percent; None where there is none yet."""
+    """Half of the 95 % interval of the improvement, in points of percent; None where there is none yet.
+
+    Draws have none: however many there are, what they span gets no narrower.
+    """
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
-    if result.improvement_ci95 is None or result.pairs < PAIRS_MIN:
+    if result.varied or result.improvement_ci95 is None or result.pairs < PAIRS_MIN:
         return None
     low, high = result.improvement_ci95
     return (high - low) / 2

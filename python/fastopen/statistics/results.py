@@ -65,14 +65,16 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for page, network, rtt_us in store.measured_rtts():
-        rtts[page, network].append(rtt_us)
+    for page, network, off_us in store.rtts_off():
+        rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
     return Results(
         experiment=experiment,
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        cells=summarise(cells, found, experiment.seed, unchanging, store.asked()),
+        cells=summarise(
+            cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
+        ),
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
         browser_metrics=browser_metrics(store, experiment, cells, found),

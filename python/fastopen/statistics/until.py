@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from fastopen.experiments import Comparison, PlannedJob, Role, make_plan
 from fastopen.runs import RunStore
+from fastopen.statistics.cells import CellResult
 from fastopen.statistics.precision import half_width_percent, more_pairs
 from fastopen.statistics.results import Results
 
@@ -48,16 +49,17 @@ class UntilInterval:
             (
                 more_pairs(result, self.half_width_percent)
                 for result in results.cells
-                if result.cell.comparison == comparison and result.cell.arm.role is not Role.BASELINE
+                if result.cell.comparison == comparison and _is_judged(result)
             ),
             default=0,
         )
 
     def too_wide(self, results: Results) -> int:
         """How many improvements have not reached the precision."""
-        widths = [
-            half_width_percent(result)
-            for result in results.cells
-            if result.cell.arm.role is not Role.BASELINE
-        ]
+        widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
+
+
+def _is_judged(result: CellResult) -> bool:
+    """Whether repeats make its interval narrower: not those of the baseline, nor draws."""
+    return result.cell.arm.role is not Role.BASELINE and not result.varied

@@ -75,18 +75,18 @@ def test_every_table_beside_published_figures_fits_80_columns(
     assert "…" not in text
 
 
-def virtual_run(**others: Any) -> Results:
-    """One load of each arm over a network, in virtual time."""
-    plan = made_up_plan([made_up_page("small", 6)], (20,), repeats=1, engines=["virtual"], **others)
+def virtual_run(repeats: int = 1, **others: Any) -> Results:
+    """Loads of each arm over a network, in virtual time."""
+    plan = made_up_plan([made_up_page("small", 6)], (20,), repeats, engines=["virtual"], **others)
     with RunStore.create(None, plan, {"kernel": "6.18.0"}) as store:
         fill(store, plan)
         return collect(store)
 
 
-def test_a_virtual_run_of_one_repeat_prints_no_interval_and_says_why() -> None:
+def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -> None:
     text = printed(virtual_run(), 100)
     assert "[" not in text
-    assert "No interval: the virtual engine is deterministic" in text
+    assert "No range: one load each, which virtual time repeats to the byte." in text
     assert "intervals are narrower than the truth" not in text
     assert "Worth turning on. With warm cookies TFO reduces page load time" in text
 
@@ -96,7 +96,7 @@ def test_loss_is_chance_in_virtual_time_too() -> None:
     network = {"rtt_us": 20_000, "down": limit, "up": limit}
     text = printed(virtual_run(networks=[network]), 100)
     assert "[few n]" in text
-    assert "No interval" not in text
+    assert "No range" not in text
     assert "With fewer than 6 repeats" in text
 
 
@@ -178,3 +178,30 @@ def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fa
         text = printed(collect(store), 100)
     assert "This run is interrupted" in text
     assert "RTT 20 ms: loads not done: 1 off, 1 cold, 1 warm" in text
+
+
+def test_the_table_of_draws_says_what_its_brackets_are() -> None:
+    results = virtual_run(repeats=30, vary={})
+    text = printed(results, 100)
+    assert "% [90 %]" in text
+    assert "In brackets: what 90 % of 30 draws span (RTT, rate down, rate up within 5 %" in " ".join(
+        text.split()
+    )
+    assert "What moves the saving most:" in text
+    cells = [cell for cell in results_document(results)["cells"] if cell["improvement_ci95"]]
+    assert {cell["interval_over"] for cell in cells} == {"draws"}
+    for cell in cells:
+        wide, narrow = cell["improvement_ci95"], cell["improvement_range90"]
+        assert wide[0] <= narrow[0] < cell["improvement_percent"] < narrow[1] <= wide[1]
+
+
+def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
+    results = virtual_run(repeats=30, vary={})
+    warm = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
+    low, high = warm.interval or (0.0, 0.0)
+    (verdict,) = page_verdicts(results, "small")
+    assert f"reduces page load time by {low:.1f} to {high:.1f} % at 20 ms" in verdict.replace("\xa0", " ")
+    spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
+    results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
+    (verdict,) = page_verdicts(results, "small")
+    assert verdict.startswith("No difference that these repeats could tell.")

@@ -14,7 +14,7 @@ pub(crate) struct Plan {
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// The resources that this response reveals, in the order of the revealing bytes, then of the page.
+    /// The resources that this response reveals, in the order of the revealing bytes, then of the policy.
     pub(crate) children: Vec<Child>,
     /// Time from the moment the client knows of it until the request is queued.
     pub(crate) processing: Nanos,
@@ -28,6 +28,8 @@ pub(crate) struct PlannedRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: u64,
+    /// Among those that the same byte reveals; equal ones are in the order of the page.
+    place: u64,
     pub(crate) resource: usize,
 }
 
@@ -67,7 +69,9 @@ impl Plan {
             let Some(initiator) = initiator else { continue };
             let redirects = page.resources[initiator].redirect_to.is_some();
             let at_bytes = resource.initiator_at_bytes.filter(|_| is_browser && !redirects).unwrap_or(AT_END);
-            plan.link(initiator, Child { at_bytes, resource: index });
+            let seed = policy.order_seed.filter(|_| is_browser);
+            let place = seed.map_or(0, |seed| split_mix(seed.wrapping_add(index as u64)));
+            plan.link(initiator, Child { at_bytes, place, resource: index });
         }
         plan
     }
@@ -82,6 +86,14 @@ impl Plan {
             request.children.insert(at, child);
         }
     }
+}
+
+/// The finaliser of `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014), after its increment.
+fn split_mix(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 /// By resource: whether the load requests it. Its phase and those of all its initiators are the policy's.

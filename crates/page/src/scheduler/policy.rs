@@ -24,6 +24,9 @@ pub struct Policy {
     pub processing_scale: f64,
     /// The phases to load; `load` is always among them.
     pub phases: Vec<Phase>,
+    /// Seed of the order in which a browser asks for what the same byte of a response reveals; none for the
+    /// page's.
+    pub order_seed: Option<u64>,
 }
 
 /// Limits of the connections to one server.
@@ -76,6 +79,7 @@ impl Policy {
             keep_alive: true,
             processing_scale: 1.0,
             phases: vec![Phase::Load, Phase::Async],
+            order_seed: None,
         }
     }
 

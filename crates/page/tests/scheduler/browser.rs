@@ -234,3 +234,21 @@ fn saves_a_round_trip_for_each_handshake_on_the_critical_path_when_none_is_waite
     };
     assert_eq!((plt(false), plt(true)), (600 * MS, 300 * MS));
 }
+
+#[test]
+fn asks_for_what_one_byte_reveals_in_the_order_of_the_seed_and_for_the_rest_as_ever() {
+    let first = Resource { initiator_at_bytes: Some(1), ..image("http://a.test/first") };
+    let page = page(
+        root("http://a.test/"),
+        (0..8).map(|number| image(&format!("http://a.test/{number}"))).chain([first]),
+    );
+    let order = |order_seed| {
+        let load = load(&page, &Policy { order_seed, ..browser(1) });
+        after_the_root(&load).into_iter().filter(|line| line.contains("send")).collect::<Vec<_>>()
+    };
+    let (of_page, shuffled) = (order(None), order(Some(1)));
+    assert_eq!(of_page[0], shuffled[0]);
+    assert_ne!(of_page, shuffled);
+    assert_eq!(order(Some(1)), shuffled);
+    assert_ne!(order(Some(2)), shuffled);
+}

@@ -96,13 +96,14 @@ fn policies() -> impl Strategy<Value = Policy> {
     let scale = prop_oneof![Just(0.0), Just(1.0), 0.0..3.0];
     let streams = prop_oneof![Just(1), Just(100), 2_usize..5];
     let limits = (1_usize..7, 1_usize..20, streams);
-    (profile, limits, any::<bool>(), scale, phases).prop_map(
+    (profile, limits, any::<bool>(), scale, phases, any::<Option<u64>>()).prop_map(
         |(
             profile,
             (connections_per_host, connections_total, streams),
             keep_alive,
             processing_scale,
             phases,
+            order_seed,
         )| Policy {
             profile,
             connections_per_host,
@@ -111,6 +112,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             keep_alive,
             processing_scale,
             phases,
+            order_seed,
         },
     )
 }

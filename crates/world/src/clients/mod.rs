@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastopen_page::{Page, Policy, Schemes, SyntheticPage};
 use fastopen_replay::log::OriginLog;
@@ -57,6 +58,8 @@ pub struct Loading<'a> {
     pub synthetic_page: Option<&'a SyntheticPage>,
     /// The engine, whose clock runs.
     pub engine: Engine,
+    /// How long after its engine's phase the load begins.
+    pub start_phase: Duration,
 }
 
 /// A load; times in nanoseconds since its start.

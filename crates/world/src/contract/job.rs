@@ -35,6 +35,10 @@ pub struct Job {
     pub tolerance: Tolerance,
     #[serde(default = "default_load_timeout_us")]
     pub load_timeout_us: u64,
+    #[serde(default)]
+    pub start_phase_us: u64,
+    #[serde(default)]
+    pub shuffle_equal_requests: bool,
 }
 
 fn default_load_timeout_us() -> u64 {
@@ -180,7 +184,8 @@ impl Job {
 
     /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
-        let policy = self.client.policy();
+        let order_seed = self.shuffle_equal_requests.then_some(self.seed);
+        let policy = Policy { order_seed, ..self.client.policy() };
         if !policy.keep_alive {
             return policy;
         }

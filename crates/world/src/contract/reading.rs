@@ -79,7 +79,8 @@ impl Job {
         within("tolerance.rtt_us", self.tolerance.rtt_us, 0..=MAX_US)?;
         within("tolerance.rate_fraction", self.tolerance.rate_fraction, 0.0..=1.0)?;
         within("tolerance.late_us", self.tolerance.late_us.unwrap_or_default(), 0..=MAX_US)?;
-        within("load_timeout_us", self.load_timeout_us, 1..=3_600_000_000)
+        within("load_timeout_us", self.load_timeout_us, 1..=3_600_000_000)?;
+        within("start_phase_us", self.start_phase_us, 0..=60_000_000)
     }
 
     fn validate_page(&self) -> Checked {

@@ -141,6 +141,7 @@ impl<'a> World<'a> {
             synthetic_page: self.servers.synthetic_pages.as_ref().map(|pages| pages.select(expected.tls)),
             authority: self.servers.authority.as_ref(),
             engine: self.engine,
+            start_phase: Duration::from_micros(self.job.start_phase_us),
         })
     }
 
@@ -189,9 +190,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
     /// Runs the client, and reads link, sockets and counters as soon as the load is over.
     fn run(self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
-        world.engine.begin_load();
-        let started_unix_ms = realtime_ns() / 1_000_000;
         let loading = world.loading(self.expected)?;
+        world.engine.begin_load(loading.start_phase);
+        let started_unix_ms = realtime_ns() / 1_000_000;
         let mut observed = None;
         let loaded = world.network.topology.client.run(|| {
             exact_timers();

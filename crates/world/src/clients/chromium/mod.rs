@@ -82,7 +82,7 @@ impl UserAgent for Chromium {
     /// The next load gets the cache of this one. The caller ends the connections between the two.
     fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading, true)?;
-        loading.engine.begin_load();
+        loading.engine.begin_load(loading.start_phase);
         let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), true);
         // The repeat view has a tab of its own, without a memory cache. The closed tab of a failed view
         // cannot request the page again when its connection is reset.
@@ -110,7 +110,7 @@ impl UserAgent for Chromium {
         };
         let reading = "reading the browser's connections from the kernel";
         browser.watch.connections(loading.first_port).blame(Fault::Machine, reading)?;
-        loading.engine.begin_load();
+        loading.engine.begin_load(loading.start_phase);
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
         let outcome = match &tab {
