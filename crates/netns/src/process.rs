@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::poll::PollFlags;
@@ -178,6 +179,28 @@ pub fn disable_core_dumps() {
 /// As `sigprocmask`.
 pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
+}
+
+/// How often a process has waited, as the kernel writes it; none: it has ended.
+pub fn voluntary_switches(pid: u32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
+}
+
+/// The time that all processes of this PID namespace have computed outside of the kernel. Nothing, unless the
+/// caller is its PID 1: others may be anybody's.
+pub fn computed_in_namespace() -> Duration {
+    const TICKS_A_SECOND: u64 = 100;
+    if nix::unistd::getpid() != Pid::from_raw(1) {
+        return Duration::ZERO;
+    }
+    let user_ticks = |entry: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // After the name, which may hold anything, the 12th field (proc_pid_stat(5)).
+        stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse::<u64>().ok()
+    };
+    let ticks: u64 = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(user_ticks).sum();
+    Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
 }
 
 /// Runs `child` in a forked process, which is killed when this one ends, and returns its exit code (128 +

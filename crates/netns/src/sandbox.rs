@@ -15,6 +15,7 @@ use landlock::{
 use libc::{BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_K, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, sock_filter};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{getgid, getuid, pivot_root};
 
 use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
@@ -70,6 +71,9 @@ const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 const OLD: &str = "/.machine";
 /// User and group of a client in its own user namespace: not root, whom some programs treat otherwise.
 const CLIENT_ID: u32 = 1000;
+/// The most bytes of data in a process of a client, and the most processes and threads of a client; the latter
+/// does not bind the machine's root (`kernel/fork.c`).
+const LIMITS: [(Resource, u64); 2] = [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, 4096)];
 
 /// What of the machine's files a world sees, all of it read-only.
 #[derive(Debug, Clone)]
@@ -387,6 +391,10 @@ pub fn confine(command: &mut Command) {
         (c"/proc/self/gid_map", format!("{CLIENT_ID} {} 1", getgid())),
     ];
     let confine = move || {
+        // Before the user namespace, which takes over the limit of processes.
+        for (resource, most) in LIMITS {
+            setrlimit(resource, most, most)?;
+        }
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
         for (path, text) in &maps {
             write(path, text.as_bytes())?;

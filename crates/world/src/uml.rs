@@ -35,6 +35,8 @@ const FREE_CLOCK: &str = "free-clock";
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
+/// How long a program in the kernel may compute without giving the kernel a turn.
+const SPINNING: Duration = Duration::from_secs(10);
 /// Time between two looks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest time for the console's thread to read the rest when the kernel has ended.
@@ -103,6 +105,7 @@ fn boot(
     let mut progress = Progress { jobs, done: 0, worst: 0 };
     let timeout = timeout(jobs);
     let mut last_record = Instant::now();
+    let mut spinning = Spinning::default();
     loop {
         // Checked before the records are read, so that the last ones are read as well.
         let ended = running.has_ended();
@@ -119,6 +122,13 @@ fn boot(
                 Err(progress.unfinished(running.exit_reason(status), ""))
             };
         }
+        if spinning.is_seen(running.child.id()) {
+            let message = format!(
+                "a program in the world computed for {} s without waiting or calling the kernel, and time stood still",
+                SPINNING.as_secs()
+            );
+            return Err(progress.unfinished(message, ""));
+        }
         if last_record.elapsed() > timeout {
             let message = format!(
                 "the kernel wrote nothing for {} s and was killed; {}",
@@ -127,6 +137,36 @@ fn boot(
             );
             let remedy = format!("something in it spins or waits for ever; {TIMEOUT_VARIABLE} allows more");
             return Err(progress.unfinished(message, &remedy));
+        }
+    }
+}
+
+/// Whether a program in the kernel spins: virtual time stands still while it does, and no other process runs
+/// that could end it.
+#[derive(Default)]
+struct Spinning {
+    looked: Option<Instant>,
+    /// How often the kernel's process had waited, and the time that all processes had computed, when the former
+    /// changed last.
+    changed: Option<(String, Duration)>,
+}
+
+impl Spinning {
+    /// Looks, once a second, whether the kernel was not asked for anything while the processes of this PID
+    /// namespace computed for [`SPINNING`].
+    fn is_seen(&mut self, kernel: u32) -> bool {
+        if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
+            return false;
+        }
+        self.looked = Some(Instant::now());
+        let Some(waits) = process::voluntary_switches(kernel) else { return false };
+        let computed = process::computed_in_namespace();
+        match &self.changed {
+            Some((before, since)) if *before == waits => computed.saturating_sub(*since) > SPINNING,
+            _ => {
+                self.changed = Some((waits, computed));
+                false
+            }
         }
     }
 }

@@ -335,6 +335,8 @@ class Browser(_Part):
     """What it showed when the load was over, in base64, where the job asked for it."""
     screenshot_error: str | None = None
     """Why there is no such picture, where the job asked for one."""
+    dialogs: Count = 0
+    """How many dialogs the page opened (`alert` and the like); each was answered at once."""
 
 
 class LoadRecord(_Part):

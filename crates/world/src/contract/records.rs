@@ -161,6 +161,7 @@ pub struct BrowserRecord {
     pub largest_contentful_paint_ns: Option<u64>,
     pub screenshot_png: Option<String>,
     pub screenshot_error: Option<String>,
+    pub dialogs: u64,
 }
 
 /// Where the times of requests and connections were seen.

@@ -5,6 +5,7 @@
 //! command. Times come from the browser, whose clock is the monotonic clock.
 
 mod browser;
+mod conduct;
 mod heads;
 mod observer;
 mod pipe;
@@ -16,6 +17,7 @@ use fastopen_page::UrlRewrite;
 use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
+use self::conduct::Conduct;
 use self::heads::RequestHeads;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
@@ -168,6 +170,8 @@ impl Chromium {
         browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
         let recorded = loading.origins.bodies == Bodies::Recorded;
         let mut settled_at = None;
+        let mut conduct = Conduct::new(loading.page.resources.len());
+        browser.pipe.awaited = None;
         loop {
             let until = if observer.is_idle() {
                 deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
@@ -178,14 +182,16 @@ impl Chromium {
                 settled_at = Some(monotonic_ns() + SETTLE_NS);
             }
             let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
-            match browser.pipe.event(until) {
+            match browser.pipe.event(until.min(conduct.due_ns)) {
                 Ok(event) => {
+                    conduct.handle(&event, browser, tab)?;
                     let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
                     if let Some(params) = continued {
                         browser.pipe.send(Some(&tab.session), "Fetch.continueRequest", &params)?;
                     }
                     observer.handle(&event)?;
                 }
+                Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.ask(browser, tab)?,
                 Err(PipeError::TimedOut) if observer.is_idle() || settled_at.is_some() => break,
                 Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
                 Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
@@ -195,7 +201,9 @@ impl Chromium {
                 break;
             }
         }
-        Navigation::measure(browser, tab)
+        let mut navigation = Navigation::measure(browser, tab)?;
+        navigation.metrics.dialogs = conduct.dialogs;
+        Ok(navigation)
     }
 }
 
@@ -242,6 +250,7 @@ impl Navigation {
             largest_contentful_paint_ns: value(3),
             screenshot_png: None,
             screenshot_error: None,
+            dialogs: 0,
         };
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }

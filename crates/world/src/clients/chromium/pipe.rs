@@ -19,6 +19,8 @@ pub(super) struct Pipe {
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
+    /// The number of a call that has no result yet; cleared when it has.
+    pub(super) awaited: Option<u64>,
 }
 
 /// An event of the protocol.
@@ -50,7 +52,7 @@ pub(super) enum PipeError {
 impl Pipe {
     /// A protocol session over these pipes.
     pub(super) fn new(to: ChildStdin, from: ChildStdout) -> Self {
-        Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new() }
+        Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
 
     /// Calls a method of the browser (or of the page of `session`) and waits for the result.
@@ -116,6 +118,8 @@ impl Pipe {
     fn queue_event(&mut self, mut message: Value) {
         if let Some(method) = message["method"].as_str().map(str::to_owned) {
             self.events.push_back(Event { method, params: message["params"].take() });
+        } else if self.awaited.is_some() && message["id"].as_u64() == self.awaited {
+            self.awaited = None;
         }
     }
 

@@ -1,0 +1,97 @@
+//! What a page may not do while it is loaded: a dialog is answered, and whoever leaves, closes the tab, opens
+//! windows, asks for ever more or never gives way ends the load with a reason.
+
+use fastopen_netns::clock::monotonic_ns;
+use serde_json::{Value, json};
+
+use super::browser::{Browser, Tab};
+use super::pipe::{Event, PipeError};
+
+/// How often the page is asked for a sign of life, and how long it may take to answer, in nanoseconds.
+const PERIOD_NS: u64 = 8_000_000_000;
+/// The most requests beside those of the page.
+const UNKNOWN_REQUESTS: usize = 1000;
+
+/// The conduct of a page so far.
+pub(super) struct Conduct {
+    /// The page's frame and the navigation that shows it.
+    page: Option<(String, String)>,
+    requests: usize,
+    most_requests: usize,
+    /// How many dialogs were answered.
+    pub(super) dialogs: u64,
+    /// When to ask for the next sign of life.
+    pub(super) due_ns: u64,
+}
+
+impl Conduct {
+    /// That of a page of so many resources.
+    pub(super) fn new(resources: usize) -> Self {
+        let due_ns = monotonic_ns() + PERIOD_NS;
+        Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
+    }
+
+    /// Takes an event, and answers a dialog.
+    ///
+    /// # Errors
+    /// What the page may not do.
+    pub(super) fn handle(
+        &mut self,
+        event: &Event,
+        browser: &mut Browser,
+        tab: &Tab,
+    ) -> Result<(), PipeError> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let not_allowed = |what: String| Err(PipeError::Refused(format!("the page {what}")));
+        let params = &event.params;
+        match event.method.as_str() {
+            "Page.javascriptDialogOpening" => {
+                self.dialogs += 1;
+                let accept = json!({"accept": true});
+                browser.pipe.send(Some(&tab.session), "Page.handleJavaScriptDialog", &accept)?;
+            }
+            "Network.requestWillBeSent" => {
+                self.requests += 1;
+                if self.requests > self.most_requests {
+                    return not_allowed(format!("made more than {} requests", self.most_requests));
+                }
+                let navigation = (text(&params["frameId"]), text(&params["loaderId"]));
+                let page = self.page.get_or_insert_with(|| navigation.clone());
+                if params["type"] == "Document" && navigation.0 == page.0 && navigation.1 != page.1 {
+                    return not_allowed(format!("went on to {}", text(&params["request"]["url"])));
+                }
+            }
+            "Page.frameNavigated" => {
+                let frame = &params["frame"];
+                let (id, loader) = (text(&frame["id"]), text(&frame["loaderId"]));
+                if self.page.as_ref().is_some_and(|page| page.0 == id && page.1 != loader) {
+                    return not_allowed(format!("went on to {}", text(&frame["url"])));
+                }
+            }
+            "Page.windowOpen" => {
+                return not_allowed(format!("opened a window with {}", text(&params["url"])));
+            }
+            "Inspector.detached" => return not_allowed("closed itself".into()),
+            "Target.detachedFromTarget" if params["sessionId"] == tab.session.as_str() => {
+                return not_allowed("closed itself".into());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Asks the page for a sign of life.
+    ///
+    /// # Errors
+    /// It has not answered the question of before.
+    pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
+        if browser.pipe.awaited.is_some() {
+            let seconds = PERIOD_NS / 1_000_000_000;
+            return Err(PipeError::Refused(format!("the page did not give way for {seconds} s")));
+        }
+        let nothing = json!({"expression": "0"});
+        browser.pipe.awaited = Some(browser.pipe.send(Some(&tab.session), "Runtime.evaluate", &nothing)?);
+        self.due_ns = monotonic_ns() + PERIOD_NS;
+        Ok(())
+    }
+}
