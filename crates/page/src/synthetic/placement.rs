@@ -19,8 +19,9 @@ const MAX_DEPTH: usize = 100;
 const DOCTYPE: &str = "<!DOCTYPE html>";
 /// Keeps the browser from requesting `/favicon.ico`.
 const NO_ICON: &str = "<link rel=icon href=data:,>";
-/// Visible content: without it there is no first contentful paint.
-const TEXT: &str = "<p>.</p>";
+/// Visible content: without it there is no first contentful paint. Images are not displayed: of one pixel each,
+/// they would all be in the viewport, and the browser would request them as urgently as scripts.
+const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
     /// The bodies that hold references, by resource.

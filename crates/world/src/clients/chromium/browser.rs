@@ -26,7 +26,7 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// docs/chromium.md has the reason of each.
-const FLAGS: [&str; 33] = [
+const FLAGS: [&str; 34] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-sandbox",
@@ -55,6 +55,7 @@ const FLAGS: [&str; 33] = [
     "--disable-site-isolation-trials",
     "--disable-sync",
     "--dns-prefetch-disable",
+    "--force-effective-connection-type=4G",
     "--metrics-recording-only",
     "--mute-audio",
     "--password-store=basic",
