@@ -92,8 +92,8 @@ impl ResourceType {
     /// come before those that scripts use, and these before those that are displayed.
     pub fn urgency(self) -> u8 {
         match self {
-            Self::Document | Self::Stylesheet => 0,
-            Self::Script | Self::Font | Self::Xhr => 1,
+            Self::Document | Self::Stylesheet | Self::Font => 0,
+            Self::Script | Self::Xhr => 1,
             Self::Media | Self::Other => 2,
             Self::Image => 3,
         }

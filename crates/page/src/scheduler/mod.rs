@@ -2,9 +2,11 @@
 
 mod discovery;
 mod event;
+mod partition;
 mod plan;
 mod policy;
 mod pool;
+mod throttle;
 
 pub use discovery::ResourceState;
 pub use event::{Action, ConnectionId, Event, OriginId};
@@ -15,6 +17,7 @@ pub(crate) use plan::selected;
 use discovery::Discovery;
 use plan::Plan;
 use pool::Pool;
+use throttle::Throttle;
 
 use crate::{Nanos, Origin, Page};
 
@@ -28,13 +31,13 @@ use crate::{Nanos, Origin, Page};
 /// It ignores events of connections that it closed and of requests that have ended: they crossed with its
 /// actions.
 ///
-/// Not modelled: the limit of ten delayable requests that Chromium's resource scheduler adds, speculative
-/// connections, backup connections after 250 ms, and caches (a URL that occurs twice in the page is requested
-/// twice).
+/// Not modelled: speculative connections, backup connections after 250 ms, and caches (a URL that occurs twice
+/// in the page is requested twice).
 #[derive(Debug)]
 pub struct Scheduler {
     origins: Vec<Origin>,
     discovery: Discovery,
+    throttle: Throttle,
     pool: Pool,
     now: Nanos,
 }
@@ -49,8 +52,10 @@ impl Scheduler {
         policy.validate()?;
         let (origins, origin_of) = page.number_origins();
         let plan = Plan::new(page, policy);
-        let pool = Pool::new(policy, page, origin_of.into_iter().map(OriginId).collect(), &origins);
-        Ok(Self { origins, discovery: Discovery::new(plan), pool, now: 0 })
+        let origin_of: Vec<_> = origin_of.into_iter().map(OriginId).collect();
+        let throttle = Throttle::new(page, policy, &origin_of);
+        let pool = Pool::new(policy, page, origin_of, &origins);
+        Ok(Self { origins, discovery: Discovery::new(plan), throttle, pool, now: 0 })
     }
 
     /// Reports an event at `now`.
@@ -68,6 +73,7 @@ impl Scheduler {
             }
             Event::ResponseEnd { resource, connection, reusable } => {
                 if self.pool.response_ended(connection, resource, reusable) {
+                    self.start_in_place_of(resource);
                     self.discovery.ended(self.now, resource);
                 }
             }
@@ -133,12 +139,21 @@ impl Scheduler {
     fn queue_due(&mut self, now: Nanos) {
         self.now = self.now.max(now);
         while let Some(resource) = self.discovery.next_due(self.now) {
+            if self.throttle.admits(resource) {
+                self.pool.queue(resource);
+            }
+        }
+    }
+
+    fn start_in_place_of(&mut self, ended: usize) {
+        if let Some(resource) = self.throttle.ended(ended) {
             self.pool.queue(resource);
         }
     }
 
     fn fail(&mut self, resources: impl IntoIterator<Item = usize>) {
         for resource in resources {
+            self.start_in_place_of(resource);
             self.discovery.failed(self.now, resource);
         }
     }

@@ -107,7 +107,7 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
 }
 
 /// The root document and the targets of its redirects.
-fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
+pub(crate) fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {
         let last = documents[documents.len() - 1];

@@ -68,6 +68,9 @@ pub enum PolicyError {
 impl Policy {
     /// The largest [`Policy::processing_scale`].
     pub const MAX_PROCESSING_SCALE: f64 = 1000.0;
+    /// The most images that a browser has in flight from servers without multiplexing: Chromium's limit of
+    /// delayable requests. A client with more connections to a server has as many.
+    pub const DELAYABLE_REQUESTS: usize = 10;
 
     /// A browser: six persistent connections a server and 256 in all, as Chromium has.
     pub fn browser() -> Self {

@@ -7,10 +7,12 @@
 //! pool closes an idle one for one that is needed.
 //!
 //! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, with
-//! HTTP/2 as many as the server allows streams.
+//! HTTP/2 as many as the server allows streams. A server has a pool of its own for each partition of requests.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::partition::{Partition, partitions};
+use super::plan::{root_and_redirects, selected};
 use super::{Action, ConnectionId, Limits, OriginId, Policy, Profile};
 use crate::{Origin, Page};
 
@@ -21,10 +23,10 @@ pub(crate) struct Pool {
     /// By resource.
     requests: Vec<Request>,
     queued: usize,
-    /// By origin.
+    /// One for each origin and partition.
     servers: Vec<Server>,
     /// The servers whose queue is not empty.
-    servers_with_queue: BTreeSet<OriginId>,
+    servers_with_queue: BTreeSet<ServerId>,
     connections: Vec<Connection>,
     open: usize,
     /// Connections that can take another request, the least recently used first.
@@ -32,15 +34,20 @@ pub(crate) struct Pool {
     actions: VecDeque<Action>,
 }
 
+/// Index of a [`Server`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ServerId(usize);
+
 #[derive(Debug)]
 struct Request {
-    origin: OriginId,
+    server: ServerId,
     urgency: u8,
     retried: bool,
 }
 
 #[derive(Debug)]
 struct Server {
+    origin: OriginId,
     limits: Limits,
     queue: BTreeSet<QueuedRequest>,
     open: usize,
@@ -57,7 +64,7 @@ struct QueuedRequest {
 
 #[derive(Debug)]
 struct Connection {
-    origin: OriginId,
+    server: ServerId,
     state: ConnectionState,
     /// The requests that it carries.
     in_flight: BTreeSet<usize>,
@@ -76,25 +83,38 @@ enum ConnectionState {
 
 impl Pool {
     pub(crate) fn new(policy: &Policy, page: &Page, origin_of: Vec<OriginId>, origins: &[Origin]) -> Self {
-        let requests = page.resources.iter().zip(origin_of).map(|(resource, origin)| {
-            let urgency = match policy.profile {
-                Profile::Browser => resource.kind.urgency(),
-                Profile::Mget => 0,
-            };
-            Request { origin, urgency, retried: false }
-        });
-        let server = |origin: &Origin| Server {
-            limits: policy.limits(&origin.host),
-            queue: BTreeSet::new(),
-            open: 0,
-            connecting: 0,
+        let browser = policy.profile == Profile::Browser;
+        let partitions = if browser {
+            let top = root_and_redirects(page, &selected(page, policy)).last().copied().unwrap_or(0);
+            partitions(page, top)
+        } else {
+            vec![Partition::default(); page.resources.len()]
         };
+        let mut servers = Vec::new();
+        let mut numbers = BTreeMap::new();
+        let requests = page.resources.iter().zip(origin_of.into_iter().zip(partitions));
+        let requests = requests
+            .map(|(resource, (origin, partition))| {
+                let server = *numbers.entry((origin, partition)).or_insert_with(|| {
+                    servers.push(Server {
+                        origin,
+                        limits: policy.limits(&origins[origin.0].host),
+                        queue: BTreeSet::new(),
+                        open: 0,
+                        connecting: 0,
+                    });
+                    ServerId(servers.len() - 1)
+                });
+                let urgency = if browser { resource.kind.urgency() } else { 0 };
+                Request { server, urgency, retried: false }
+            })
+            .collect();
         Self {
             connections_total: policy.connections_total,
             keep_alive: policy.keep_alive,
-            requests: requests.collect(),
+            requests,
             queued: 0,
-            servers: origins.iter().map(server).collect(),
+            servers,
             servers_with_queue: BTreeSet::new(),
             connections: Vec::new(),
             open: 0,
@@ -110,9 +130,9 @@ impl Pool {
     pub(crate) fn queue(&mut self, resource: usize) {
         let number = self.queued;
         self.queued += 1;
-        let Request { origin, urgency, .. } = self.requests[resource];
-        self.servers[origin.0].queue.insert(QueuedRequest { urgency, number, resource });
-        self.servers_with_queue.insert(origin);
+        let Request { server, urgency, .. } = self.requests[resource];
+        self.servers[server.0].queue.insert(QueuedRequest { urgency, number, resource });
+        self.servers_with_queue.insert(server);
         if let Some(connection) = self.available_for(resource) {
             self.dispatch(connection);
         }
@@ -120,9 +140,9 @@ impl Pool {
 
     pub(crate) fn connection_ready(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
-            let Connection { origin, state, .. } = &mut self.connections[connection.0];
+            let Connection { server, state, .. } = &mut self.connections[connection.0];
             *state = ConnectionState::Open;
-            self.servers[origin.0].connecting -= 1;
+            self.servers[server.0].connecting -= 1;
             self.dispatch(connection);
         }
     }
@@ -133,10 +153,10 @@ impl Pool {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
             ConnectionState::Connecting => {
-                let origin = self.connections[connection.0].origin;
-                self.servers[origin.0].connecting -= 1;
+                let server = self.connections[connection.0].server;
+                self.servers[server.0].connecting -= 1;
                 self.forget(connection);
-                self.take_next(origin, false).into_iter().collect()
+                self.take_next(server, false).into_iter().collect()
             }
             ConnectionState::Open | ConnectionState::Ending => {
                 let retry = self.was_reused(connection);
@@ -183,46 +203,46 @@ impl Pool {
     /// Opens connections, for the most urgent request first, until each queued request has a connecting one
     /// or the limits are reached.
     pub(crate) fn open_needed(&mut self) {
-        while let Some(origin) = self.next_origin_to_open() {
-            self.make_room(origin);
+        while let Some(id) = self.next_server_to_open() {
+            self.make_room(id);
             let connection = ConnectionId(self.connections.len());
             let state = ConnectionState::Connecting;
-            self.connections.push(Connection { origin, state, in_flight: BTreeSet::new(), requests: 0 });
-            let server = &mut self.servers[origin.0];
+            self.connections.push(Connection { server: id, state, in_flight: BTreeSet::new(), requests: 0 });
+            let server = &mut self.servers[id.0];
             server.connecting += 1;
             server.open += 1;
             self.open += 1;
-            self.actions.push_back(Action::Open { connection, origin });
+            self.actions.push_back(Action::Open { connection, origin: server.origin });
         }
     }
 
-    fn next_origin_to_open(&self) -> Option<OriginId> {
-        let without_connection = |origin: &OriginId| {
-            let server = &self.servers[origin.0];
+    fn next_server_to_open(&self) -> Option<ServerId> {
+        let without_connection = |id: &ServerId| {
+            let server = &self.servers[id.0];
             server.queue.iter().nth(server.connecting * server.limits.streams)
         };
         self.servers_with_queue
             .iter()
-            .filter(|origin| self.has_room(**origin))
-            .filter_map(|origin| Some((without_connection(origin)?, *origin)))
+            .filter(|id| self.has_room(**id))
+            .filter_map(|id| Some((without_connection(id)?, *id)))
             .min()
-            .map(|(_, origin)| origin)
+            .map(|(_, id)| id)
     }
 
     /// Whether the limits allow a connection to the server, if need be in place of an idle one.
-    fn has_room(&self, origin: OriginId) -> bool {
-        let server = &self.servers[origin.0];
+    fn has_room(&self, id: ServerId) -> bool {
+        let server = &self.servers[id.0];
         if server.open < server.limits.connections {
             self.open < self.connections_total || self.idle().next().is_some()
         } else {
-            self.longest_idle_of(origin).is_some()
+            self.longest_idle_of(id).is_some()
         }
     }
 
-    fn make_room(&mut self, origin: OriginId) {
-        let server = &self.servers[origin.0];
+    fn make_room(&mut self, id: ServerId) {
+        let server = &self.servers[id.0];
         let to_close = if server.open >= server.limits.connections {
-            self.longest_idle_of(origin)
+            self.longest_idle_of(id)
         } else if self.open >= self.connections_total {
             self.idle().next()
         } else {
@@ -238,24 +258,24 @@ impl Pool {
         self.available.iter().copied().filter(|one| self.connections[one.0].in_flight.is_empty())
     }
 
-    fn longest_idle_of(&self, origin: OriginId) -> Option<ConnectionId> {
-        self.idle().find(|idle| self.connections[idle.0].origin == origin)
+    fn longest_idle_of(&self, server: ServerId) -> Option<ConnectionId> {
+        self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
     /// The connection that takes a new request: as in Chromium the most recently used one, else the one that
     /// is unused longest.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
-        let origin = self.requests[resource].origin;
-        let of_origin = |one: &&ConnectionId| self.connections[one.0].origin == origin;
+        let server = self.requests[resource].server;
+        let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
         let was_used = |one: &&ConnectionId| self.connections[one.0].requests > 0;
         let used = self
             .available
             .iter()
             .rev()
-            .filter(of_origin)
+            .filter(of_server)
             .find(was_used)
             .filter(|_| !self.needs_unused_connection(resource));
-        used.or_else(|| self.available.iter().filter(of_origin).find(|one| !was_used(one))).copied()
+        used.or_else(|| self.available.iter().filter(of_server).find(|one| !was_used(one))).copied()
     }
 
     /// Sends the most urgent requests in the queue of its server on an open connection, up to the
@@ -263,25 +283,25 @@ impl Pool {
     fn dispatch(&mut self, connection: ConnectionId) {
         self.available.retain(|other| *other != connection);
         loop {
-            let Connection { origin, requests, ref in_flight, .. } = self.connections[connection.0];
-            if in_flight.len() >= self.servers[origin.0].limits.streams {
+            let Connection { server, requests, ref in_flight, .. } = self.connections[connection.0];
+            if in_flight.len() >= self.servers[server.0].limits.streams {
                 return;
             }
-            let Some(resource) = self.take_next(origin, requests > 0) else { break };
+            let Some(resource) = self.take_next(server, requests > 0) else { break };
             self.send(connection, resource);
         }
         self.available.push(connection);
     }
 
     /// Takes the most urgent request from the server's queue; on a used connection, no retry of HTTP/1.
-    fn take_next(&mut self, origin: OriginId, used_connection: bool) -> Option<usize> {
+    fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
-        let next = *self.servers[origin.0].queue.iter().find(may_take)?;
-        let server = &mut self.servers[origin.0];
+        let next = *self.servers[id.0].queue.iter().find(may_take)?;
+        let server = &mut self.servers[id.0];
         server.queue.remove(&next);
         if server.queue.is_empty() {
-            self.servers_with_queue.remove(&origin);
+            self.servers_with_queue.remove(&id);
         }
         Some(next.resource)
     }
@@ -305,8 +325,8 @@ impl Pool {
     /// else has used. With HTTP/2 all requests of a lost connection are retried on the next one (RFC 9113
     /// section 8.7).
     fn needs_unused_connection(&self, resource: usize) -> bool {
-        let Request { origin, retried, .. } = self.requests[resource];
-        retried && self.servers[origin.0].limits.streams == 1
+        let Request { server, retried, .. } = self.requests[resource];
+        retried && self.servers[server.0].limits.streams == 1
     }
 
     fn was_reused(&self, connection: ConnectionId) -> bool {
@@ -338,10 +358,10 @@ impl Pool {
     }
 
     fn forget(&mut self, connection: ConnectionId) {
-        let Connection { origin, state, .. } = &mut self.connections[connection.0];
+        let Connection { server, state, .. } = &mut self.connections[connection.0];
         *state = ConnectionState::Closed;
         self.available.retain(|other| *other != connection);
-        self.servers[origin.0].open -= 1;
+        self.servers[server.0].open -= 1;
         self.open -= 1;
     }
 

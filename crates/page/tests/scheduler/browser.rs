@@ -133,8 +133,65 @@ fn requests_the_most_urgent_first_when_connections_are_scarce() {
         load.trace().iter().filter_map(|line| line.split_once("send /")).map(|l| l.1.to_owned()).collect();
     assert_eq!(
         order,
-        ["", "first", "stylesheet", "document", "script", "font", "xhr", "media", "other", "image"]
+        ["", "first", "font", "stylesheet", "document", "script", "xhr", "media", "other", "image"]
     );
+}
+
+#[test]
+fn has_at_most_ten_images_in_flight_unless_a_server_takes_more_connections() {
+    let hosts = 0..12;
+    let page = page(root("http://a.test/"), hosts.map(|host| image(&format!("http://{host}.test/"))));
+    let opened = |policy| {
+        let load = load(&page, &policy);
+        let opened = after_the_root(&load).into_iter().filter(|line| line.contains("open"));
+        opened.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(opened(browser(6)), [vec!["200"; 10], vec!["400"; 2]].concat());
+    assert_eq!(opened(browser(12)), ["200"; 12]);
+}
+
+#[test]
+fn images_of_one_server_leave_those_of_others_their_place_among_the_ten() {
+    let hosts = [["a.test"; 8].as_slice(), &["b.test"; 2]].concat();
+    let images = hosts.iter().enumerate().map(|(n, host)| image(&format!("http://{host}/{n}")));
+    let page = page(root("http://a.test/"), images);
+    let load = load(&page, &browser(6));
+    let sent =
+        |at: &str| load.trace().iter().filter(|line| line.starts_with(at) && line.contains("send")).count();
+    assert_eq!([sent("200 "), sent("300 "), sent("400 ")], [1, 8, 1]);
+}
+
+#[test]
+fn requests_without_credentials_and_those_of_other_sites_frames_have_connections_of_their_own() {
+    let of = |initiator, resource| Resource { initiator: Some(initiator), ..resource };
+    let after = |ms: u64, resource| Resource { processing_us: ms * 1000, ..resource };
+    let page = page(
+        root("http://www.a.test/"),
+        [
+            image("http://img.a.test/"),
+            after(300, resource("http://img.a.test/font", ResourceType::Font)),
+            after(300, resource("http://www.a.test/font", ResourceType::Font)),
+            after(600, resource("http://img.a.test/frame", ResourceType::Document)),
+            of(4, image("http://img.a.test/in-frame")),
+            after(1000, resource("http://b.test/frame", ResourceType::Document)),
+            of(6, image("http://img.a.test/in-foreign-frame")),
+        ],
+    );
+    let load = load(&page, &Policy::browser());
+    let sent: Vec<_> =
+        load.trace().iter().filter_map(|line| line.split_once(' ')).map(|(_, l)| l.to_owned()).collect();
+    let sent: Vec<_> = sent.into_iter().filter(|line| line.contains("send")).collect();
+    let expected = [
+        "#0 send /",
+        "#1 send /",
+        "#0 send /font",
+        "#2 send /font",
+        "#1 send /frame",
+        "#1 send /in-frame",
+        "#3 send /frame",
+        "#4 send /in-foreign-frame",
+    ];
+    assert_eq!(sent, expected);
 }
 
 #[test]

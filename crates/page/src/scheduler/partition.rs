@@ -1,0 +1,54 @@
+//! Which requests may share connections: a browser keeps those without credentials and those of other sites'
+//! frames apart.
+
+use crate::{Origin, Page, ResourceType};
+
+/// Requests of different partitions never share a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Partition {
+    /// Without credentials: a font of another origin than its document (Fetch standard, "network partition
+    /// keys" and CSS Fonts section 4.9).
+    anonymous: bool,
+    /// By or in a frame of another site than the page (Chromium's `NetworkAnonymizationKey`).
+    cross_site_frame: bool,
+}
+
+/// The partition of each request of a browser. `top` is the document that the root's redirects lead to.
+pub(crate) fn partitions(page: &Page, top: usize) -> Vec<Partition> {
+    let top_site = site(page.resources[top].url.host());
+    // By resource: the document that it belongs to; of a frame's document the frame's own.
+    let mut documents: Vec<usize> = Vec::with_capacity(page.resources.len());
+    let mut partitions = Vec::with_capacity(page.resources.len());
+    for (index, resource) in page.resources.iter().enumerate() {
+        let document = match resource.initiator {
+            Some(initiator) if index > top && resource.kind != ResourceType::Document => documents[initiator],
+            _ => index,
+        };
+        documents.push(document);
+        let url = &page.resources[document].url;
+        partitions.push(Partition {
+            anonymous: resource.kind == ResourceType::Font && Origin::of(&resource.url) != Origin::of(url),
+            cross_site_frame: index > top && document > top && site(url.host()) != top_site,
+        });
+    }
+    partitions
+}
+
+/// The site of a host: its last two labels. Those below public suffixes of two labels (`co.uk`) count as one.
+fn site(host: &str) -> &str {
+    let mut dots = host.rmatch_indices('.').map(|(at, _)| at + 1);
+    let start =
+        if host.ends_with(|end: char| end.is_ascii_digit() || end == ']') { None } else { dots.nth(1) };
+    &host[start.unwrap_or(0)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::site;
+
+    #[test]
+    fn a_site_is_the_last_two_labels_of_a_name_and_all_of_an_address() {
+        let sites = ["www.a.test", "a.test", "test", "10.0.0.1", "[::1]"].map(site);
+        assert_eq!(sites, ["a.test", "a.test", "test", "10.0.0.1", "[::1]"]);
+    }
+}
