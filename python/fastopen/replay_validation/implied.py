@@ -8,7 +8,7 @@ No moment of the recording is in the page, and its load event is not either.
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,8 @@ SEGMENT_BYTES: Final = 1448
 WINDOW_SEGMENTS: Final = 10
 WINDOW_MAX_SEGMENTS: Final = 1000
 # In one go: within this part of a round trip nothing can have been acknowledged.
+# Sums of a few recorded lengths are off by less.
+ROUNDING_MS: Final = 1.0
 AT_ONCE: Final = 0.5
 # Where the time that requests waited for connections is kept as it was recorded: as many as a page can want.
 UNLIMITED_CONNECTIONS: Final = 256
@@ -97,13 +99,16 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     window = window_segments(page.resources, recording) if rules.initial_window else WINDOW_SEGMENTS
     multiplexed = multiplexed_hosts(page.resources, recording)
     waits = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
+    shared = set(multiplexed) if rules.versions else set()
     held = tuple(
-        _held(x, rules, waits and (rules.waits or one.host in multiplexed))
+        _held(x, rules, waits and (rules.waits or one.host in multiplexed), one.host in shared)
         for one, x in zip(page.resources, recording.exchanges, strict=True)
     )
+    if rules.handshakes:
+        held = _sent_together(page.resources, recording.exchanges, held, shared)
     limits = {"connections_per_host": UNLIMITED_CONNECTIONS, "connections_total": 4096}
     return Replay(
-        page=_as_recorded(page, recording, held, rules, (rate, window)),
+        page=_as_recorded(page, recording, held, rules, (rate, window), shared),
         network=_network(recording, rate),
         client=Client.model_validate({"profile": "browser", **(limits if waits and rules.waits else {})}),
         tcp=Tcp(initial_window_segments=window),
@@ -130,7 +135,7 @@ def _sufficient(imported: ImportedPage) -> Recording:
     return recording
 
 
-def _held(exchange: RecordedExchange, rules: Rules, waits: bool) -> float:
+def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
     """What came between asking and sending that the replay does not make by itself.
 
     `waits`: the waits for a connection as well. A recorder that knows of shared connections knows them too,
@@ -139,7 +144,33 @@ def _held(exchange: RecordedExchange, rules: Rules, waits: bool) -> float:
     """
     if not rules.handshakes:
         return 0.0
-    return exchange.lookup + (exchange.stalled if waits else 0.0)
+    handshake = exchange.tcp + exchange.tls if shared else 0.0
+    return exchange.lookup + handshake + (exchange.stalled if waits else 0.0)
+
+
+def _sent_together(
+    resources: Sequence[Resource],
+    exchanges: Sequence[RecordedExchange],
+    held: Sequence[float],
+    shared: Collection[str],
+) -> tuple[float, ...]:
+    """Requests that waited for one shared connection were sent in one go when it stood, in their order.
+
+    Recordings round each length by itself: a tenth of a millisecond would put another response first into the
+    first window, and what comes behind it a round trip later.
+    """
+    longer = list(held)
+    for host in shared:
+        of_host = [index for index, one in enumerate(resources) if one.host == host]
+        of_host.sort(key=lambda index: exchanges[index].sent)
+        while of_host:
+            first = exchanges[of_host[0]].sent
+            together = [index for index in of_host if exchanges[index].sent - first <= ROUNDING_MS]
+            last = exchanges[together[-1]].sent
+            for index in together:
+                longer[index] += last - exchanges[index].sent
+            of_host = of_host[len(together) :]
+    return tuple(longer)
 
 
 def multiplexed_hosts(resources: Sequence[Resource], recording: Recording) -> list[str]:
@@ -187,7 +218,12 @@ def window_segments(resources: Sequence[Resource], recording: Recording) -> int:
 
 
 def _as_recorded(
-    page: Page, recording: Recording, held: Sequence[float], rules: Rules, link: tuple[int | None, int]
+    page: Page,
+    recording: Recording,
+    held: Sequence[float],
+    rules: Rules,
+    link: tuple[int | None, int],
+    shared: Collection[str],
 ) -> Page:
     """The page with what the file says of connections and of servers that send slowly.
 
@@ -197,7 +233,8 @@ def _as_recorded(
     def changed(resource: Resource, exchange: RecordedExchange, hold: float) -> Resource:
         update = {"processing_us": resource.processing_us + _us(hold)}
         if rules.handshakes:
-            update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
+            if resource.host not in shared:
+                update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
             update["request_header_bytes"] = min(resource.request_header_bytes, HEAD_MAX_BYTES)
         if rules.sending:
             update["server_send_us"] = _us(_sending(exchange, recording.round_trip_ms[resource.host], *link))

@@ -479,6 +479,19 @@ class TestRoots:
         assert page.url == "http://a.test/"
         assert any("before the root document" in note for note in page.notes)
 
+    def test_a_document_that_sends_the_browser_on_to_the_page_is_the_root(self) -> None:
+        challenge = entry("http://a.test/", 0, request=self.sent(Sec_Fetch_Dest="document"))
+        script = entry("http://waf.test/x.js", 50) | kind("script")
+        sent = self.sent(Sec_Fetch_Dest="document", Referer="http://a.test/")
+        page_itself = entry("http://a.test/", 500, request=sent) | {"_is_base_page": True}
+        found = one_page(challenge | kind("document"), script, page_itself | kind("document"))
+        assert [one.url for one in found.page.resources] == [
+            "http://a.test/",
+            "http://waf.test/x.js",
+            "http://a.test/",
+        ]
+        assert not any("before the root document" in note for note in found.page.notes)
+
     def test_of_two_documents_the_one_that_others_refer_to_is_the_root(self) -> None:
         service = entry("http://service.test/", 0, request=self.sent(Accept="text/html"))
         root = entry("http://a.test/", 100, request=self.sent(Accept="text/html"))

@@ -46,7 +46,12 @@ def _first_navigated(by_start: Sequence[Entry], titled: str | None) -> Entry:
         lambda e: e.type not in _PARTS,
         lambda _: True,
     )
-    return next(entry for rule in rules for entry in by_start if rule(entry))
+    found = next(entry for rule in rules for entry in by_start if rule(entry))
+    # A document that sends the browser on, as a challenge or a splash page does, is where the load began.
+    for earlier in reversed(by_start[: by_start.index(found)]):
+        if earlier.type == "document" and earlier.url == found.referer:
+            found = earlier
+    return found
 
 
 def _referrers(entries: Sequence[Entry]) -> Counter[str]:
