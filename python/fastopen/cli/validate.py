@@ -6,6 +6,7 @@ from fastopen.cli.validate_bodies import bodies
 from fastopen.cli.validate_clients import clients
 from fastopen.cli.validate_engines import engines
 from fastopen.cli.validate_replays import RECORDINGS, RecordingsByDefault, recordings
+from fastopen.cli.validate_transfer import transfer
 
 app = typer.Typer(
     cls=RecordingsByDefault,
@@ -16,3 +17,4 @@ app.command(RECORDINGS)(recordings)
 app.command()(engines)
 app.command()(clients)
 app.command()(bodies)
+app.command()(transfer)

@@ -1,0 +1,107 @@
+"""`fastopen validate transfer`: a page recorded over one network, predicted for others, and loaded there."""
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from fastopen.cli.output import (
+    EXIT_FAULTS,
+    console,
+    errors_console,
+    figures_table,
+    nothing_to_compare_when_interrupted,
+    print_json,
+    shown,
+)
+from fastopen.cli.progress import page_watchers
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption, with_settings
+from fastopen.errors import InputError
+from fastopen.experiments import networks_asked
+from fastopen.workflows.validate_transfer import Prediction, Transfer, summary
+
+
+@with_settings
+def transfer(
+    pages: Annotated[list[str], typer.Argument(help="Packaged pages or files.", metavar="PAGE...")],
+    from_rtt: Annotated[str, typer.Option("--from", metavar="RTT", help="Of the one load.")] = "20ms",
+    to_rtt: Annotated[
+        str, typer.Option("--to", metavar="RTT,RTT", help="Of those to predict.")
+    ] = "50ms,200ms",
+    from_down: Annotated[str, typer.Option(help="Rate to the client of the one load.")] = "4mbit",
+    to_down: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
+    from_up: Annotated[str, typer.Option(help="Rate from the client of the one load.")] = "256kbit",
+    to_up: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
+    to_loss: Annotated[str, typer.Option(help="Random loss of those to predict; the one has none.")] = "0%",
+    repeats: Annotated[
+        int, typer.Option("--repeats", "-n", min=1, help="Of each load but the one; medians count.")
+    ] = 1,
+    engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual",
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of loads, and of loss.")] = 1,
+    kernel: KernelOption = None,
+    jobs: JobsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Load each page once in Chromium, predict its loads over other networks, and hold them against those.
+
+    The prediction knows that one load alone, imported from its HAR. Ends with status 1 where a load is
+    missing.
+    """
+    if engine not in ("virtual", "host"):
+        raise InputError(f"{engine} is no engine", "--engine", "virtual or host")
+    (before, *more) = networks_asked(rtt=from_rtt, down=from_down, up=from_up)
+    if more:
+        raise InputError("one network to record over", "--from")
+    after = networks_asked(rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
+    task = Transfer(before, after, "host" if engine == "host" else "virtual", repeats, seed, kernel, jobs)
+    imported = [one.page for one in reading.pages(pages, quiet=quiet)]
+    found: list[Prediction] = []
+    failed = False
+    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
+        for one in task.predictions(imported, page_watchers(bars, quiet=quiet)):
+            if isinstance(one, InputError):
+                errors_console().print(f"left out: {one}", markup=False, soft_wrap=True)
+                failed = True
+            else:
+                found.append(one)
+    if json:
+        print_json(
+            {"format": "fastopen-transfer/1", "pages": [one.as_json() for one in found], **summary(found)}
+        )
+    else:
+        _print(found)
+    if failed or any(one.difference_ms is None for one in found):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _print(found: list[Prediction]) -> None:
+    headers = (
+        "RTT\nms",
+        "down\nMbit/s",
+        "loss\n%",
+        "measured\nms",
+        "predicted\nms",
+        "error\n%",
+        "saving off\npoints",
+    )
+    table = figures_table("", ("page", "", "predicted by"), headers)
+    for one in found:
+        rate = one.after.down.rate_bit_per_s
+        table.add_row(
+            *(one.page, one.arm, one.client, f"{one.after.rtt_us / 1000:g}"),
+            *("-" if rate is None else f"{rate / 1e6:g}", f"{100 * one.after.down.loss:g}"),
+            *(shown(one.measured_ms), shown(one.predicted_ms)),
+            *(shown(one.difference_percent, sign=True), shown(one.saving_error_points, sign=True)),
+        )
+    screen = console()
+    screen.print(table)
+    figures = summary(found)
+    screen.print(
+        f"Error without its sign: {shown(figures['median_error_percent'])} % in the median,"
+        f" {shown(figures['worst_error_percent'])} % at worst; savings are"
+        f" {shown(figures['median_saving_error_points'])} points off in the median."
+    )

@@ -1,0 +1,49 @@
+"""Predictions held against loads, without loading anything."""
+
+import pytest
+
+from fastopen.contract import Network
+from fastopen.workflows.validate_transfer import Prediction, Transfer, saving, summary
+
+
+def network(rtt_ms: int) -> Network:
+    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000}
+    return Network.model_validate({"rtt_us": rtt_ms * 1000, "down": limit, "up": limit})
+
+
+MEASURED = {("chromium", 0, "off"): 1000.0, ("chromium", 0, "warm"): 900.0}
+PREDICTED = {
+    ("loader", 0, "off"): 1020.0,
+    ("loader", 0, "warm"): 867.0,
+    ("chromium", 0, "off"): 990.0,
+    ("chromium", 0, "warm"): None,
+}
+
+
+def compared() -> list[Prediction]:
+    task = Transfer(network(20), [network(50)], "virtual", 1, 1, None, None)
+    return [*task._compared("example", MEASURED, PREDICTED)]  # type: ignore[arg-type]
+
+
+def test_each_client_and_arm_is_held_against_the_browsers_load_of_the_original() -> None:
+    off, warm, by_chromium, missing = (one.as_json() for one in compared())
+    assert (off["measured_ms"], off["predicted_ms"], off["saving_error_points"]) == (1000.0, 1020.0, None)
+    assert off["error_percent"] == pytest.approx(2.0)
+    assert (off["from_rtt_ms"], off["to_rtt_ms"], off["client"]) == (20.0, 50.0, "loader")
+    assert warm["saving_error_points"] == pytest.approx(15.0 - 10.0)
+    assert by_chromium["error_percent"] == pytest.approx(-1.0)
+    assert (missing["error_percent"], missing["saving_error_points"]) == (None, None)
+
+
+def test_the_summary_is_without_signs_and_of_what_is_known() -> None:
+    figures = summary(compared())
+    assert figures["median_error_percent"] == pytest.approx(2.0)
+    assert figures["worst_error_percent"] == pytest.approx(100 * 33 / 900)
+    assert figures["median_saving_error_points"] == pytest.approx(5.0)
+    assert set(summary([]).values()) == {None}
+
+
+def test_a_saving_needs_both_times() -> None:
+    assert saving(1000.0, 900.0) == pytest.approx(10.0)
+    assert saving(None, 900.0) is None
+    assert saving(1000.0, None) is None
