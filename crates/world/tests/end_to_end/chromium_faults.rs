@@ -61,7 +61,7 @@ fn expect(run: &Run, reason: &str) {
 #[test]
 fn a_page_that_crashes_makes_its_load_invalid_and_the_next_has_a_new_browser() {
     if browser() {
-        expect(&lose("SEGV", |line| line.contains("--type=renderer")), "the page crashed in the browser");
+        expect(&lose("KILL", |line| line.contains("--type=renderer")), "the page crashed in the browser");
     }
 }
 
@@ -76,6 +76,6 @@ fn a_browser_that_crashes_makes_its_load_invalid_and_the_next_has_a_new_one() {
 fn a_browser_that_is_stopped_times_out_and_the_next_load_has_a_new_one() {
     if browser() {
         let run = lose("STOP", |line| !line.contains("--type="));
-        expect(&run, "no load event in the time given");
+        expect(&run, "the page did not give way");
     }
 }

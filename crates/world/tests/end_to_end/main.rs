@@ -21,6 +21,7 @@ mod ordinary_user;
 mod processes;
 mod profiles;
 mod repeat_view;
+mod sandbox;
 mod tcp;
 mod timing;
 mod tls;

@@ -9,11 +9,12 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::namespace::scratch;
 use fastopen_netns::process::end_all_others;
 use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
-use fastopen_replay::tls::Authority;
 use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
+use crate::clients::Loading;
 use crate::contract::Fault;
+use crate::engine::Engine;
 use crate::failure::{Blame, Failure};
 
 /// Names of the program; the first that exists is started.
@@ -26,11 +27,9 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// docs/chromium.md has the reason of each.
-const FLAGS: [&str; 34] = [
+const FLAGS: [&str; 32] = [
     "--headless",
     "--remote-debugging-pipe",
-    "--no-sandbox",
-    "--no-zygote",
     "--no-first-run",
     "--no-default-browser-check",
     "--no-pings",
@@ -92,11 +91,11 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts a browser that trusts `authority` and resolves hosts by `resolver_rules`.
+    /// Starts a browser that trusts the world's authority and resolves hosts by `resolver_rules`.
     ///
     /// # Errors
     /// If the machine has no browser, or the browser does not start.
-    pub(super) fn start(authority: Option<&Authority>, resolver_rules: &str) -> Result<Self, Failure> {
+    pub(super) fn start(loading: &Loading, resolver_rules: &str) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
             message: "client.kind: there is no chromium on this machine".into(),
@@ -105,7 +104,7 @@ impl Browser {
         let folder = scratch().join("chromium");
         let making = "making a folder for the browser";
         fs::create_dir(&folder).blame(Fault::Machine, making)?;
-        let command = command(&program, &folder, authority, resolver_rules).blame(Fault::Machine, making)?;
+        let command = command(&program, &folder, loading, resolver_rules).blame(Fault::Machine, making)?;
         let own = folder.clone();
         let prepare = move || protect_files(&own).and_then(|()| restrict_sockets(true));
         let started = Watch::start(command, None, prepare);
@@ -216,15 +215,19 @@ fn find() -> Option<PathBuf> {
 fn command(
     program: &Path,
     folder: &Path,
-    authority: Option<&Authority>,
+    loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
+    // Under User-Mode Linux its renderers crash in their sandbox: there the kernel's own namespaces bound them.
+    let unboxed: &[&str] =
+        if loading.engine == Engine::Virtual { &["--no-sandbox", "--no-zygote"] } else { &[] };
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
         .arg(program)
         .args(FLAGS)
-        .args(authority.map(|authority| format!("{TRUST}={}", authority.pin())))
+        .args(unboxed)
+        .args(loading.authority.map(|authority| format!("{TRUST}={}", authority.pin())))
         .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")

@@ -71,7 +71,6 @@ impl Conduct {
             "Page.windowOpen" => {
                 return not_allowed(format!("opened a window with {}", text(&params["url"])));
             }
-            "Inspector.detached" => return not_allowed("closed itself".into()),
             "Target.detachedFromTarget" if params["sessionId"] == tab.session.as_str() => {
                 return not_allowed("closed itself".into());
             }

@@ -1,0 +1,176 @@
+//! What a client may do to the machine: nothing, on either engine. Each test is a trial of docs/security.md.
+
+use std::fs;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::chromium::browser;
+use crate::support::{job, network, page, root, run, with};
+use crate::virtual_time::on_each_engine;
+
+/// A folder of the machine that every user may write to; removed on drop.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fastopen-sandbox-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("it is new");
+        Self(path)
+    }
+
+    fn path(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a script as client says on each engine, by the last line of its standard error.
+fn said(script: &str, argument: &str, isolate: bool) -> Vec<String> {
+    let client =
+        json!({"kind": "command", "command": ["bash", "-c", script, "client", argument], "isolate": isolate});
+    let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), json!({"client": client}));
+    let runs = on_each_engine(&job);
+    let detail = |run: &crate::support::Run| {
+        let detail = run.load("tcp")["invalid"][0]["detail"].as_str().expect("the script fails").to_owned();
+        detail.split_once("code 3: ").expect("it says something").1.to_owned()
+    };
+    runs.iter().map(detail).collect()
+}
+
+fn expect(script: &str, argument: &str, isolate: bool, expected: &str) {
+    let script = format!(
+        "{{ {script}; }} 2>/dev/null >\"$HOME/said\"; tr '\\n' ' ' <\"$HOME/said\" >&2; echo . >&2; exit 3"
+    );
+    for said in said(&script, argument, isolate) {
+        assert_eq!(said.trim_end_matches('.').trim(), expected, "{script}");
+    }
+}
+
+#[test]
+fn no_mount_makes_the_machines_files_writable() {
+    let folder = Folder::new("mounts");
+    let script = r#"for how in remount,bind,rw remount,rw; do mount -o $how / && echo mounted; done
+        mkdir "$HOME/m"; mount -t hostfs none "$HOME/m" -o / && echo hostfs; mount -t proc none "$HOME/m" && echo proc
+        touch "$1/out" "$HOME/m$1/out"
+        unshare -Urm sh -c 'mount -o remount,bind,rw / && echo nested; umount /proc/sys && echo unmounted
+            mount -t hostfs none /home -o / && echo hostfs; touch "$1/out"' sh "$1"
+        unshare -Urmpf sh -c 'mount -t proc none /home && echo proc'; echo over"#;
+    for isolate in [false, true] {
+        expect(script, &folder.path(), isolate, "over");
+        assert!(fs::read_dir(&folder.0).expect("it is there").next().is_none(), "a file was written");
+    }
+}
+
+#[test]
+fn a_client_has_no_capability_and_cannot_gain_one() {
+    let script =
+        "grep -cE '^Cap(Inh|Prm|Eff|Bnd|Amb):[[:space:]]*0+$|^NoNewPrivs:[[:space:]]*1$' /proc/self/status";
+    for isolate in [false, true] {
+        expect(script, "", isolate, "6");
+    }
+}
+
+#[test]
+fn what_the_machines_root_may_do_by_files_of_the_kernel_is_not_open() {
+    let script = r#"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty; do
+        (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ; grep root: /etc/shadow; echo over"#;
+    for isolate in [false, true] {
+        expect(script, "", isolate, "over");
+    }
+}
+
+#[test]
+fn an_isolated_command_sees_programs_and_no_file_of_a_user() {
+    let folder = Folder::new("isolated");
+    fs::write(folder.0.join("mine"), "mine").expect("there is room");
+    let script = r#"cat "$1/mine"; ls -A /home /run /var/tmp | grep -v ':$' | grep .; ls /usr/bin/env"#;
+    expect(script, &folder.path(), true, "/usr/bin/env");
+    expect(r#"cat "$1/mine""#, &folder.path(), false, "mine");
+}
+
+#[test]
+fn sockets_lead_to_the_world_alone() {
+    if !PathBuf::from("/usr/bin/python3").is_file() {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let folder = Folder::new("sockets");
+    let stream = UnixListener::bind(folder.0.join("stream")).expect("it is new");
+    let datagram = UnixDatagram::bind(folder.0.join("datagram")).expect("it is new");
+    (stream.set_nonblocking(true).and_then(|()| datagram.set_nonblocking(true))).expect("they are sockets");
+    let script = r#"/usr/bin/python3 -Ic 'import socket as s, sys
+def tried(name, call):
+    try: call(); print(name)
+    except OSError: pass
+place = sys.argv[1]
+tried("stream", lambda: s.socket(s.AF_UNIX).connect(place + "/stream"))
+tried("datagram", lambda: s.socket(s.AF_UNIX, s.SOCK_DGRAM).sendto(b"x", place + "/datagram"))
+tried("pair", lambda: s.socketpair(s.AF_UNIX, s.SOCK_DGRAM)[0].sendto(b"x", place + "/datagram"))
+tried("vsock", lambda: s.socket(s.AF_VSOCK))
+tried("over", lambda: s.socketpair())' "$1""#;
+    for isolate in [false, true] {
+        expect(script, &folder.path(), isolate, "over");
+    }
+    assert!(stream.accept().is_err() && datagram.recv(&mut [0]).is_err(), "somebody was heard");
+}
+
+#[test]
+fn what_a_client_writes_is_limited() {
+    let script = r#"dd if=/dev/zero of="$HOME/big" bs=1M count=4096; [ $(stat -c %s "$HOME/big") -lt 4000000000 ] && rm "$HOME/big" && echo over"#;
+    expect(script, "", true, "over");
+}
+
+/// What becomes of a page of this recorded HTML in Chromium on the host engine.
+fn load_in_chromium(html: &str) -> Option<Value> {
+    if !browser() {
+        return None;
+    }
+    let folder = Folder::new("page");
+    let file = folder.0.join("body");
+    fs::write(&file, html).expect("there is room");
+    let root = with(root(html.len() as u64), json!({"mime": "text/html", "body_offset": 0}));
+    let origins = json!({"bodies": "recorded", "bodies_file": file});
+    let changes = json!({"client": {"kind": "chromium"}, "origins": origins});
+    let run = run(&with(job(&page(&[root]), &network(1000), &["tcp"]), changes));
+    Some(run.load("tcp").clone())
+}
+
+#[test]
+fn dialogs_are_answered_at_once_and_counted() {
+    let Some(load) = load_in_chromium("<!doctype html><script>alert(1); confirm(2); prompt(3)</script>")
+    else {
+        return;
+    };
+    assert_eq!((&load["valid"], &load["browser"]["dialogs"]), (&json!(true), &json!(3)), "{load:#}");
+}
+
+#[test]
+fn a_page_that_misbehaves_ends_its_load_with_the_reason() {
+    for (script, reason) in [
+        ("location.reload()", "the page went on to http://a.test/"),
+        ("location = 'http://other.test/'", "the page went on to http://other.test/"),
+        ("location = 'about:blank'", "the page went on to about:blank"),
+        ("window.open('http://a.test/other')", "the page opened a window with http://a.test/other"),
+        (
+            "for (let i = 0; i < 20000; i++) new Image().src = '/' + i",
+            "the page made more than 1001 requests",
+        ),
+        ("for (;;);", "the page did not give way for 8 s"),
+    ] {
+        let Some(load) = load_in_chromium(&format!("<!doctype html><script>{script}</script>")) else {
+            return;
+        };
+        assert_eq!(load["invalid"][0]["detail"], reason, "{script}");
+    }
+}
