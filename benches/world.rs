@@ -231,6 +231,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     let policy = Policy::browser();
     let loading = Loading {
         first_port: None,
+        recorded_date: None,
         schemes: Schemes::Http,
         tls: None,
         authority: None,

@@ -218,6 +218,7 @@ BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
     ),
     ("/client/kind", "command", {"/client/command": ["get"]}),
     ("/client/screenshot", True, {"/client/kind": "chromium"}),
+    ("/client/fixed_scripts", True, {"/client/kind": "chromium"}),
     ("/client/request_heads", "recorded", {"/client/kind": "chromium"}),
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
     ("/origins/http", "2", {"/origins/keep_alive": True}),
@@ -474,6 +475,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
         for words in ([""], ["get", ""], ["get", "\u0000"])
     ),
     {"/client/screenshot": True},
+    {"/client/fixed_scripts": True},
     {"/client/request_heads": "recorded"},
     {"/client/view": "repeat"},
     {"/client/kind": "command", "/client/command": ["get"], "/client/view": "repeat"},

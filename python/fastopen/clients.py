@@ -13,7 +13,9 @@ from fastopen.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 # Settings that some clients have; all have keep_alive, connections and view.
-OwnSetting = Literal["profile", "processing_scale", "phases", "screenshot", "key_share", "request_heads"]
+OwnSetting = Literal[
+    "profile", "processing_scale", "phases", "screenshot", "key_share", "request_heads", "fixed_scripts"
+]
 OWN_SETTINGS: Final[tuple[OwnSetting, ...]] = get_args(OwnSetting)
 
 URL: Final = "{url}"
@@ -97,7 +99,7 @@ CHROMIUM: Final = ClientType(
     # The first that is there, as in crates/world/src/clients/chromium/browser.rs.
     executables=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     package="chromium",
-    takes=frozenset({"processing_scale", "phases", "screenshot", "request_heads"}),
+    takes=frozenset({"processing_scale", "phases", "screenshot", "request_heads", "fixed_scripts"}),
     cache=True,
     http_in_the_clear=frozenset({"1.0", "1.1"}),
     # It draws random numbers of its own, and has threads that wait for each other's clocks.

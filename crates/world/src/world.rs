@@ -13,6 +13,7 @@ use fastopen_netns::{process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::Authority;
+use hyper::header::DATE;
 
 use crate::addresses::{client_address, origin_address, origin_number};
 use crate::clients::user_agent;
@@ -186,6 +187,8 @@ struct Servers {
     addresses: Vec<SocketAddrV4>,
     /// The page as it is served, if its bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
+    /// The `Date` of the recorded document.
+    recorded_date: Option<String>,
     _hosts_overlay: HostsOverlay,
 }
 
@@ -198,10 +201,20 @@ impl Servers {
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
         let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref())?;
+        let recorded_date =
+            site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
+        let recorded_date = recorded_date.map(str::to_owned);
         let origins =
             Origins::start(&topology.origins, site).blame(Fault::Machine, "starting the origins")?;
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref())?;
-        Ok(Self { origins, authority, addresses, synthetic_pages, _hosts_overlay: hosts_overlay })
+        Ok(Self {
+            origins,
+            authority,
+            addresses,
+            recorded_date,
+            synthetic_pages,
+            _hosts_overlay: hosts_overlay,
+        })
     }
 }
 

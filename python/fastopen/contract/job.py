@@ -190,6 +190,10 @@ class Client(_Part):
     """What the page's processing times are multiplied by; null: 1. `mget` does no processing at all."""
     phases: Annotated[list[Phase], Field(min_length=1)] = ["load", "async"]
     """What is loaded; `load` must be among them. null: as left out."""
+    fixed_scripts: bool = False
+    """Whether the page's scripts have the same clock and chance in each load, of clients that run scripts
+    (`chromium`): `Date` begins when the page was recorded, and goes on with each call; `Math.random` draws
+    the same numbers."""
     screenshot: bool = False
     """Whether to keep what is shown when a load is over, of clients that can (`chromium`)."""
     view: View = "first"
@@ -247,6 +251,10 @@ class Client(_Part):
 
     @model_validator(mode="after")
     def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
+        if self.fixed_scripts and "fixed_scripts" not in self.type.takes:
+            able = " or ".join(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
+            said, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
+            raise conflict(said, remedy, "client.kind", "client.fixed_scripts")
         if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
             able = " or ".join(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
             said, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"

@@ -174,6 +174,11 @@ _CLIENT: Final = (
         "A command sees programs, libraries and fonts alone, not all of your files.", switch=True,
     ),
     Factor(
+        "fixed_scripts", "client", ("fixed_scripts",), q.FLAG,
+        "Whether Chromium's scripts have the same clock and chance in each load (Date, Math.random).",
+        example="on,off", header="fixed\nscripts", phrase="fixed scripts {}",
+    ),
+    Factor(
         "screenshots", "client", ("screenshot",), q.FLAG,
         "Keep what Chromium shows at each load's end (fastopen export --format png).", switch=True,
     ),

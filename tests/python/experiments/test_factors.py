@@ -45,6 +45,7 @@ NEEDED: dict[str, dict[str, str]] = {
     "view": {"client": "chromium"},
     "request_heads": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
+    "fixed_scripts": {"client": "chromium"},
     **{name: {"tls": "1.3"} for name in ("key_share", "resumption", "chain_bytes")},
 }
 NAMES = [factor.name for factor in ASKED]

@@ -42,6 +42,8 @@ pub struct Loading<'a> {
     pub fastopen: bool,
     /// The settings of the origins.
     pub origins: &'a OriginSettings,
+    /// The `Date` of the recorded document.
+    pub recorded_date: Option<&'a str>,
     /// The schemes of the page's URLs.
     pub schemes: Schemes,
     /// The loader's TLS configuration with its session tickets; none in the clear.

@@ -31,6 +31,8 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// Whether it has a cache for a repeat view (RFC 9111).
     pub cache: bool,
+    /// Whether it runs scripts.
+    pub runs_scripts: bool,
     /// Whether it takes screenshots.
     pub screenshots: bool,
     /// Whether its requests can have the page's header sizes in place of its own.
@@ -55,6 +57,7 @@ const LOADER: Capabilities = Capabilities {
     runs_command: false,
     is_foreign: false,
     cache: false,
+    runs_scripts: false,
     screenshots: false,
     recorded_heads: false,
     reads_bodies: false,
@@ -82,6 +85,7 @@ impl ClientKind {
                 runs_command: false,
                 is_foreign: true,
                 cache: true,
+                runs_scripts: true,
                 screenshots: true,
                 recorded_heads: true,
                 reads_bodies: true,
@@ -140,6 +144,7 @@ pub struct ClientSettings {
     pub processing_scale: Option<f64>,
     pub phases: Option<Vec<Phase>>,
     pub screenshot: bool,
+    pub fixed_scripts: bool,
     pub view: View,
     pub request_heads: RequestHeads,
 }

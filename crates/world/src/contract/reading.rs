@@ -157,6 +157,9 @@ impl Network {
 impl ClientSettings {
     fn validate(&self) -> Checked {
         let can = self.kind.capabilities();
+        demand(!self.fixed_scripts || can.runs_scripts, || {
+            format!("client.fixed_scripts: {} runs no scripts", self.kind)
+        })?;
         demand(!self.screenshot || can.screenshots, || {
             format!("client.screenshot: {} shows nothing", self.kind)
         })?;

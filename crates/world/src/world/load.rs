@@ -133,6 +133,7 @@ impl<'a> World<'a> {
             link: &self.network.asked,
             fastopen: expected.fast_open.is_some(),
             origins: &self.job.origins,
+            recorded_date: self.servers.recorded_date.as_deref(),
             schemes: self.job.schemes(expected.tls),
             tls: self.tls(expected)?,
             first_port: self.engine.first_port(),

@@ -221,6 +221,32 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports() {
 }
 
 #[test]
+fn fixed_scripts_see_the_same_clock_and_chance_in_each_load() {
+    if !browser() {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("fastopen-fixed-{}", std::process::id()));
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nDate: Tue, 20 Feb 2018 10:00:00 GMT\r\n\r\n";
+    let text = "<link rel=icon href=data:,><script>
+        const all = [Date.now(), new Date().getTime(), new Date(0) instanceof Date, typeof Date(), Math.random()];
+        fetch('/' + all.join('/'));</script>";
+    fs::write(&path, format!("{head}{text}")).expect("the temporary folder is writable");
+    let root = json!({"body_offset": head.len(), "head_offset": 0});
+    let recorded = page(&[with(crate::support::root(text.len() as u64), root)]);
+    let asked = json!({
+        "client": {"kind": "chromium", "fixed_scripts": true},
+        "origins": {"bodies": "recorded", "bodies_file": path},
+    });
+    let run = run(&with(job(&recorded, &network(0), &["tcp", "warm"]), asked));
+    fs::remove_file(&path).expect("it is there");
+    let random = 48271.0 / 2_147_483_647.0;
+    let expected = format!("GET http://a.test/1519120800000/1519120800000/true/string/{random}");
+    for id in ["tcp", "warm"] {
+        assert_eq!(list(&run.valid(id)["unmatched"]), [expected.as_str()], "{run}");
+    }
+}
+
+#[test]
 fn a_page_that_hangs_times_out_and_the_next_load_has_a_new_browser() {
     if !browser() {
         return;

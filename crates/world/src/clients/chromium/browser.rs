@@ -135,11 +135,13 @@ impl Browser {
 
     /// Opens an empty tab in a context, with or without the context's HTTP cache, that pauses its requests if
     /// `pauses` is set.
+    /// `script` runs in each document before the document's own.
     pub(super) fn open_tab(
         &mut self,
         context: &Context,
         cache: bool,
         pauses: bool,
+        script: Option<&str>,
     ) -> Result<Tab, PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": context.0});
         let target = self.call_for("Target.createTarget", &target, "targetId")?;
@@ -157,6 +159,7 @@ impl Browser {
         ]
         .into_iter()
         .chain(pauses.then(|| ("Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]}))))
+        .chain(script.map(|source| ("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}))))
         {
             self.pipe.call(Some(&tab.session), method, &params, until)?;
         }

@@ -33,6 +33,9 @@ const QUIET_NS: u64 = 1_000_000_000;
 /// end.
 const SETTLE_NS: u64 = 5_000_000_000;
 
+/// Sets clock and chance of scripts; `RECORDED` stands for the date of the recording.
+const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
+
 /// The browser of a world.
 pub struct Chromium {
     /// A browser without failures, for the next load.
@@ -42,6 +45,7 @@ pub struct Chromium {
     screenshot: bool,
     /// Whether requests have the page's header sizes.
     recorded_heads: bool,
+    fixed_scripts: bool,
 }
 
 /// A browser that has loaded the page, and the browser context with its cache.
@@ -56,16 +60,23 @@ impl Chromium {
     /// A browser that starts with the first load.
     pub fn new(settings: &ClientSettings) -> Self {
         let recorded_heads = settings.request_heads == contract::RequestHeads::Recorded;
-        Self { browser: None, first_view: None, screenshot: settings.screenshot, recorded_heads }
+        let (screenshot, fixed_scripts) = (settings.screenshot, settings.fixed_scripts);
+        Self { browser: None, first_view: None, screenshot, recorded_heads, fixed_scripts }
+    }
+
+    /// The script that fixes clock and chance of the page's scripts, if that is asked for.
+    fn script(&self, loading: &Loading) -> Option<String> {
+        let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
+        self.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1))
     }
 
     /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
     /// HTTP cache.
     fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
-        let pauses = self.recorded_heads;
+        let (pauses, script) = (self.recorded_heads, self.script(loading));
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
-            let tab = browser.open_tab(&context, cache, pauses)?;
+            let tab = browser.open_tab(&context, cache, pauses, script.as_deref())?;
             Ok::<_, PipeError>((context, tab))
         };
         // A browser that the last load has crashed is replaced.
@@ -106,7 +117,9 @@ impl UserAgent for Chromium {
                 (browser, context, Ok(tab))
             }
             Some(FirstView { mut browser, context, error }) => {
-                let tab = error.map_or_else(|| browser.open_tab(&context, cache, self.recorded_heads), Err);
+                let script = self.script(loading);
+                let open = || browser.open_tab(&context, cache, self.recorded_heads, script.as_deref());
+                let tab = error.map_or_else(open, Err);
                 (browser, context, tab)
             }
         };
