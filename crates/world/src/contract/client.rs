@@ -143,8 +143,8 @@ pub struct ClientSettings {
     pub keep_alive: Option<bool>,
     pub processing_scale: Option<f64>,
     pub phases: Option<Vec<Phase>>,
-    pub screenshot: bool,
     pub fixed_scripts: bool,
+    pub screenshot: bool,
     pub view: View,
     pub request_heads: RequestHeads,
 }

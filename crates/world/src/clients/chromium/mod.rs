@@ -196,6 +196,8 @@ impl Chromium {
             }
             let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
             match browser.pipe.event(until.min(conduct.due_ns)) {
+                // Of the last load's tab, which was closed since.
+                Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
                 Ok(event) => {
                     conduct.handle(&event, browser, tab)?;
                     let continued = heads.as_mut().and_then(|heads| heads.continued(&event));

@@ -30,6 +30,8 @@ pub(super) struct Event {
     pub(super) method: String,
     /// Its parameters.
     pub(super) params: Value,
+    /// The `sessionId` of the tab; none for an event of the browser itself.
+    pub(super) session: Option<String>,
 }
 
 /// Why a call has no result.
@@ -117,7 +119,8 @@ impl Pipe {
 
     fn queue_event(&mut self, mut message: Value) {
         if let Some(method) = message["method"].as_str().map(str::to_owned) {
-            self.events.push_back(Event { method, params: message["params"].take() });
+            let session = message["sessionId"].as_str().map(str::to_owned);
+            self.events.push_back(Event { method, params: message["params"].take(), session });
         } else if self.awaited.is_some() && message["id"].as_u64() == self.awaited {
             self.awaited = None;
         }
