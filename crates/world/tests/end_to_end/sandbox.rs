@@ -83,8 +83,8 @@ fn a_client_has_no_capability_and_cannot_gain_one() {
 
 #[test]
 fn what_the_machines_root_may_do_by_files_of_the_kernel_is_not_open() {
-    let script = r#"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty; do
-        (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ; grep root: /etc/shadow; echo over"#;
+    let script = r"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty; do
+        (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ; grep root: /etc/shadow; echo over";
     for isolate in [false, true] {
         expect(script, "", isolate, "over");
     }
