@@ -2,16 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Final
 
-from fastopen.attribution.phrases import listed
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, baseline_of, treatments_of
 from fastopen.report.verdict import of_arms, questions_of
 from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
-
-# Of rows with the same surprise so many are named.
-NAMED: Final = 2
 
 
 def surprise_lines(results: Results, page: str) -> list[str]:
@@ -63,19 +58,20 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[str]:
     """What `fastopen audit` would say of this table, and why it is so."""
-    disagree: list[str] = []
+    apart: dict[float, str] = {}
     series: dict[str, None] = {}
     for finding, where in _findings(results, cells, arms):
-        if finding.kind == "improvement":
-            disagree.append(where)
+        printed = finding.cell
+        if finding.kind == "improvement" and printed.improvement is not None:
+            of_medians = 100 * (printed.off - printed.tfo) / printed.off
+            apart[float(abs(of_medians - printed.improvement))] = where
         elif finding.kind in ("monotony", "growth"):
             series.setdefault(finding.detail)
-    if disagree:
-        more = [f"{len(disagree) - NAMED} more"] if disagree[NAMED:] else []
+    if apart:
+        most = max(apart)
         yield (
-            "The medians of the times and the median of the paired savings differ at"
-            f" {listed([*disagree[:NAMED], *more])}: repeats differ by more than TFO does. The savings of"
-            " pairs are what is judged."
+            "Savings are medians over pairs of loads; those of the median times differ from them by up to"
+            f" {most:.1f} points (at {apart[most]})."
         )
     for detail in series:
         yield (

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,10 +109,7 @@ def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
 
 
 def result_with(saving: float, interval: tuple[float, float], plt_ms: float) -> Any:
-    class Result:
-        improvement_percent, improvement_ci95, plt_ms_median = saving, interval, plt_ms
-
-    return Result()
+    return SimpleNamespace(improvement_percent=saving, interval=interval, plt_ms_median=plt_ms)
 
 
 @pytest.mark.parametrize(
