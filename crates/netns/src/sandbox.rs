@@ -78,7 +78,7 @@ const LIMITS: [(Resource, u64); 2] = [(Resource::RLIMIT_DATA, 1280 << 20), (Reso
 /// What of the machine's files a world sees, all of it read-only.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// All of them but for devices and `/run`, instead of [`SYSTEM`] alone.
+    /// All of them but for devices and `/run`, instead of `SYSTEM` alone.
     pub all: bool,
     /// Further files and folders.
     pub files: Vec<PathBuf>,
