@@ -268,6 +268,8 @@ fn is_well_formed_html(text: &str) -> bool {
             rest[at..].find("-->").map(|end| end + 3)
         } else if rest[at..].starts_with("<script>") {
             rest[at..].find("</script>").map(|end| end + 9)
+        } else if rest[at..].starts_with("<style>") {
+            rest[at..].find("</style>").map(|end| end + 8)
         } else {
             rest[at..].find('>').map(|end| end + 1)
         };

@@ -22,8 +22,9 @@ def record(asked: list[int], plt_ms: float | None, **more: Any) -> LoadRecord:
     request = {**golden["requests"][0], "status": 200, "error": None}
     requests = [{**request, "resource": one} for one in asked]
     plt_ns = None if plt_ms is None else round(plt_ms * 1e6)
+    plain = {**golden, "unknown_requests": 0, "unmatched": [], "invalid": []}
     return LoadRecord.model_validate_json(
-        json.dumps({**golden, "requests": requests, "plt_ns": plt_ns, "invalid": [], **more})
+        json.dumps({**plain, "requests": requests, "plt_ns": plt_ns, **more})
     )
 
 

@@ -225,13 +225,14 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
         return;
     }
     let hosts = ["a.test", "b.test", "c.test"];
-    let images: Vec<_> = (0..24)
+    // Of images Chromium has ten in flight at once.
+    let sheets: Vec<_> = (0..24)
         .map(|number| {
-            let picture = image(&format!("http://{}/{number}", hosts[number % 3]), 6000);
-            with(picture, json!({"mime": "image/gif", "server_think_us": 50_000}))
+            let sheet = image(&format!("http://{}/{number}", hosts[number % 3]), 6000);
+            with(sheet, json!({"type": "stylesheet", "mime": "text/css", "server_think_us": 50_000}))
         })
         .collect();
-    let page = page(&[&[root(20_000)][..], &images].concat());
+    let page = page(&[&[root(20_000)][..], &sheets].concat());
     let arms = &ARMS[3..];
     let job = in_chromium(job(&page, &network(100_000), arms));
     let job = with(job, json!({"origins": {"http": "2", "bodies": "synthetic"}}));
