@@ -21,7 +21,8 @@ KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel clean help \
-  set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test
+  set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test \
+  python-test-worlds test-worlds
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -46,13 +47,14 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-# What compiles and lints has no need of all cores at every moment: side by side. Tests of worlds in real time do.
+# First what fills all cores, then what mostly waits: worlds in real time, of Rust's tests and then of Python's. Below
+# those, at the lowest priority, the rest. Each target's output comes in one piece.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
-	@$(MAKE) --jobs=3 $(WORLD) kernel rust-lint rust-test-programs python-lint
-	@$(MAKE) rust-test
-	@$(MAKE) python-test
+	@$(MAKE) --jobs=3 $(WORLD) kernel rust-test-programs $(STAMPS)/python-for-tests
+	$(call say,tests of Rust and of worlds; below them at a low priority linters and tests of Python: minutes)
+	@$(MAKE) --jobs=3 --output-sync=target test-worlds python-lint python-test
 
-reproduce: setup ## set up, then load the TFO paper's pages and print its table beside ours
+reproduce: setup ## set up, then load the TFO paper's pages and print its table with ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
 
 coverage: set-up-for-tests ## the share of lines that tests reach, in Python and in Rust
@@ -64,8 +66,8 @@ picture: setup ## load one page over real networks and write the README's pictur
 	  $(BIN)/fastopen run wikipedia-tcp --engine host --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
 
-fuzz: set-up-for-tests ## break inputs at random for long: importers, experiments, jobs, models (SECONDS=600, CASES=20000)
-	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
+fuzz: set-up-for-tests ## break inputs of every reader at random, for long, then jobs and models (SECONDS=600, CASES=20000)
+	@PYTHONPATH=tests/python $(BIN)/python -m security.fuzzer --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
 	  tests/python/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
@@ -123,18 +125,24 @@ rust-test-programs: rust-lint
 # The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
 rust-test: $(STAMPS)/prerequisites-of-tests
 	$(call say,cargo test)
-	@PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --workspace
+	@MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --workspace
 
 python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
 	@$(BIN)/ruff check --quiet python tests tools benches
 	@$(BIN)/ruff format --quiet --check python tests tools benches
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/python tools/generate.py --check
+	@nice -n 19 $(BIN)/mypy --no-error-summary
+	@nice -n 19 $(BIN)/python tools/generate.py --check
 
-python-test: $(STAMPS)/python-for-tests $(WORLD)
+test-worlds:
+	@$(MAKE) rust-test
+	@$(MAKE) python-test-worlds
+
+python-test: $(STAMPS)/python-for-tests
 	$(call say,pytest)
-	@$(BIN)/pytest --numprocesses auto -m 'not e2e'
+	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'not e2e'
+
+python-test-worlds: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest of worlds in real time, one after the other)
 	@$(BIN)/pytest -m e2e
 

@@ -3,7 +3,7 @@
 Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world at a time. The
 wall time of a load is from one record to the next; of the first, from the record of its world, so that the
 browser's start is in it. Medians and quartiles of all loads of some worlds, without Fast Open and with warm
-cookies in turn; beside them what the machine was busy with otherwise, and the processor time of a world and
+cookies in turn; with them what the machine was busy with otherwise, and the processor time of a world and
 all its processes for each of its loads, in which that shows less.
 """
 

@@ -1,7 +1,7 @@
 """What importing costs: time and peak memory of HARs made for it, each read by a process of its own.
 
-`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/benchmarks.md; what is given beside
-(HAR, WARC, WACZ, folders of mirrors or recordings) gets a row each.
+`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/benchmarks.md; what is given
+besides (HAR, WARC, WACZ, folders of mirrors or recordings) gets a row each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measures what the virtual engine costs: start, loads, growth with their number, the paper's experiment.
 
 Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
-medians of repeats; processor time (of the kernel and all its processes) stands beside them, since wall time
+medians of repeats; processor time (of the kernel and all its processes) stands with them, since wall time
 is the machine's mood, and switches between processes, which hardly differ from run to run. The last column
 is how much page load time went by in a second of wall time.
 """

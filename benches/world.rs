@@ -2,6 +2,8 @@
 //! output.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use fastopen_link::{DirectionConfig, Rate};
 use fastopen_netns::clock::exact_timers;
 use fastopen_netns::namespace::{self, NetNs};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
+use fastopen_netns::sandbox::View;
 use fastopen_netns::{process, sysctl, tcp};
 use fastopen_page::{Page, Policy, Schemes};
 use fastopen_replay::body::SizedBody;
@@ -46,13 +49,14 @@ fn main() {
 fn run() {
     println!("| what | measured | to reach |\n|---|---|---|");
     let chosen: Vec<_> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let parts: [(&str, fn()); 6] = [
+    let parts: [(&str, fn()); 7] = [
         ("round-trips", round_trips),
         ("goodput", goodput),
         ("saving", one_packet_saving),
         ("capacity", capacity),
         ("cost", cost_of_the_world),
         ("set-up", set_up),
+        ("sandbox", sandbox),
     ];
     for (name, measure) in parts {
         if chosen.is_empty() || chosen.iter().any(|choice| choice == name) {
@@ -67,7 +71,7 @@ fn row(what: &str, measured: &str, target: &str) {
 
 fn link(rtt_ns: u64, rate: &Rate) -> LinkConfig {
     let direction = DirectionConfig { delay: rtt_ns / 2, rate: rate.clone(), ..DirectionConfig::default() };
-    LinkConfig { down: direction.clone(), up: direction, extra_delay: Vec::new() }
+    LinkConfig { down: direction.clone(), up: direction, ..LinkConfig::default() }
 }
 
 /// A world without a page.
@@ -404,4 +408,75 @@ fn set_up() {
         &format!("{up:.0} + {down:.0} ms"),
         "under 100 ms together",
     );
+}
+
+/// What the sandbox of a world costs: its view of the machine's files once, and each load of a command.
+fn sandbox() {
+    let view = View { all: false, files: Vec::new(), writable: Vec::new(), scratch_bytes: 1 << 30 };
+    let mut entered: Vec<_> = (0..21).map(|_| entering(&view)).collect();
+    entered.sort_by(f64::total_cmp);
+    row(
+        "making a world's view of the machine's files (median of 21)",
+        &format!("{:.1} ms", quantile(&entered, 0.5)),
+        "under 5 ms",
+    );
+    let mut bare: Vec<_> = (0..41)
+        .map(|_| {
+            let started = Instant::now();
+            Command::new("/bin/true").status().expect("it is there");
+            started.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    bare.sort_by(f64::total_cmp);
+    let mut loads = loads_of_true();
+    loads.sort_by(f64::total_cmp);
+    let (bare, load) = (quantile(&bare, 0.5), quantile(&loads, 0.5));
+    row(
+        "a load whose command does nothing, and the same command outside of a world (medians of 41)",
+        &format!("{load:.1} ms, {bare:.1} ms"),
+        "no longer",
+    );
+}
+
+/// How long a new process takes to enter a view, in milliseconds.
+fn entering(view: &View) -> f64 {
+    let (out, write) = process::pipe().expect("there are descriptors");
+    let (mut out, mut write) = (File::from(out), File::from(write));
+    process::run_in_child(|| {
+        namespace::enter_sandbox().expect("namespaces are allowed");
+        process::run_in_child(|| {
+            let started = Instant::now();
+            view.enter().expect("mounts are allowed");
+            let took = started.elapsed().as_secs_f64() * 1e3;
+            write.write_all(&took.to_ne_bytes()).expect("it is open");
+            0
+        })
+        .expect("a child can be made")
+    })
+    .expect("a child can be made");
+    let mut took = [0; 8];
+    out.read_exact(&mut took).expect("the child has written");
+    f64::from_ne_bytes(took)
+}
+
+/// Page load times of a command that ends at once, in milliseconds.
+fn loads_of_true() -> Vec<f64> {
+    let minimal = include_str!("../tests/contract/job-minimal.json");
+    let mut job: serde_json::Value = serde_json::from_str(minimal).expect("it is JSON");
+    job["client"] = serde_json::json!({"kind": "command", "command": ["/bin/true"]});
+    let load = |number| serde_json::json!({"id": format!("{number}"), "transport": "tcp"});
+    job["loads"] = (0..41).map(load).collect();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fastopen-world"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it was built");
+    child.stdin.take().expect("it is piped").write_all(job.to_string().as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends").stdout;
+    let records = String::from_utf8(output).expect("records are text");
+    let parsed = records.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+    parsed
+        .filter_map(|record: serde_json::Value| record["plt_ns"].as_u64())
+        .map(|ns| ns as f64 / 1e6)
+        .collect()
 }

@@ -102,7 +102,7 @@ def built_program(checkout: Path) -> Path:
 
 
 def first_foreign_host(checkout: Path) -> str:
-    """A host of the page `omscs` beside its own."""
+    """A host of the page `omscs` besides its own."""
     page = json.loads((checkout / "pages" / "omscs.page.json").read_text())
     urls: list[str] = [resource["url"] for resource in page["resources"]]
     hosts = dict.fromkeys(urlsplit(url).hostname or "" for url in urls)

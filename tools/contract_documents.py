@@ -138,7 +138,7 @@ def job_tables() -> str:
 def record_tables() -> str:
     """Of each record and its parts, and the kinds of invalid loads."""
     schema = json.loads(record_schema())
-    whole = ("WorldRecord", "LoadRecord", "EndRecord", "ErrorRecord")
+    whole = ("WorldRecord", "LoadRecord", "PacketsRecord", "EndRecord", "ErrorRecord")
     parts = [name for name in CLASSES if name in schema["$defs"] and name not in whole]
     kinds = "\n".join(f"| `{InvalidKind[name]}` | {text} |" for name, text in docstrings(InvalidKind).items())
     table = f"### Kinds of invalid loads\n| kind | meaning |\n|---|---|\n{kinds}\n"
@@ -209,9 +209,10 @@ def _number(value: float) -> str:
 ELEMENT: Final = {"/page/resources": 1, "/loads": 1, "/client/phases": 2}
 RESOURCE: Final = "/page/resources/1"
 TLS_LOADS: Final = [{"id": "tls", "transport": "tls"}]
-# What values within their own bounds need beside them.
-BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
+# What values within their own bounds need other values with them.
+REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/network/up/rate_bit_per_s", int, {"/network/up/trace_ms": None}),
+    ("/network/down/rate_bit_per_s", None, {"/network/cross": None}),
     (
         *("/network/link", "kernel"),
         {"/network/up/trace_ms": None, "/network/up/jitter": None, "/network/host_extra_rtt_us": {}},
@@ -222,6 +223,7 @@ BESIDE: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/client/request_heads", "recorded", {"/client/kind": "chromium"}),
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
     ("/origins/http", "2", {"/origins/keep_alive": True}),
+    ("/tls/session", "early", {"/tls/version": "1.3"}),
     (
         *("/origins/bodies", "recorded"),
         {"/client/kind": "chromium", "/tls/security": "recorded", "/loads": TLS_LOADS},
@@ -261,7 +263,7 @@ def record_cases() -> str:
     """The same of the golden records, named by `record`; `fits`: this version writes such a one."""
     schema = json.loads(record_schema())
     lines = []
-    for name in ("world", "load", "end", "error"):
+    for name in ("world", "load", "packets", "end", "error"):
         golden = _golden(name)
         model = schema["$defs"][f"{name.capitalize()}Record"]
         for one in _changes(schema, model, golden, ""):
@@ -274,10 +276,10 @@ def record_cases() -> str:
 
 def _job_case(schema: Json, golden: Json, change: Json, within: bool | None = None, known: Any = None) -> str:
     if within:
-        for pointer, value, beside in BESIDE:
-            given = change.get("set", {}).get(pointer, beside)
+        for pointer, value, required in REQUIRED_WITH:
+            given = change.get("set", {}).get(pointer, required)
             if given == value or (value is int and isinstance(given, int)):
-                change = {**change, "set": {**beside, **change["set"]}}
+                change = {**change, "set": {**required, **change["set"]}}
     job = changed(golden, change)
     refused = None
     try:
@@ -431,6 +433,14 @@ _SPELT: Final[Mapping[str, tuple[Any, ...]]] = {
     "/page/name": ("a b", "a\tb"),
     "/network/up/trace_ms": ([1], [0], [0, 0], [5, 3], [1, 1, 2], [TRACE_MAX_MS], [TRACE_MAX_MS + 1]),
     "/network/up/jitter": (None, {}, {"normal_us": 1, "uniform_us": 1}, {"normal_us": 0}, {"pareto_us": 1}),
+    "/network/cross": (
+        None,
+        {},
+        {"down": "bulk", "up": "bulk"},
+        {"up": "bulk"},
+        {"down": "rush"},
+        {"in": "bulk"},
+    ),
     "/client/phases": (["load"], ["load", "load"], ["async"], ["async", "after"]),
     "/origins/http2_hosts": ([], ["b.test"], ["b.test", "b.test"], ["z.test"]),
     "/network/host_extra_rtt_us": ({}, {"a.test": 0}, {"z.test": 1}),
@@ -463,6 +473,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {**_RECORDED, "/loads": [{"id": "tcp", "transport": "tcp"}]},
     {"/tls/security": "recorded", "/origins/keep_alive": True, "/origins/http2_hosts": ["b.test"]},
     {"/network/down/trace_ms": [1]},
+    {"/network/down/rate_bit_per_s": None},
     {"/network/link": "kernel"},
     {"/network/link": "kernel", "/network/up/trace_ms": None},
     {"/network/link": "kernel", "/network/host_extra_rtt_us": {}},
@@ -485,6 +496,10 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     _HTTP2,
     {**_HTTP2, **_CHROMIUM},
     {**_HTTP2, **_CHROMIUM, **_ENCRYPTED},
+    *({"/tls/session": session, "/tls/tickets": 0} for session in ("none", "resumed")),
+    {"/tls/session": "early"},
+    *({**_CHROMIUM, "/tls/session": session} for session in ("none", "resumed")),
+    {"/client/kind": "command", "/client/command": ["get"], "/tls/session": "resumed"},
     *({"/loads/0/cookies": cookies} for cookies in ("cold", "warm")),
     *({"/loads/3/transport": transport} for transport in ("tfo", "tls+tfo")),
     {"/page/resources/0/initiator": 0},

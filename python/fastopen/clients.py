@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, get_args
 from fastopen.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
+NO_SESSION: Final = frozenset({"none"})
 # Settings that some clients have; all have keep_alive, connections and view.
 OwnSetting = Literal[
     "profile", "processing_scale", "phases", "screenshot", "key_share", "request_heads", "fixed_scripts"
@@ -53,21 +54,30 @@ class ClientType:
     """The settings of its own; others are nothing to it."""
     cache: bool = False
     """Whether it caches answers, and has them in its next view (RFC 9111)."""
+    paints: bool = False
+    """Whether it reports when it painted: first and largest contentful paint."""
     http_in_the_clear: frozenset[str] = frozenset({"1.0", "1.1", "2"})
     """The versions of HTTP that it speaks without TLS."""
     http_over_tls: frozenset[str] = frozenset({"1.0", "1.1", "2"})
     """The versions of HTTP that it speaks over TLS; none: it does not speak TLS."""
+    sessions: frozenset[str] = NO_SESSION
+    """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
     reads_bodies: bool = True
     """Whether it follows references in bodies, so that it needs some that hold them."""
     loads_everything: bool = False
     """Whether it asks for each resource of the page and for nothing else, by construction."""
     deterministic: bool = True
     """Whether it does the same each time where nothing else is random."""
+    start_s: float = 0.0
+    """What a load takes in real time besides the page: starting it, on a core of its own."""
+    virtual_load_s: float = 0.0
+    """Processor time that a load takes in virtual time besides what the built-in loader's takes."""
     worlds_per_core: float = 4
     """How many may run at once on a core of the host engine without moving results (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """How long a world may write no record beside the time that a load may take: building and measuring it,
-    taking cookies, starting the client. The launcher of the virtual engine ends a silent kernel before."""
+    """How long a world may write no record in addition to the time that a load may take: building and
+    measuring it, taking cookies, starting the client. The launcher of the virtual engine ends
+    a silent kernel before."""
 
     def find(self) -> Path:
         """Where its program is. Raises MachineError that names the package."""
@@ -87,6 +97,7 @@ LOADER: Final = ClientType(
     method="the loader in its {profile} profile: {limits}, keep-alive {keep_alive}, recorded processing times"
     " multiplied by {processing_scale}",
     takes=frozenset({"profile", "processing_scale", "phases", "key_share"}),
+    sessions=frozenset({"none", "resumed", "early"}),
     reads_bodies=False,
     loads_everything=True,
 )
@@ -101,9 +112,12 @@ CHROMIUM: Final = ClientType(
     package="chromium",
     takes=frozenset({"processing_scale", "phases", "screenshot", "request_heads", "fixed_scripts"}),
     cache=True,
+    paints=True,
     http_in_the_clear=frozenset({"1.0", "1.1"}),
     # It draws random numbers of its own, and has threads that wait for each other's clocks.
     deterministic=False,
+    start_s=3.0,
+    virtual_load_s=12.0,
     # It is a dozen processes that compute all the time: four at once on two cores made the link late.
     worlds_per_core=0.5,
     timeout_margin_s=660,

@@ -1,9 +1,11 @@
-"""The error for bad input: what was wrong, where, and what to do about it, in one line."""
+"""Errors for bad input and for what a machine cannot do: what, where and the remedy, in one line."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 
 class InputError(Exception):
@@ -56,11 +58,6 @@ def unreadable(path: object, error: OSError) -> InputError:
     return InputError(f"cannot be read: {error.strerror or error}", str(path))
 
 
-def unwritable(path: object, error: OSError) -> InputError:
-    """The error for a file or folder that could not be written."""
-    return InputError(f"cannot be written: {error.strerror or error}", str(path))
-
-
 def one_line(text: str, limit: int = 500) -> str:
     """`text` without line breaks or other control characters, cut to `limit` characters."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -80,3 +77,15 @@ class MachineError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
+
+
+# The place is right, and the machine cannot do it.
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE, errno.EMFILE)
+
+
+def unwritable(path: object, error: OSError) -> InputError | MachineError:
+    """The error for a file or folder that could not be written."""
+    message = f"cannot be written: {error.strerror or error}"
+    if error.errno in _FULL:
+        return MachineError(f"{path}: {message}", "make room there, or name another place")
+    return InputError(message, str(path))

@@ -1,6 +1,7 @@
 """What several tests share: small plans, and the fake world program."""
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,12 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
 settings.register_profile("long", max_examples=20_000, deadline=None)
 settings.load_profile("same")
+
+# Programs under test take signals as in a terminal, also where these tests were started with some ignored: by
+# nohup, or in the background of a shell.
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 HERE = Path(__file__).parent
 

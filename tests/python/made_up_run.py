@@ -110,6 +110,7 @@ def load_data(planned: PlannedJob, cookies: str | None, number: int) -> dict[str
     noise_ns = planned.job.seed % 997 * 1000 + number
     per_byte_ns = 8_000_000_000 // (network.down.rate_bit_per_s or 10**9)
     golden: dict[str, Any] = json.loads((GOLDEN / "load.json").read_text())
+    traced = planned.job.tcp_trace
     free: dict[str, list[tuple[int, int]]] = {}
     requests: list[dict[str, Any]] = []
     connections: list[dict[str, Any]] = []
@@ -131,6 +132,7 @@ def load_data(planned: PlannedJob, cookies: str | None, number: int) -> dict[str
                     "handshake_us": took // 1000 if waits else None,
                     "client": {**golden["connections"][0]["client"], "syn_data_acked": not waits},
                     "origin": {**golden["connections"][0]["origin"], "syn_data_acked": not waits},
+                    "origin_samples": golden["connections"][0]["origin_samples"] if traced else [],
                 }
             )
             begun = {"connect_start_ns": queued, "connected_ns": sent}

@@ -218,7 +218,7 @@ def test_a_browser_may_be_silent_for_as_long_as_its_kernel_lets_it() -> None:
         setups = setups_of([client_of({"kind": kind})], [Origins()], [Tcp()])
         asked = Experiment(name="x", pages=[page.name], networks=[network], setups=setups, seed=1)
         job = make_plan(asked, [page]).jobs[0].job.model_copy(update={"load_timeout_us": 120_000_000})
-        world = WorldProcess(["true"], job, 1, (), 0.0)
+        world = WorldProcess(["true"], [job], 1, (), 0.0)
         world.process.wait()
         world.close()
         assert world.deadline == silence_s

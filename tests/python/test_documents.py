@@ -110,3 +110,15 @@ def test_a_decision_has_a_status_and_is_in_the_index(path: Path) -> None:
     assert f"[{title.removeprefix('# ')}]({path.name}) | {status.removeprefix('Status: ')} |" in text(
         "docs/decisions/README.md"
     )
+
+
+def test_comments_of_rust_are_as_wide_as_its_code_may_be() -> None:
+    """rustfmt leaves them as they are."""
+    (width,) = re.findall(r"max_width = (\d+)", text("rustfmt.toml"))
+    wide = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "crates").rglob("*.rs"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if line.lstrip().startswith("//") and len(line) > int(width)
+    ]
+    assert wide == []

@@ -6,8 +6,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
-    {"errors", "resources", "units", "versions", "atomic", "closing"},
-    {"pydantic_errors", "clients", "user_files"},
+    {"errors", "resources", "units", "versions", "atomic", "closing", "csv_cells"},
+    {"pydantic_errors", "clients", "user_files", "temporary"},
     {"pages", "kernels", "exec_front", "probe", "record"},
     {"contract"},
     {"experiments"},

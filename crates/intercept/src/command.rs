@@ -10,6 +10,7 @@ use std::process::Command;
 
 use fastopen_netns::counters::Counters;
 use fastopen_netns::poll::wait_readable;
+use fastopen_netns::sandbox::{confine, restrict_sockets};
 use fastopen_netns::sock_diag::DestroyEvents;
 use fastopen_netns::{process, sysctl};
 use nix::errno::Errno;
@@ -53,14 +54,15 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
             return 2;
         }
     };
-    run_with(command, Records(report), Network::Machine)
+    run_with(command, Records(report), Network::Machine, false)
 }
 
 /// Runs a command in the network namespace of the calling thread, whatever its sysctl is, and returns its
 /// exit code. Returns when the command has ended, also where processes of it still run. `report` takes the
-/// records.
-pub fn run_here(command: &[OsString], report: File) -> i32 {
-    run_with(command, Records(Some(report)), Network::World)
+/// records. An isolated command has no capability, locked mounts, and no sockets but those of the Internet,
+/// of UNIX and of the kernel.
+pub fn run_here(command: &[OsString], report: File, isolated: bool) -> i32 {
+    run_with(command, Records(Some(report)), Network::World, isolated)
 }
 
 /// The network that the command runs in.
@@ -72,8 +74,8 @@ enum Network {
     World,
 }
 
-fn run_with(command: &[OsString], mut records: Records, network: Network) -> i32 {
-    supervise(command, &mut records, network).unwrap_or_else(|error| {
+fn run_with(command: &[OsString], mut records: Records, network: Network, isolated: bool) -> i32 {
+    supervise(command, &mut records, network, isolated).unwrap_or_else(|error| {
         let (message, remedy, code) = (error.to_string(), error.remedy().to_owned(), error.exit_code());
         if records.0.is_none() {
             eprintln!("{message}{}{remedy}", if remedy.is_empty() { "" } else { "; " });
@@ -94,7 +96,12 @@ pub fn adopt(number: &str) -> Option<File> {
     Some(file)
 }
 
-fn supervise(command: &[OsString], records: &mut Records, network: Network) -> Result<i32, Error> {
+fn supervise(
+    command: &[OsString],
+    records: &mut Records,
+    network: Network,
+    isolated: bool,
+) -> Result<i32, Error> {
     if network == Network::Machine && setting() & CLIENT_OR_SERVER == 0 {
         return Err(Error::FastOpenOff(setting()));
     }
@@ -111,7 +118,7 @@ fn supervise(command: &[OsString], records: &mut Records, network: Network) -> R
         .map_err(Error::kernel("taking signals"))?;
     // Orphans become children of this process: Yama allows pidfd_getfd on descendants alone.
     nix::sys::prctl::set_child_subreaper(true).map_err(Error::kernel("becoming a subreaper"))?;
-    let (listener, pid) = start(command)?;
+    let (listener, pid) = start(command, isolated)?;
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = close_inherited();
     process::raise_file_limit();
@@ -127,14 +134,18 @@ fn setting() -> u32 {
 }
 
 /// Starts the command under the filter; returns the filter's listener and the command's process.
-fn start(command: &[OsString]) -> Result<(OwnedFd, Pid), Error> {
+fn start(command: &[OsString], isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     let mut starting = Command::new(&command[0]);
     starting.args(&command[1..]);
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.
     unsafe {
         starting.pre_exec(|| Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?));
     }
-    let (listener, child, _) = filter::spawn(starting, || Ok(()))?;
+    if isolated {
+        confine(&mut starting);
+    }
+    let prepare = move || if isolated { restrict_sockets(true) } else { Ok(()) };
+    let (listener, child, _) = filter::spawn(starting, prepare)?;
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 

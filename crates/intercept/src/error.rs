@@ -1,4 +1,5 @@
-//! Why a command could not be run under interception, what to do about it, and the exit code that goes with it.
+//! Why a command could not be run under interception, what to do about it, and the exit code that goes with
+//! it.
 
 use std::io;
 
@@ -34,7 +35,8 @@ impl Error {
         }
     }
 
-    /// The exit code: as `env`, 127 where there is no such command and 126 where it cannot be run; 3 for all else.
+    /// The exit code: as `env`, 127 where there is no such command and 126 where it cannot be run; 3 for all
+    /// else.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NoSuchCommand(_) => 127,

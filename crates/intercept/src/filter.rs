@@ -1,14 +1,20 @@
 //! The seccomp filter: which system calls are held until the supervisor answers.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::process::{Child, Command};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use fastopen_netns::clock::monotonic_ns;
 use libc::{BPF_JEQ, BPF_JGE, BPF_JGT, SECCOMP_RET_ALLOW, SECCOMP_RET_USER_NOTIF, sock_filter};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::Error;
 
@@ -37,7 +43,8 @@ static PROGRAM: [sock_filter; 12] = [
 ];
 
 /// Starts a command under the filter, by a thread on which `prepare` runs first; returns the filter's
-/// listener, the command's process and when it was started, in nanoseconds of the monotonic clock.
+/// listener, the command's process and when its program was executed, in nanoseconds of the monotonic clock:
+/// what this process does between fork and exec is no time of the command.
 ///
 /// A filter applies to its thread and the thread's children: the supervising thread stays outside.
 pub(crate) fn spawn(
@@ -47,12 +54,60 @@ pub(crate) fn spawn(
     let start = move || {
         prepare()?;
         let listener = install().map_err(Error::Seccomp)?;
-        let at_ns = monotonic_ns();
+        let executed_ns = SharedNumber::new().map_err(Error::kernel("sharing memory with a child"))?;
+        executed_ns.note_exec(&mut command);
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().map_err(|error| Error::spawn(name, error))?;
-        Ok((listener, child, at_ns))
+        Ok((listener, child, executed_ns.get()))
     };
-    thread::spawn(start).join().unwrap_or_else(|panic| resume_unwind(panic))
+    let thread = thread::Builder::new().spawn(start).map_err(Error::kernel("starting a thread"))?;
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// A number that this process and its children share.
+struct SharedNumber(NonNull<AtomicU64>);
+
+// SAFETY: it is atomic, and the memory stays mapped until the drop.
+unsafe impl Send for SharedNumber {}
+// SAFETY: as above.
+unsafe impl Sync for SharedNumber {}
+
+impl SharedNumber {
+    const SIZE: NonZeroUsize = NonZeroUsize::new(size_of::<AtomicU64>()).expect("it is not 0");
+
+    fn new() -> nix::Result<Arc<Self>> {
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping of zeros, where the kernel finds room.
+        let memory = unsafe { mmap_anonymous(None, Self::SIZE, access, MapFlags::MAP_SHARED) }?;
+        Ok(Arc::new(Self(memory.cast())))
+    }
+
+    fn number(&self) -> &AtomicU64 {
+        // SAFETY: it is mapped, of this size, on a page's boundary, and any bits are a number.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn get(&self) -> u64 {
+        self.number().load(Ordering::Acquire)
+    }
+
+    /// Sets it to the time at which `command` is executed, after all that it does before by then.
+    fn note_exec(self: &Arc<Self>, command: &mut Command) {
+        let number = self.clone();
+        let note = move || {
+            number.number().store(monotonic_ns(), Ordering::Release);
+            Ok(())
+        };
+        // SAFETY: reading the clock and writing to memory, which are allowed between fork and exec.
+        unsafe { command.pre_exec(note) };
+    }
+}
+
+impl Drop for SharedNumber {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this size, and no reference to it outlives it.
+        let _ = unsafe { munmap(self.0.cast(), Self::SIZE.get()) };
+    }
 }
 
 /// Installs the filter on the calling thread and its later children, for good; returns its listener.

@@ -35,7 +35,7 @@ struct Request {
 pub struct Started {
     /// Its process.
     pub child: Child,
-    /// When, in nanoseconds of the monotonic clock.
+    /// When its program was executed, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// Its supervision.
     pub watch: Watch,

@@ -1,11 +1,12 @@
 //! What one packet costs the model: offering and releasing it, in nanoseconds.
 //!
-//! `cargo bench -p fastopen-link` prints one line a case. Packets of 1500 bytes come as fast as the link takes
-//! them, the payload is the size of a buffer handle, and what is due is released after every offer.
+//! `cargo bench -p fastopen-link` prints one line a case. Packets of 1500 bytes come as fast as the link
+//! takes them, the payload is the size of a buffer handle, and what is due is released after every offer.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use fastopen_link::path::{Behaviour, Middlebox, PathRule, Way};
 use fastopen_link::{Aqm, Direction, DirectionConfig, Jitter, Loss, Nanos, Rate, Trace};
 
 const PACKETS: u32 = 2_000_000;
@@ -52,6 +53,37 @@ fn main() {
         let best = (0..RUNS).map(|_| run(&case)).min().expect("at least one run");
         println!("{:<22}{:>16.1}", case.name, best.as_nanos() as f64 / f64::from(PACKETS));
     }
+    for (name, packet) in [("middlebox, data", segment(0x10, 1448)), ("middlebox, SYN", segment(0x02, 300))] {
+        println!("{name:<22}{:>16.1}", crossing(&packet));
+    }
+}
+
+/// Nanoseconds that crossing a middlebox adds to a packet: one that it changes, and one that it lets through.
+fn crossing(packet: &[u8]) -> f64 {
+    let rule = PathRule { behaviour: Behaviour::StripOption, hosts: None };
+    let mut middlebox = Middlebox::new(rule);
+    let once = |middlebox: &mut Middlebox| {
+        let mut packets = vec![packet.to_vec(); 1000];
+        #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+        let start = Instant::now();
+        for packet in &mut packets {
+            black_box(middlebox.pass(Way::Up, black_box(packet)));
+        }
+        start.elapsed()
+    };
+    let best = (0..RUNS * 20).map(|_| once(&mut middlebox)).min().expect("at least one run");
+    best.as_nanos() as f64 / 1000.0
+}
+
+/// An IPv4 packet of a TCP segment with these flags, a Fast Open option and data.
+fn segment(flags: u8, data: usize) -> Vec<u8> {
+    let length = (52 + data) as u16;
+    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 1, 0, 1];
+    ip[2..4].copy_from_slice(&length.to_be_bytes());
+    ip.extend([0x0f, 0xa0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x80, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    ip.extend([34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1]);
+    ip.resize(usize::from(length), 0);
+    ip
 }
 
 fn run(case: &Case) -> Duration {

@@ -1,6 +1,10 @@
 //! The way of a packet through one direction: from stage to stage, then out.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
 use crate::delay_line::DelayLine;
+use crate::path::{Behaviour, Crossing, Middlebox, PathRule, Way};
 use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
 use crate::stages::{DirectionConfig, stages};
 use crate::{Nanos, Stats};
@@ -12,6 +16,8 @@ pub struct Direction<P> {
     departures: DelayLine<P>,
     /// When which stage is to release a packet that it keeps.
     due: Option<(Nanos, usize)>,
+    /// Packets that a middlebox turned into answers, and when.
+    answers: VecDeque<(Nanos, P)>,
     stats: Stats,
     /// The latest moment that a packet was offered at or kept until.
     now: Nanos,
@@ -33,19 +39,38 @@ pub enum DropCause {
     Loss,
     /// The queue had no room for it, or its management dropped it.
     Queue,
+    /// A middlebox dropped it.
+    Path,
 }
 
 impl<P: Datagram> Direction<P> {
     /// An idle direction; a trace starts at `start`.
     pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
-        Self::of(stages(config, start), start)
+        Self::of(stages(config, start, None), start)
+    }
+
+    /// Both directions of a link, down and up, whose packets cross the same middlebox.
+    pub fn pair(down: &DirectionConfig, up: &DirectionConfig, path: &PathRule, start: Nanos) -> (Self, Self) {
+        let middlebox = Arc::new(Mutex::new(Middlebox::new(path.clone())));
+        let direction = |config, way| {
+            let crossing = (path.behaviour != Behaviour::None).then(|| Crossing::new(&middlebox, way));
+            Self::of(stages(config, start, crossing), start)
+        };
+        (direction(down, Way::Down), direction(up, Way::Up))
     }
 }
 
 impl<P> Direction<P> {
     /// A direction of these stages, in the order in which packets meet them.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
-        Self { stages, departures: DelayLine::default(), due: None, stats: Stats::default(), now: start }
+        Self {
+            stages,
+            departures: DelayLine::default(),
+            due: None,
+            answers: VecDeque::new(),
+            stats: Stats::default(),
+            now: start,
+        }
     }
 
     /// Offers a packet of `bytes` (its IP length) at `now`; a `now` before that of an earlier packet counts
@@ -81,6 +106,11 @@ impl<P> Direction<P> {
                 Verdict::Drop(cause) => {
                     self.stats.count_drop(cause, packet.bytes);
                     return Err(Dropped { packet: packet.payload, cause });
+                }
+                Verdict::Answer => {
+                    self.stats.count_drop(DropCause::Path, packet.bytes);
+                    self.answers.push_back((at, packet.payload));
+                    return Ok(());
                 }
                 Verdict::Keep => {
                     stage.keep(at, packet, &mut rest);
@@ -126,6 +156,11 @@ impl<P> Direction<P> {
     pub fn release(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.release_kept(now);
         self.departures.pop(now)
+    }
+
+    /// The next packet that has become the answer to itself, which goes the other way, and when it did.
+    pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
+        self.answers.pop_front()
     }
 
     /// What was counted since the beginning.

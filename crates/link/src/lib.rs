@@ -9,6 +9,8 @@
 //! 3. **serialisation**, first in first out, at a fixed [`Rate`] or after a [`Trace`];
 //! 4. **propagation**: the direction's delay;
 //!
+//! with a middlebox among them where the path is to have one ([`path`]),
+//!
 //! and leaves after the extra delay of its host. Where the packets of distant hosts come to the link, instead
 //! of leaving it, their extra delay is before all this: a [`DelayLine`] of its own has them until they are
 //! there.
@@ -38,6 +40,7 @@
 mod delay_line;
 mod direction;
 mod expected;
+pub mod path;
 pub mod stage;
 mod stages;
 mod stats;

@@ -56,6 +56,8 @@ pub enum Verdict {
     Hold(Nanos),
     /// It goes no further.
     Drop(DropCause),
+    /// It has become the answer to itself, and goes the other way ([`crate::Direction::take_answer`]).
+    Answer,
     /// The stage takes it ([`Stage::keep`]), and gives it out later or drops it ([`Stage::next_due`]).
     Keep,
 }

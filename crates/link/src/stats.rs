@@ -4,7 +4,7 @@ use crate::DropCause;
 
 /// Counts since the direction was made.
 ///
-/// Every packet offered is in exactly one of `packets`, `dropped_queue` and `dropped_loss`.
+/// Every packet offered is in exactly one of `packets`, `dropped_queue`, `dropped_loss` and `dropped_path`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets accepted: released already or still on their way.
@@ -15,6 +15,8 @@ pub struct Stats {
     pub dropped_queue: u64,
     /// Packets lost at random.
     pub dropped_loss: u64,
+    /// Packets that a middlebox dropped, or answered itself.
+    pub dropped_path: u64,
     /// The most bytes that ever waited at once behind the packet being serialised.
     pub queue_bytes_max: u64,
 }
@@ -32,6 +34,7 @@ impl Stats {
         match cause {
             DropCause::Loss => self.dropped_loss += 1,
             DropCause::Queue => self.dropped_queue += 1,
+            DropCause::Path => self.dropped_path += 1,
         }
     }
 }

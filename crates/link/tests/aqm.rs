@@ -93,7 +93,8 @@ fn codel_drops_nothing_while_packets_wait_for_less_than_the_target() {
 fn codel_drops_sooner_and_sooner_as_long_as_packets_wait_too_long() {
     let (released, _) = released(&config(Aqm::CoDel), &every(5 * MS / 2, 2000 * MS, 1));
     let drops = drops(&released);
-    // Waiting times grow by half a millisecond a packet, and are over 5 ms from the 11th on, which leaves at 33 ms.
+    // Waiting times grow by half a millisecond a packet, and are over 5 ms from the 11th on, which leaves at
+    // 33 ms.
     assert!((33 + 100..33 + 107).contains(&(drops[0] / MS)), "{}", drops[0]);
     let mut expected = drops[0] as f64;
     for (number, drop) in drops.iter().enumerate().skip(1).take(20) {

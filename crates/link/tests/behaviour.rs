@@ -87,7 +87,14 @@ fn the_queue_counts_what_waits_but_not_what_is_on_the_wire() {
     link.offer(3 * MS, 1500, 0, "in time").unwrap();
     assert_eq!(
         link.stats(),
-        Stats { packets: 4, bytes: 6000, dropped_queue: 2, dropped_loss: 0, queue_bytes_max: 3000 }
+        Stats {
+            packets: 4,
+            bytes: 6000,
+            dropped_queue: 2,
+            dropped_loss: 0,
+            dropped_path: 0,
+            queue_bytes_max: 3000
+        }
     );
 }
 

@@ -10,7 +10,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 
 use crate::namespace::mount_scratch;
-use crate::sandbox::guard_proc;
+use crate::sandbox::{guard_proc, limit_processes};
 use crate::{Doing, Result, check};
 
 /// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` and [`scratch`](crate::namespace::scratch).
@@ -28,6 +28,7 @@ pub fn mount_system() -> Result<()> {
         place("tmpfs", "/run")?;
     }
     mount_scratch(None)?;
+    limit_processes();
     guard_proc()
 }
 

@@ -1,14 +1,20 @@
 //! User, mount, PID and network namespaces, without root where the system allows it.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
 
+use crate::process::pipe;
 use crate::sandbox::mount_tmpfs;
 use crate::{Doing, Operation, Result};
 
@@ -20,6 +26,22 @@ use crate::{Doing, Operation, Result};
 /// module or seccomp, ENOSPC and EUSERS by a limit (`user.max_user_namespaces`), ENOSYS without kernel
 /// support.
 pub fn enter_sandbox() -> Result<()> {
+    enter(|| false).map(drop)
+}
+
+/// As [`enter_sandbox`], with a range of user and group ids beside the caller's own where the system allows
+/// it: to root those that there are, to others what `/etc/subuid` and `/etc/subgid` give them, by
+/// newuidmap(1) and newgidmap(1). Returns whether there is one: else programs that change their user fail.
+///
+/// # Errors
+/// As [`enter_sandbox`].
+pub fn enter_sandbox_with_users() -> Result<bool> {
+    let mapper = IdMapper::start().doing(|| "starting a process that maps user ids".into())?;
+    enter(|| mapper.map())
+}
+
+/// Enters the sandbox; `map` maps user and group ids, where it can, from outside.
+fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
@@ -28,10 +50,95 @@ pub fn enter_sandbox() -> Result<()> {
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWPID;
     unshare(flags).operation(|| Operation::EnterSandbox)?;
-    write("/proc/self/setgroups", "deny")?;
-    write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
-    write("/proc/self/gid_map", &format!("0 {gid} 1"))?;
-    make_mounts_private()
+    let mapped = map();
+    // A map can be written once.
+    let is_empty = |path| fs::read_to_string(path).is_ok_and(|map| map.trim().is_empty());
+    if is_empty("/proc/self/gid_map") {
+        write("/proc/self/setgroups", "deny")?;
+        write("/proc/self/gid_map", &format!("0 {gid} 1"))?;
+    }
+    if is_empty("/proc/self/uid_map") {
+        write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+    }
+    make_mounts_private()?;
+    Ok(mapped)
+}
+
+/// A process that stays outside a new user namespace and maps ids of its parent, which enters it.
+struct IdMapper {
+    pid: Pid,
+    /// Written to once the parent is inside.
+    entered: OwnedFd,
+}
+
+impl IdMapper {
+    /// Starts it. The process must have one thread.
+    fn start() -> io::Result<Self> {
+        let (waiting, entered) = pipe()?;
+        let parent = nix::unistd::getpid();
+        // SAFETY: the caller has one thread, so the child's copy of memory is consistent.
+        match unsafe { fork() }? {
+            ForkResult::Child => {
+                drop(entered);
+                let mut byte = [0];
+                let told = nix::unistd::read(&waiting, &mut byte).is_ok_and(|count| count == 1);
+                std::process::exit(i32::from(!(told && map_ids(parent))));
+            }
+            ForkResult::Parent { child } => Ok(Self { pid: child, entered }),
+        }
+    }
+
+    /// Has it map ids of this process. Returns whether it could.
+    fn map(self) -> bool {
+        let _ = nix::unistd::write(&self.entered, b"x");
+        drop(self.entered);
+        matches!(waitpid(self.pid, None), Ok(WaitStatus::Exited(_, 0)))
+    }
+}
+
+/// Maps a range of user and group ids into the user namespace that `process` has entered.
+fn map_ids(process: Pid) -> bool {
+    let user = nix::unistd::getuid();
+    if user.is_root() {
+        return ["gid_map", "uid_map"].iter().all(|map| {
+            fs::read_to_string(format!("/proc/self/{map}"))
+                .and_then(|own| fs::write(format!("/proc/{process}/{map}"), identity(&own)))
+                .is_ok()
+        });
+    }
+    let name = nix::unistd::User::from_uid(user).ok().flatten().map(|user| user.name).unwrap_or_default();
+    let group = nix::unistd::getgid().as_raw();
+    [("newgidmap", "/etc/subgid", group), ("newuidmap", "/etc/subuid", user.as_raw())].iter().all(
+        |(tool, file, own)| {
+            let subordinate = fs::read_to_string(file).unwrap_or_default();
+            let Some((first, count)) = range(&subordinate, &name, user.as_raw()) else { return false };
+            Command::new(tool)
+                .arg(process.to_string())
+                .args(["0", &own.to_string(), "1", "1", first, count])
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success())
+        },
+    )
+}
+
+/// A map of the ids that `own`, a map of this process, has inside, each to itself.
+fn identity(own: &str) -> String {
+    let mut map = String::new();
+    for line in own.lines() {
+        if let [inside, _, count] = line.split_whitespace().collect::<Vec<_>>()[..] {
+            let _ = writeln!(map, "{inside} {inside} {count}");
+        }
+    }
+    map
+}
+
+/// The first range of a user in a file as `/etc/subuid` (subuid(5)): its first id, and how many there are.
+fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
+    file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
+        [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),
+        _ => None,
+    })
 }
 
 /// Makes all mounts private: later ones stay inside this mount namespace.
@@ -80,7 +187,8 @@ pub fn scratch() -> &'static Path {
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts a tmpfs of at most `bytes` (none: half of the memory) on [`scratch`], in this mount namespace alone.
+/// Mounts a tmpfs of at most `bytes` (none: half of the memory) on [`scratch`], in this mount namespace
+/// alone.
 ///
 /// # Errors
 /// Where the kernel refuses the mount.
@@ -107,12 +215,12 @@ impl NetNs {
     /// # Errors
     /// Where the kernel refuses (`user.max_net_namespaces`).
     pub fn create() -> Result<Self> {
-        thread::spawn(|| {
+        let make = || {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "making a network namespace".into())?;
             Self::current()
-        })
-        .join()
-        .expect("the thread does not panic")
+        };
+        let thread = thread::Builder::new().spawn(make).doing(|| "starting a thread".into())?;
+        thread.join().expect("the thread does not panic")
     }
 
     /// The calling thread's own network namespace.
@@ -156,5 +264,24 @@ impl NetNs {
 impl AsFd for NetNs {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_maps_each_id_that_it_has_to_itself() {
+        assert_eq!(identity("         0          0 4294967295\n"), "0 0 4294967295\n");
+        assert_eq!(identity("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65536\n");
+    }
+
+    #[test]
+    fn a_user_has_a_range_by_name_or_number() {
+        let file = "root:100000:65536\n# comment\nann:165536:65536\n1001:231072:1000\n";
+        assert_eq!(range(file, "ann", 1000), Some(("165536", "65536")));
+        assert_eq!(range(file, "bob", 1001), Some(("231072", "1000")));
+        assert_eq!(range(file, "eve", 1002), None);
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType};
 
 use crate::clock::{monotonic_ns, realtime_ns};
@@ -23,12 +23,13 @@ pub const ETHERNET_HEADER: usize = 14;
 
 /// Constants of `include/uapi/linux/if_packet.h` and `if_ether.h` that libc may lack.
 const ETH_P_IP: u16 = 0x0800;
+const ETH_P_ALL: u16 = 0x0003;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const TPACKET_V2: libc::c_int = 1;
 const FRAME_SIZE: usize = 2048;
 const BLOCK_SIZE: usize = 64 * 1024;
 
-/// `struct tpacket2_hdr`.
+/// `struct tpacket2_hdr`; a `sockaddr_ll` follows.
 #[repr(C)]
 struct FrameHeader {
     status: AtomicU32,
@@ -41,6 +42,16 @@ struct FrameHeader {
     vlan: u16,
     vlan_type: u16,
     padding: [u8; 4],
+    address: libc::sockaddr_ll,
+}
+
+/// A frame in a ring.
+struct RingFrame<'a> {
+    /// When the kernel received it, in nanoseconds since 1970.
+    unix_ns: u64,
+    outgoing: bool,
+    /// With its Ethernet header.
+    bytes: &'a [u8],
 }
 
 /// The ring of received frames that the kernel and this process share.
@@ -58,6 +69,34 @@ impl Ring {
     fn header(&self) -> *mut FrameHeader {
         // SAFETY: `next` is below `frames`, so the offset is inside the mapping; frames are aligned to 2048.
         unsafe { self.base.add(self.next * FRAME_SIZE).cast().as_ptr() }
+    }
+
+    fn is_readable(&self) -> bool {
+        // SAFETY: as in `take`.
+        unsafe { (*self.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
+    }
+
+    /// Hands the next frame to `take` and gives its place back; None where none has arrived.
+    fn take<T>(&mut self, take: impl FnOnce(RingFrame) -> T) -> Option<T> {
+        let header = self.header();
+        // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status says
+        // USER.
+        let taken = unsafe {
+            if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                return None;
+            }
+            let data = header.cast::<u8>().add(usize::from((*header).mac_offset));
+            let length = ((*header).captured as usize).min(FRAME_SIZE - usize::from((*header).mac_offset));
+            let taken = take(RingFrame {
+                unix_ns: u64::from((*header).seconds) * 1_000_000_000 + u64::from((*header).nanoseconds),
+                outgoing: (*header).address.sll_pkttype == libc::PACKET_OUTGOING,
+                bytes: std::slice::from_raw_parts(data, length),
+            });
+            (*header).status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            taken
+        };
+        self.next = (self.next + 1) % self.frames;
+        Some(taken)
     }
 }
 
@@ -81,34 +120,9 @@ impl PacketSocket {
     /// # Errors
     /// EPERM without `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
-        let index = interface_index(interface)?;
-        Self::open_index(index as i32, frames).doing(|| format!("opening a packet socket on {interface}"))
-    }
-
-    fn open_index(index: i32, frames: u32) -> io::Result<Self> {
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        // No protocol: nothing is received before `bind`, so nothing of another interface slips in.
-        let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
-        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
-        socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
-        let per_block = (BLOCK_SIZE / FRAME_SIZE) as u32;
-        let request = libc::tpacket_req {
-            tp_block_size: BLOCK_SIZE as u32,
-            tp_block_nr: frames.div_ceil(per_block),
-            tp_frame_size: FRAME_SIZE as u32,
-            tp_frame_nr: frames.next_multiple_of(per_block),
-        };
-        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let ring = map_ring(&socket, request.tp_frame_nr as usize)?;
-        // SAFETY: sockaddr_ll is plain data; the kernel reads it during the call.
-        unsafe {
-            let mut address: libc::sockaddr_ll = mem::zeroed();
-            address.sll_family = libc::AF_PACKET as u16;
-            address.sll_protocol = ETH_P_IP.to_be();
-            address.sll_ifindex = index;
-            let length = mem::size_of_val(&address) as libc::socklen_t;
-            check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
-        }
+        let index = interface_index(interface)? as i32;
+        let opened = open(index, frames, ETH_P_IP);
+        let (socket, ring) = opened.doing(|| format!("opening a packet socket on {interface}"))?;
         Ok(Self { ring, socket })
     }
 
@@ -120,30 +134,20 @@ impl PacketSocket {
         // every batch.
         let mut offset = None;
         for count in 0..most {
-            let header = self.ring.header();
-            // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status
-            // says USER.
-            unsafe {
-                if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-                    return count;
-                }
+            let taken = self.ring.take(|frame| {
                 let offset = *offset.get_or_insert_with(|| monotonic_ns() as i64 - realtime_ns() as i64);
-                let stamp = i64::from((*header).seconds) * 1_000_000_000 + i64::from((*header).nanoseconds);
-                let data = header.cast::<u8>().add(usize::from((*header).mac_offset));
-                let length =
-                    ((*header).captured as usize).min(FRAME_SIZE - usize::from((*header).mac_offset));
-                take((stamp + offset).max(0) as u64, std::slice::from_raw_parts(data, length));
-                (*header).status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+                take((frame.unix_ns as i64 + offset).max(0) as u64, frame.bytes);
+            });
+            if taken.is_none() {
+                return count;
             }
-            self.ring.next = (self.ring.next + 1) % self.ring.frames;
         }
         most
     }
 
     /// Whether a frame is waiting.
     pub fn is_readable(&self) -> bool {
-        // SAFETY: as in `receive`.
-        unsafe { (*self.ring.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
+        self.ring.is_readable()
     }
 
     /// Sends frames in order, takes each that left off the front of `frames` and gives it to `sent`.
@@ -187,10 +191,7 @@ impl PacketSocket {
     /// # Errors
     /// As `getsockopt`.
     pub fn take_overruns(&self) -> io::Result<u32> {
-        // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
-        let mut statistics = [0; 8];
-        socket::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
-        Ok(u32::from_ne_bytes(*statistics.last_chunk().expect("it is longer")))
+        take_drops(&self.socket)
     }
 }
 
@@ -200,10 +201,106 @@ impl AsFd for PacketSocket {
     }
 }
 
+/// A frame that a [`Tap`] kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// When it passed the interface, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// Whether this end sent it.
+    pub outgoing: bool,
+    /// With its Ethernet header.
+    pub bytes: Vec<u8>,
+}
+
+/// A packet socket that keeps what an interface sends and receives until it is asked. Nobody waits for it, so
+/// what passes is neither delayed nor reordered: the kernel copies each frame as it passes, and wakes no
+/// thread.
+pub struct Tap {
+    ring: Ring,
+    socket: OwnedFd,
+}
+
+impl Tap {
+    /// Opens it in the calling thread's namespace, with room for `frames` (a multiple of 32). What finds no
+    /// more room is not kept.
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_RAW` in the namespace; ENOMEM.
+    pub fn open(interface: &str, frames: u32) -> Result<Self> {
+        let index = interface_index(interface)? as i32;
+        let (socket, ring) =
+            open(index, frames, ETH_P_ALL).doing(|| format!("opening a tap on {interface}"))?;
+        Ok(Self { ring, socket })
+    }
+
+    /// Forgets what it has kept.
+    pub fn clear(&mut self) {
+        while self.ring.take(|_| ()).is_some() {}
+        let _ = take_drops(&self.socket);
+    }
+
+    /// What passed until `unix_ns`, and how many frames found no room.
+    ///
+    /// # Errors
+    /// As `getsockopt`.
+    pub fn take(&mut self, unix_ns: u64) -> io::Result<(Vec<Captured>, u32)> {
+        let dropped = take_drops(&self.socket)?;
+        let copy = |frame: RingFrame| Captured {
+            unix_ns: frame.unix_ns,
+            outgoing: frame.outgoing,
+            bytes: frame.bytes.to_vec(),
+        };
+        let mut captured: Vec<_> = std::iter::from_fn(|| self.ring.take(copy)).collect();
+        captured.retain(|frame| frame.unix_ns <= unix_ns);
+        Ok((captured, dropped))
+    }
+}
+
+/// How many frames the kernel has dropped since the last call because the ring was full
+/// (`PACKET_STATISTICS`).
+fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
+    // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
+    let mut statistics = [0; 8];
+    socket::get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
+    Ok(u32::from_ne_bytes(*statistics.last_chunk().expect("it is longer")))
+}
+
+/// A packet socket bound to the interface of this index, for one type of frames.
+fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    // No protocol: nothing is received before `bind`, so nothing of another interface slips in.
+    let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+    socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
+    socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
+    let per_block = (BLOCK_SIZE / FRAME_SIZE) as u32;
+    let request = libc::tpacket_req {
+        tp_block_size: BLOCK_SIZE as u32,
+        tp_block_nr: frames.div_ceil(per_block),
+        tp_frame_size: FRAME_SIZE as u32,
+        tp_frame_nr: frames.next_multiple_of(per_block),
+    };
+    socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    let ring = map_ring(&socket, request.tp_frame_nr as usize)?;
+    // SAFETY: sockaddr_ll is plain data; the kernel reads it during the call.
+    unsafe {
+        let mut address: libc::sockaddr_ll = mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = ether_type.to_be();
+        address.sll_ifindex = index;
+        let length = mem::size_of_val(&address) as libc::socklen_t;
+        check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
+    }
+    Ok((socket, ring))
+}
+
 fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
     let length = NonZeroUsize::new(frames * FRAME_SIZE).ok_or(io::ErrorKind::InvalidInput)?;
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
     let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
-    Ok(Ring { base: base.cast(), frames, next: 0 })
+    let ring = Ring { base: base.cast(), frames, next: 0 };
+    // Clients have no use for it, and a User-Mode Linux kernel does not survive its copy (`Bad page map`).
+    // SAFETY: base and length are those of the mapping.
+    unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK) }?;
+    Ok(ring)
 }

@@ -162,8 +162,7 @@ pub fn end_all_others() {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return;
     }
-    // PID -1: every process but the caller and PID 1.
-    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    kill_all_others();
     while !matches!(waitpid(None::<Pid>, None), Err(nix::errno::Errno::ECHILD)) {}
 }
 
@@ -171,6 +170,34 @@ pub fn end_all_others() {
 pub fn disable_core_dumps() {
     use nix::sys::resource::{Resource, setrlimit};
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+}
+
+/// The memory of all other processes of this PID namespace that no file backs, in bytes; what several share
+/// counts for each. Nothing, unless the caller is its PID 1: others may be anybody's.
+pub fn memory_of_others() -> u64 {
+    if nix::unistd::getpid() != Pid::from_raw(1) {
+        return 0;
+    }
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let kibibytes = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        };
+        field("RssAnon:").unwrap_or_default() + field("RssShmem:").unwrap_or_default()
+    };
+    pids.filter(|pid| *pid != 1).map(kibibytes).sum::<u64>() << 10
+}
+
+/// Kills all other processes of this PID namespace, which their parents reap. Does nothing unless the caller
+/// is its PID 1.
+pub fn kill_all_others() {
+    if nix::unistd::getpid() == Pid::from_raw(1) {
+        // PID -1: every process but the caller and PID 1.
+        let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    }
 }
 
 /// Blocks all signals for this thread and the threads that it starts.

@@ -21,13 +21,14 @@ pub enum Qdisc {
         /// What may wait.
         limit_bytes: u32,
     },
-    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and what waits beyond `limit_packets`.
+    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and what waits beyond
+    /// `limit_packets`.
     Codel {
         /// How many packets may wait.
         limit_packets: u32,
     },
-    /// `fq_codel`: the same for each of 1024 flow queues in turn (RFC 8290, with its constants), without ECN. Beyond
-    /// `limit_packets` it drops from the longest.
+    /// `fq_codel`: the same for each of 1024 flow queues in turn (RFC 8290, with its constants), without ECN.
+    /// Beyond `limit_packets` it drops from the longest.
     FqCodel {
         /// How many packets may wait.
         limit_packets: u32,
@@ -246,8 +247,8 @@ fn netem_rate(byte_per_s: u64) -> Vec<u8> {
     [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `TCA_STAB` with a `struct tc_sizespec` and no table: every packet counts as long as it is, less its Ethernet
-/// header.
+/// `TCA_STAB` with a `struct tc_sizespec` and no table: every packet counts as long as it is, less its
+/// Ethernet header.
 fn size_table() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 0];
     bytes.extend(OVERHEAD.to_ne_bytes());

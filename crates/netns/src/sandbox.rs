@@ -15,12 +15,12 @@ use landlock::{
 use libc::{BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_K, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, sock_filter};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getgid, getuid, pivot_root};
 
 use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use crate::namespace::{make_mounts_private, mount_scratch, scratch};
-use crate::{Doing, Error, Result, check};
+use crate::{Doing, Error, Result, check, sysctl};
 
 /// What programs need: themselves, libraries, fonts and certificates. What a machine lacks is left out.
 const SYSTEM: [&str; 36] = [
@@ -71,9 +71,11 @@ const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 const OLD: &str = "/.machine";
 /// User and group of a client in its own user namespace: not root, whom some programs treat otherwise.
 const CLIENT_ID: u32 = 1000;
-/// The most bytes of data in a process of a client, and the most processes and threads of a client; the latter
-/// does not bind the machine's root (`kernel/fork.c`).
-const LIMITS: [(Resource, u64); 2] = [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, 4096)];
+/// The most bytes of data in a process of a client, and the most processes and threads of a client; the
+/// latter does not bind the machine's root (`kernel/fork.c`), whom [`limit_processes`] binds.
+const LIMITS: [(Resource, u64); 2] =
+    [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
+const MOST_PROCESSES: u64 = 4096;
 
 /// What of the machine's files a world sees, all of it read-only.
 #[derive(Debug, Clone)]
@@ -133,11 +135,13 @@ impl View {
             let link = Path::new("/dev").join(link);
             symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
         }
-        // A kernel may refuse one beside a /proc of which a part is hidden; that one shows this process as well.
+        // A kernel may refuse one beside a /proc of which a part is hidden; that one shows this process as
+        // well.
         if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }
         umount2(OLD, MntFlags::MNT_DETACH).doing(|| "unmounting the machine's root".into())?;
+        limit_processes();
         let _ = fs::remove_dir(OLD);
         guard_proc()?;
         set_read_only(Path::new("/"), true, true)?;
@@ -262,6 +266,12 @@ pub fn guard_proc() -> Result<()> {
         set_read_only(&path, true, true)?;
     }
     Ok(())
+}
+
+/// Limits the processes and threads of this PID namespace, whoever starts them. Before Linux 6.14 the setting
+/// is the machine's, and refused.
+pub fn limit_processes() {
+    let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
 /// Sets or clears the read-only flag of a mount, with those below it if `recursive`.
@@ -393,6 +403,8 @@ pub fn confine(command: &mut Command) {
     let confine = move || {
         // Before the user namespace, which takes over the limit of processes.
         for (resource, most) in LIMITS {
+            // A limit of the user's own may be lower, and only root raises it.
+            let most = most.min(getrlimit(resource)?.1);
             setrlimit(resource, most, most)?;
         }
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
@@ -408,7 +420,8 @@ pub fn confine(command: &mut Command) {
         // exec takes the rest from a user who is not root.
         Ok(nix::sys::prctl::set_no_new_privs()?)
     };
-    // SAFETY: system calls without locks and without allocated memory, which are allowed between fork and exec.
+    // SAFETY: system calls without locks and without allocated memory, which are allowed between fork and
+    // exec.
     unsafe { command.pre_exec(confine) };
 }
 

@@ -43,6 +43,8 @@ pub struct TcpInfo {
     pub segments_in: u32,
     /// Congestion window in segments.
     pub congestion_window: u32,
+    /// Segments in flight: neither acknowledged nor held for lost, with those sent again.
+    pub segments_in_flight: u32,
     /// Maximum segment size for sending, in bytes.
     pub send_mss: u32,
     /// `tcpi_rcv_space`, in bytes: 0 unless the connection was established.
@@ -77,6 +79,8 @@ impl TcpInfo {
             segments_out: u32_at(136),
             segments_in: u32_at(140),
             congestion_window: u32_at(80),
+            // As `tcp_packets_in_flight`: `unacked`, less `sacked` and `lost`, and `retrans`.
+            segments_in_flight: (u32_at(24) + u32_at(36)).saturating_sub(u32_at(28) + u32_at(32)),
             send_mss: u32_at(16),
             receive_space: u32_at(96),
         }

@@ -36,8 +36,8 @@ impl Table {
         let family = family_id(&mut netlink)?;
         Ok(Self { netlink, family })
     }
-    /// The Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to `server`, if any.
-    /// One hash lookup in the kernel, not a dump.
+    /// The Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
+    /// `server`, if any. One hash lookup in the kernel, not a dump.
     ///
     /// # Errors
     /// As the kernel says.

@@ -1,19 +1,21 @@
 //! What the kernel does in namespaces of one's own: links, routes, packets, cookies, settings and files.
 //!
-//! Each test runs itself again as a process of its own, since only a process with one thread can make a user namespace.
+//! Each test runs itself again as a process of its own, since only a process with one thread can make a user
+//! namespace.
 
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Duration;
 
-use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::clock::{monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::namespace::{self, NetNs};
-use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
+use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket, Tap};
 use fastopen_netns::poll::{Waker, wait_readable};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, interface_index};
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
@@ -279,6 +281,40 @@ fn frames_that_find_no_room_in_the_ring_are_counted() {
             lost += port.take_overruns().expect("it counts") as usize;
         }
         assert_eq!((received, lost), (32, 8));
+    });
+}
+
+#[test]
+fn a_tap_keeps_what_an_interface_sends_and_receives_until_it_is_full() {
+    in_sandbox("a_tap_keeps_what_an_interface_sends_and_receives_until_it_is_full", || {
+        let (near, far) = two_hosts();
+        let mut taps = [&near, &far].map(|end| end.run(|| Tap::open("eth0", 32)).expect("taps are allowed"));
+        let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
+        // Without a receiver errors come back (ICMP).
+        let _receiver = far.run(|| Ok(UdpSocket::bind((FAR, 9)).expect("it is far's own"))).expect("far");
+        let send = |numbers: Range<u8>| {
+            for number in numbers {
+                sender.send_to(&[number; 100], (FAR, 9)).expect("it is sent");
+            }
+        };
+        send(0..1);
+        taps.iter_mut().for_each(Tap::clear);
+        let begun = realtime_ns();
+        send(1..4);
+        let until = realtime_ns();
+        send(4..5);
+        let [out, back] = taps.each_mut().map(|tap| tap.take(until).expect("it counts").0);
+        for (frames, outgoing) in [(&out, true), (&back, false)] {
+            let numbers: Vec<_> =
+                frames.iter().map(|frame| *frame.bytes.last().expect("not empty")).collect();
+            assert_eq!(numbers, [1, 2, 3]);
+            assert!(frames.iter().all(|frame| frame.outgoing == outgoing));
+            assert!(frames.iter().all(|frame| (begun..=until).contains(&frame.unix_ns)));
+            assert!(frames.iter().all(|frame| frame.bytes.len() == ETHERNET_HEADER + 20 + 8 + 100));
+        }
+        send(0..40);
+        let [out, back] = taps.each_mut().map(|tap| tap.take(u64::MAX).expect("it counts"));
+        assert_eq!([(out.0.len(), out.1), (back.0.len(), back.1)], [(32, 8); 2]);
     });
 }
 

@@ -23,10 +23,6 @@ pub struct Traffic {
     pub last_write_ns: Option<u64>,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Bytes written before the first read.
-    pub bytes_written_first: u64,
-    /// Bytes read before the first write.
-    pub bytes_read_first: u64,
 }
 
 /// Counters of the bytes on a stream.
@@ -42,18 +38,12 @@ impl TrafficCounters for Traffic {
         self.first_write_ns.get_or_insert(at_ns);
         self.last_write_ns = Some(at_ns);
         self.bytes_written += bytes.len() as u64;
-        if self.bytes_read == 0 {
-            self.bytes_written_first += bytes.len() as u64;
-        }
     }
 
     fn read(&mut self, at_ns: u64, bytes: &[u8]) {
         self.first_read_ns.get_or_insert(at_ns);
         self.last_read_ns = Some(at_ns);
         self.bytes_read += bytes.len() as u64;
-        if self.bytes_written == 0 {
-            self.bytes_read_first += bytes.len() as u64;
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::counters::Traffic;
 use crate::sockets::FourTuple;
-use crate::tls::Session;
+use crate::tls::Handshake;
 use crate::watch_cell::WatchCell;
 
 /// A connection that an origin accepted.
@@ -16,17 +16,25 @@ pub struct AcceptedConnection {
     /// Time in nanoseconds of the monotonic clock. Without data in the SYN, the kernel accepts a connection
     /// when the last ACK of the handshake has arrived.
     pub at_ns: u64,
-    /// The TLS handshake, if it was completed.
+    /// The TLS handshake, if it was completed or early data was read.
     pub tls: Option<TlsHandshake>,
 }
 
-/// A completed TLS handshake, as the origin saw it.
+impl AcceptedConnection {
+    /// The TLS handshake, if it was completed.
+    pub fn secured(&self) -> Option<&TlsHandshake> {
+        self.tls.as_ref().filter(|tls| tls.handshake.complete)
+    }
+}
+
+/// A TLS handshake, as the origin saw it last.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {
-    /// When the client's last handshake message had arrived, in nanoseconds of the monotonic clock.
+    /// When that was, in nanoseconds of the monotonic clock: of a completed one, when the client's last
+    /// message had arrived.
     pub at_ns: u64,
-    /// The negotiated parameters.
-    pub session: Session,
+    /// How far it was.
+    pub handshake: Handshake,
     /// The traffic of the connection until then.
     pub traffic: Traffic,
 }
@@ -42,6 +50,8 @@ pub struct Arrived {
     pub url: Option<Arc<str>>,
     /// When the last byte of the request had arrived, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
+    /// When the server's think time is over.
+    pub due_ns: u64,
     /// Status code of the response.
     pub status: u16,
 }
@@ -94,7 +104,7 @@ impl OriginLog {
         self.0.update(|log| log.accepted.push(AcceptedConnection { four_tuple, at_ns, tls: None }));
     }
 
-    /// Logs a completed TLS handshake.
+    /// Logs how far a TLS handshake is.
     pub fn tls_handshake(&self, four_tuple: FourTuple, handshake: TlsHandshake) {
         self.0.with(|log| {
             if let Some(accepted) =

@@ -50,6 +50,18 @@ impl SocketTable {
         })
     }
 
+    /// `TCP_INFO` of the connections that are open.
+    pub fn open(&self) -> Vec<(FourTuple, TcpInfo)> {
+        let info = |stream: &Weak<TcpStream>| tcp::info(&*stream.upgrade()?).ok();
+        self.0.with(|sockets| {
+            sockets
+                .open
+                .iter()
+                .filter_map(|(four_tuple, stream)| Some((*four_tuple, info(stream)?)))
+                .collect()
+        })
+    }
+
     /// Has the open sockets send RST when they are closed (`SO_LINGER` of 0 s).
     pub fn reset_on_close(&self) {
         self.with_open(|socket| drop(socket.set_linger(Some(Duration::ZERO))));

@@ -2,17 +2,20 @@
 //! observed.
 
 mod expectation;
+mod path;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
+use fastopen_link::path::PathRule;
 use fastopen_page::Page;
+use fastopen_replay::tls::Version;
 
-pub use self::expectation::{CookiesBefore, Expectation, FastOpen, SynData};
+pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    RequestRecord,
+    Network, RequestRecord, SeenAt, TlsRecord,
 };
 
 /// What was observed of a load.
@@ -36,8 +39,18 @@ pub struct Observations<'a> {
     pub link: &'a LinkRecord,
     /// Whether bodies are recorded: then a page decides itself what it asks for, and what it cancels.
     pub recorded: bool,
+    /// What the path does to Fast Open, and to which hosts.
+    pub path: &'a PathRule,
+    /// Whether the client has loaded the page before, and keeps its TLS sessions as it keeps its cache.
+    pub repeat_view: bool,
     /// How late the link may release a packet, in microseconds.
     pub late_us: u64,
+    /// Which end took the times.
+    pub seen_at: SeenAt,
+    /// The network.
+    pub network: &'a Network,
+    /// How far RTTs may be off, in microseconds.
+    pub tolerance_us: u64,
 }
 
 /// Every reason why the load is invalid; none for a valid load.
@@ -52,12 +65,15 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
                 CookiesBefore::NoHost => observed.no_cookies(&mut reasons),
                 CookiesBefore::EveryHost => observed.cookies_of_all_hosts(&mut reasons),
             }
+            observed.path_effects(syn_data, &mut reasons);
             match syn_data {
                 SynData::EveryConnection => observed.syn_data_everywhere(&mut reasons),
                 SynData::AfterCookie => observed.syn_data_after_cookie(&mut reasons),
             }
         }
     }
+    observed.sessions(expected, &mut reasons);
+    observed.first_bytes(expected, &mut reasons);
     observed.link_delays(&mut reasons);
     reasons
 }
@@ -146,13 +162,15 @@ impl Observations<'_> {
         let BothEnds { client, origins } = self.counters;
         for (counter, kind, what) in FAILURE_COUNTERS {
             let count = grown(origins, counter) + grown(client, counter);
-            if count > 0 {
-                reasons.push(invalid(kind, format!("{count} {what} ({counter})")));
+            let by_path = if counter == "TCPFastOpenPassiveFail" { self.refused_by_path() } else { 0 };
+            if count != by_path {
+                let but = if by_path > 0 { format!(", {by_path} by the path") } else { String::new() };
+                reasons.push(invalid(kind, format!("{count} {what} ({counter}{but})")));
             }
         }
         let lossy = self.lost_packets() > 0;
-        let failed = grown(client, "TCPFastOpenActiveFail");
-        if failed > 0 && !lossy {
+        let failed = grown(client, "TCPFastOpenActiveFail") - self.failed_by_path();
+        if failed != 0 && !lossy {
             let detail =
                 format!("{failed} connections lost the data in their SYN on a link that lost nothing");
             reasons.push(invalid(InvalidKind::FastopenFailed, format!("{detail} (TCPFastOpenActiveFail)")));
@@ -160,7 +178,7 @@ impl Observations<'_> {
         let sockets = self.with_syn_data(|connection| connection.client);
         let origin_sockets = self.with_syn_data(|connection| connection.origin);
         let active = grown(client, "TCPFastOpenActive");
-        let passive = grown(origins, "TCPFastOpenPassive");
+        let passive = grown(origins, "TCPFastOpenPassive") - self.accepted_without_data();
         let given_up = given_up(self.connections).syn_data as i64;
         let ends_agree = sockets == origin_sockets - given_up || lossy;
         if sockets != active || origin_sockets != passive || !ends_agree {
@@ -223,7 +241,9 @@ impl Observations<'_> {
     }
 
     fn syn_data_everywhere(&self, reasons: &mut Vec<Invalid>) {
-        let missing: Vec<_> = self.connections.iter().filter(|one| is_missing_syn_data(one)).collect();
+        let broken = |one: &&ConnectionRecord| self.is_broken(one, SynData::EveryConnection);
+        let missing = self.connections.iter().filter(|one| is_missing_syn_data(one));
+        let missing: Vec<_> = missing.filter(|one| !broken(one)).collect();
         if let Some(first) = missing.first() {
             let detail = format!(
                 "{} of {} connections carried no data in their SYN though nothing was lost, first the one to \
@@ -241,13 +261,14 @@ impl Observations<'_> {
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         let mut asked: BTreeSet<&str> = BTreeSet::new();
         let mut cookie_at: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut by_opening: Vec<_> = self.connections.iter().collect();
-        by_opening.sort_by_key(|connection| connection.opened_ns);
-        for connection in by_opening {
+        for connection in self.connections_by_opening() {
             let host = connection.host.as_str();
             if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(host) {
                 let detail = format!("the first connection to {host} carried data in its SYN");
                 reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
+            }
+            if self.is_broken(connection, SynData::AfterCookie) {
+                continue;
             }
             let cookie_held = cookie_at.get(host).is_some_and(|at| connection.opened_ns > *at);
             if cookie_held && is_missing_syn_data(connection) {
@@ -262,6 +283,117 @@ impl Observations<'_> {
             if !retransmitted(connection) {
                 let earliest = cookie_at.entry(host).or_insert(connected);
                 *earliest = (*earliest).min(connected);
+            }
+        }
+    }
+
+    /// As many connections to each host begin with a session as there were tickets, and with early data where
+    /// their first request is safe; both ends say so.
+    fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
+        let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
+        for connection in &self.connections_by_opening() {
+            if let Some(tls) = &connection.tls {
+                of_host.entry(&connection.host).or_default().push((connection, tls));
+            }
+        }
+        for (host, connections) in of_host {
+            let early = |tls: &TlsRecord| tls.early_bytes > 0 || tls.seen_early() > 0;
+            if let Some((_, tls)) = connections.iter().find(|(_, tls)| tls.disagrees()) {
+                let who = if tls.resumed { "the client alone" } else { "the origin alone" };
+                let detail = format!("{who} says that a connection to {host} resumed a session");
+                reasons.push(invalid(InvalidKind::NotResumed, detail));
+            }
+            if expected.tickets_before == 0 && !self.repeat_view && connections[0].1.resumed {
+                let detail = format!("the first connection to {host} resumed a session");
+                reasons.push(invalid(InvalidKind::SessionBeforeFirst, detail));
+            }
+            let due = usize::from(expected.tickets_before);
+            let resumed = connections.iter().filter(|(_, tls)| tls.resumed).count();
+            if resumed < due.min(connections.len()) {
+                let detail = format!(
+                    "{resumed} of {} connections to {host} resumed a session, for which the client had {due} \
+                     tickets",
+                    connections.len()
+                );
+                reasons.push(invalid(InvalidKind::NotResumed, detail));
+            }
+            if expected.early_data != EarlyData::Accepted {
+                if let Some((_, tls)) = connections.iter().find(|(_, tls)| early(tls)) {
+                    let bytes = tls.early_bytes.max(tls.seen_early());
+                    let detail = format!("a connection to {host} carried {bytes} bytes of early data");
+                    reasons.push(invalid(InvalidKind::EarlyDataUnasked, detail));
+                }
+                continue;
+            }
+            // Where something was lost, early data may arrive together with the end of the handshake.
+            let (able, others): (Vec<_>, Vec<_>) = connections
+                .iter()
+                .partition(|(connection, _)| !retransmitted(connection) && self.begins_safely(connection));
+            let used = others.iter().filter(|(_, tls)| tls.resumed).count();
+            let started = able.iter().filter(|(_, tls)| tls.early_bytes > 0 && tls.seen_early() > 0).count();
+            if started < due.saturating_sub(used).min(able.len()) {
+                let detail = format!(
+                    "of {} connections to {host} {started} began with early data that the origin read before \
+                     the handshake was complete, of {due} with a ticket",
+                    able.len()
+                );
+                reasons.push(invalid(InvalidKind::NoEarlyData, detail));
+            }
+            let late_ns = self.late_us * 1000;
+            let held = able.iter().filter(|(_, tls)| tls.seen_early() > 0);
+            let held = held.filter_map(|(_, tls)| tls.origin.as_ref()).map(|origin| origin.answer_held_ns);
+            if let Some(held_ns) = held.max().filter(|held_ns| *held_ns > late_ns) {
+                let detail = format!(
+                    "{host} held the answer to early data for {} us, until the handshake was complete",
+                    held_ns / 1000
+                );
+                reasons.push(invalid(InvalidKind::AnswerHeld, detail));
+            }
+        }
+    }
+
+    fn connections_by_opening(&self) -> Vec<&ConnectionRecord> {
+        let mut connections: Vec<_> = self.connections.iter().collect();
+        connections.sort_by_key(|connection| connection.opened_ns);
+        connections
+    }
+
+    /// The first request of a connection.
+    fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
+        let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
+        of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
+    }
+
+    fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
+        let first = self.first_request(connection).map(|first| &self.page.resources[first.resource].method);
+        first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
+    }
+
+    /// No first answer comes before the round trips are over that its arm needs: one for the request, one for
+    /// TCP without data in the SYN, and those of TLS without early data.
+    fn first_bytes(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
+        if self.seen_at != SeenAt::Client || self.network.varies() {
+            return;
+        }
+        for connection in self.connections {
+            let first = self.first_request(connection).filter(|first| first.cache.is_none());
+            let Some(first_byte_ns) = first.and_then(|first| first.first_byte_ns) else { continue };
+            let tcp = u64::from(!connection.client.is_some_and(|end| end.syn_data_acked));
+            let tls = match &connection.tls {
+                None => 0,
+                Some(tls) if tls.version == Version::Tls12 => 2 - u64::from(tls.resumed),
+                Some(tls) => u64::from(expected.early_data != EarlyData::Accepted || !tls.resumed),
+            };
+            let rtts = tcp + tls + 1;
+            let least_us = rtts * self.network.rtt_us_to(&connection.host).saturating_sub(self.tolerance_us);
+            let took_us = first_byte_ns.saturating_sub(connection.opened_ns) / 1000;
+            if took_us < least_us {
+                let detail = format!(
+                    "the first byte from {} came {took_us} us after the connection was opened, which takes \
+                     {rtts} round trips",
+                    connection.host
+                );
+                reasons.push(invalid(InvalidKind::SoonerThanPossible, detail));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Why a job could not be done: whose fault it is, what was wrong, and what to do about it.
 
 use std::fmt::Display;
+use std::io;
 
 use fastopen_netns::{Errno, Operation, sysctl};
 use fastopen_replay::tls;
@@ -46,6 +47,18 @@ impl<T, E: Display> Blame<T> for Result<T, E> {
     }
 }
 
+/// What to do about an error that any operation may meet.
+pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => Some("the limit of processes is reached: end some, or raise it (ulimit -u)"),
+        Some(Errno::ENOMEM) => Some("there is no memory left: run fewer worlds at once (--jobs)"),
+        Some(Errno::EMFILE | Errno::ENFILE) => {
+            Some("the limit of open files is reached: raise it (ulimit -n)")
+        }
+        _ => None,
+    }
+}
+
 /// The machine is at fault; the remedy follows from the operation and its errno.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
@@ -69,7 +82,7 @@ impl From<fastopen_netns::Error> for Failure {
                     "choose one that it has; on the host engine, modprobe tcp_{name} as root may load it"
                 ),
             ),
-            _ => (error.to_string(), String::new()),
+            _ => (error.to_string(), remedy_of(&error.source).unwrap_or_default().to_owned()),
         };
         Self { fault: Fault::Machine, message, remedy }
     }

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
 use fastopen_link::stage::Datagram;
-use fastopen_link::{DelayLine, Direction, DirectionConfig, Nanos, Stats};
+use fastopen_link::{DelayLine, Direction, Nanos, Stats};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
@@ -26,6 +26,8 @@ use crate::link_config::LinkConfig;
 const BATCH: usize = 64;
 /// Longest turn of the forwarder's thread on a processor that others want too.
 const SLICE_NS: u64 = 100_000;
+/// Bytes of an address of Ethernet: a frame begins with its destination's and its source's.
+const MAC_ADDRESS: usize = 6;
 /// Frame buffers kept for reuse.
 const POOL: usize = 4096;
 
@@ -75,7 +77,7 @@ impl Forwarder {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// What happened since the last [`Forwarder::configure`].
+    /// What happened since the last [`Forwarder::configure`]; how late packets were, since the last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
@@ -139,12 +141,11 @@ struct ForwardedDirection {
 }
 
 impl ForwardedDirection {
-    fn new(config: &DirectionConfig) -> Self {
+    fn new(model: Direction<Frame>) -> Self {
         Self {
             before: DelayLine::default(),
             latest: 0,
-            // A trace begins now, so that loads to be compared meet the same link.
-            model: Direction::new(config, monotonic_ns()),
+            model,
             due: VecDeque::new(),
             late_ns: Vec::new(),
             overruns: 0,
@@ -163,6 +164,17 @@ impl ForwardedDirection {
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
             pool.recycle(dropped.packet.0);
         }
+    }
+
+    /// Takes a frame that the middlebox sends at `at`, which may be to come.
+    fn enqueue_answer(&mut self, at: Nanos, mut frame: Frame) {
+        let length =
+            frame.ip().get(2..4).map_or(0, |bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
+        frame.0.truncate(ETHERNET_HEADER + length);
+        for byte in 0..MAC_ADDRESS {
+            frame.0.swap(byte, MAC_ADDRESS + byte);
+        }
+        self.before.push(at, 0, frame);
     }
 
     /// When something is to be done next, if nothing arrives.
@@ -197,18 +209,22 @@ impl ForwardedDirection {
             let last = self.late_ns.len().saturating_sub(1);
             self.late_ns.get((last as f64 * share).round() as usize).copied().unwrap_or(0) / 1000
         };
-        let Stats { packets, bytes, dropped_queue, dropped_loss, queue_bytes_max } = self.model.stats();
-        LinkDirectionRecord {
+        let Stats { packets, bytes, dropped_queue, dropped_loss, dropped_path, queue_bytes_max } =
+            self.model.stats();
+        let record = LinkDirectionRecord {
             packets,
             bytes,
             dropped_queue,
             dropped_loss,
+            dropped_path,
             overruns: self.overruns,
             queue_bytes_max: Some(queue_bytes_max),
             late_us_p50: late_us(0.5),
             late_us_p99: late_us(0.99),
             late_us_max: late_us(1.0),
-        }
+        };
+        self.late_ns.clear();
+        record
     }
 }
 
@@ -220,8 +236,9 @@ struct Directions {
 
 impl Directions {
     fn new(config: LinkConfig) -> Self {
-        let (down, up) = (ForwardedDirection::new(&config.down), ForwardedDirection::new(&config.up));
-        Self { down, up, config }
+        // A trace begins now, so that loads to be compared meet the same link.
+        let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
+        Self { down: ForwardedDirection::new(down), up: ForwardedDirection::new(up), config }
     }
 }
 
@@ -279,6 +296,9 @@ impl Worker {
 
     fn send_due(&mut self) -> bool {
         let Directions { down, up, .. } = &mut self.directions;
+        while let Some((at, answer)) = up.model.take_answer() {
+            down.enqueue_answer(at, answer);
+        }
         let sent_down = down.send_due(&self.client, &mut self.pool);
         let sent_up = up.send_due(&self.origins, &mut self.pool);
         sent_down || sent_up

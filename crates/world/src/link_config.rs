@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use fastopen_link::path::PathRule;
 use fastopen_link::{DirectionConfig, Nanos};
 
 use crate::addresses::origin_number;
@@ -15,6 +16,8 @@ pub struct LinkConfig {
     pub up: DirectionConfig,
     /// One-way delay on top, by number of origin; origins beyond its end have none.
     pub extra_delay: Vec<Nanos>,
+    /// What the path behind the link does to Fast Open.
+    pub path: PathRule,
 }
 
 impl LinkConfig {
@@ -32,6 +35,7 @@ impl LinkConfig {
     /// The link as far as a few probes can tell it ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
-        Self { down: self.down.measurable(), up: self.up.measurable(), ..self.clone() }
+        let (down, up) = (self.down.measurable(), self.up.measurable());
+        Self { down, up, extra_delay: self.extra_delay.clone(), path: PathRule::default() }
     }
 }

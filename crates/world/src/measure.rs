@@ -47,9 +47,10 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
     let client = Host { namespace: &topology.client, address: client_address(0) };
     let origin = Host { namespace: &topology.origins, address: origin_address(PROBE_ORIGIN) };
     let (down, up) = thread::scope(|scope| {
-        let down = scope.spawn(|| rate(&link.down, mtu, &origin, &client));
+        let down = || rate(&link.down, mtu, &origin, &client);
+        let down = named("starting a thread", thread::Builder::new().spawn_scoped(scope, down));
         let up = rate(&link.up, mtu, &client, &origin);
-        (down.join().expect("measuring does not panic"), up)
+        (down.and_then(|down| down.join().expect("measuring does not panic")), up)
     });
     Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
 }
@@ -90,7 +91,7 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     topology.client.run(|| {
         let probes: Vec<_> = (0..HANDSHAKES as u32)
             .map(|number| {
-                thread::spawn(move || {
+                thread::Builder::new().spawn(move || {
                     thread::sleep(gap * number);
                     let stream = TcpStream::connect_timeout(&address, timeout)?;
                     tcp::info(&stream)
@@ -99,7 +100,7 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
             .collect();
         let answers: Vec<_> = probes
             .into_iter()
-            .map(|probe| probe.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+            .map(|probe| probe?.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
             .collect();
         let rtts: Vec<_> =
             answers.iter().flatten().filter(|info| info.retransmits == 0).map(|info| info.rtt_us).collect();

@@ -8,10 +8,11 @@
 //! In each direction the first router has the queue (`tbf`, as large as one packet ahead of the rate, so that
 //! it never starves the wire), the second one is the wire (`netem`: one packet after another at the exact
 //! rate, then the delay). One queueing discipline alone would not do: `netem` limits its queue in packets, on
-//! their way or waiting alike, and `tbf` sends a short packet after a pause at once. An AQM is the
-//! child of `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
+//! their way or waiting alike, and `tbf` sends a short packet after a pause at once. An AQM is the child of
+//! `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
 //! two packets earlier than before a wire.
 
+use fastopen_link::path::Behaviour;
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
@@ -71,9 +72,13 @@ impl Routers {
         if any(|direction| matches!(direction.rate, Rate::Trace(_))) {
             return Some("traces");
         }
-        // netem's jitter reorders, or with a rate is taken off every packet that waits (see the link's stage).
+        // netem's jitter reorders, or with a rate is taken off every packet that waits (see the link's
+        // stage).
         if any(|direction| direction.jitter.is_some()) {
             return Some("jitter");
+        }
+        if config.path.behaviour != Behaviour::None {
+            return Some("path rules");
         }
         config.extra_delay.iter().any(|delay| *delay > 0).then_some("extra RTTs of hosts")
     }
@@ -158,8 +163,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// The model's counts, from those of the disciplines `in_queue` and of the wire. How full the queue was, they do not
-/// count.
+/// The model's counts, from those of the disciplines `in_queue` and of the wire. How full the queue was, they
+/// do not count.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -3,19 +3,25 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
+use std::path::PathBuf;
 
 use fastopen_intercept::{Record, adopt, run_here, write_line};
+use fastopen_netns::sandbox::View;
 use fastopen_netns::{namespace, process};
 use serde_json::value::RawValue;
 
 use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
-use crate::world;
+use crate::{sandbox, world};
 
 const USAGE: &str = "\
 usage: fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]
 Runs COMMAND in the world of a job. JOB and REPORT are open descriptors: the job is read from one, JSON Lines
 are written to the other.";
+
+/// Said where a command failed, perhaps since it tried to change its user.
+const ONE_USER: &str = "fastopen shell: one user id is mapped here, so programs that change their user fail \
+    (daemons, tcpdump -w); as root all are, and to others newuidmap (package uidmap) maps a range of /etc/subuid";
 
 /// Runs what `arguments` say (`JOB REPORT -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's
 /// own, or 128 + the signal that ended it.
@@ -41,12 +47,35 @@ fn run_in_world(job: File, command: &[OsString], report: &File) -> Result<i32, F
     let job = read(job)?;
     let records = report.try_clone().blame(Fault::Machine, "the report")?;
     process::raise_file_limit();
-    namespace::enter_sandbox()?;
-    Ok(process::run_in_child_with_signals(|| {
-        namespace::mount_proc();
-        world::with_world(&job, || run_here(command, records))
-            .unwrap_or_else(|failure| write_failure(failure, report))
-    })?)
+    let isolated = job.client.isolate;
+    // What is isolated has one user, without a capability to become another.
+    let users = if isolated {
+        namespace::enter_sandbox().map(|()| true)?
+    } else {
+        namespace::enter_sandbox_with_users()?
+    };
+    let code = process::run_in_child_with_signals(|| {
+        let run = || {
+            if isolated {
+                view(&job, command).enter()?;
+            } else {
+                namespace::mount_proc();
+            }
+            world::with_world(&job, || run_here(command, records, isolated))
+        };
+        run().unwrap_or_else(|failure: Failure| write_failure(failure, report))
+    })?;
+    if !users && code != 0 {
+        eprintln!("{ONE_USER}");
+    }
+    Ok(code)
+}
+
+/// The view of an isolated command: programs, and the files that the world itself needs.
+fn view(job: &Job, command: &[OsString]) -> View {
+    let mut view = sandbox::view(std::slice::from_ref(job));
+    view.files.extend(command.first().map(PathBuf::from));
+    view
 }
 
 fn read(file: File) -> Result<Job, Failure> {

@@ -12,7 +12,7 @@ use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
 use fastopen_replay::recorded_head;
-use fastopen_replay::tls::{self, Authority};
+use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
 use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Job, View};
@@ -24,10 +24,14 @@ fn servers(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
     authority: &Authority,
+    sessions: &Arc<Sessions>,
+    keys: Option<&Arc<KeyLines>>,
 ) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
     let server = |(host, address): (&String, &Ipv4Addr)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
-        Ok((*address, Arc::new(tls::server(&job.tls, identity, &[job.origins.http_of(host).alpn()])?)))
+        let alpn = [job.origins.http_of(host).alpn()];
+        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
+        Ok((*address, Arc::new(config)))
     };
     hosts.iter().map(server).collect()
 }
@@ -65,7 +69,8 @@ impl SyntheticPages {
     }
 }
 
-/// The site of a job: in the clear, and over TLS if there is an authority.
+/// The site of a job: in the clear, and over TLS if there is an authority; `keys` takes the secrets of its
+/// connections.
 ///
 /// # Errors
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
@@ -74,6 +79,7 @@ pub fn site(
     hosts: &BTreeMap<String, Ipv4Addr>,
     synthetic_pages: Option<&SyntheticPages>,
     authority: Option<&Authority>,
+    keys: Option<&Arc<KeyLines>>,
 ) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
         None => Bytes::new(),
@@ -87,8 +93,9 @@ pub fn site(
         resources(job, hosts, synthetic_page, &bodies)
     };
     let over_tls = |authority| {
-        let (servers, resources) = (servers(job, hosts, authority)?, resources(true)?);
-        Ok::<_, Failure>(TlsSite { servers, resources, security: job.tls.security })
+        let sessions = Arc::<Sessions>::default();
+        let (servers, resources) = (servers(job, hosts, authority, &sessions, keys)?, resources(true)?);
+        Ok::<_, Failure>(TlsSite { servers, resources, security: job.tls.security, sessions })
     };
     let recorded = job.origins.bodies == Bodies::Recorded;
     // A page may ask hosts for what is not in its recording by either scheme.

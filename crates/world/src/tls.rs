@@ -1,39 +1,75 @@
-//! The TLS handshakes of the loader.
+//! The TLS handshakes of the loader, and the earlier visit that leaves session tickets.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddrV4;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::counters::{Duplex, Traffic, counted};
-use fastopen_replay::sockets::ObservedStream;
-use fastopen_replay::tls::{Session, address};
+use fastopen_replay::tls::{TlsStream, address};
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
-use tokio_rustls::TlsConnector;
+use socket2::SockRef;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::contract::TlsRecord;
 
-/// Does the TLS handshake on `stream` as a client of `host`. The record's time is of the monotonic clock.
+/// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when it is complete; the
+/// time of its record is of the monotonic clock.
 ///
 /// # Errors
-/// If the origin's certificate is not for `host`, or the connection fails.
-pub async fn secure(
+/// If `host` is no name for TLS.
+pub fn connect(
     config: Arc<ClientConfig>,
     host: &str,
-    stream: ObservedStream,
-) -> io::Result<(Box<dyn Duplex>, TlsRecord)> {
+    stream: impl Duplex,
+    secured: impl Fn(TlsRecord) + Send + 'static,
+) -> io::Result<TlsStream<Box<dyn Duplex>>> {
     let name = server_name(host).ok_or_else(|| io::Error::other(format!("{host} is no name for TLS")))?;
     let (stream, counters) = counted::<Traffic>(stream);
-    let stream = TlsConnector::from(config).connect(name, stream).await?;
-    let secured_ns = monotonic_ns();
-    let (session, traffic) = (stream.get_ref().1, counters.with(|traffic| *traffic));
-    let record = TlsRecord {
-        hello_bytes: traffic.bytes_written_first,
-        sent_bytes: traffic.bytes_written,
-        received_bytes: traffic.bytes_read,
-        ..TlsRecord::new(Session::of(session), secured_ns)
-    };
-    Ok((Box::new(stream), record))
+    TlsStream::connect(config, name, Box::new(stream) as Box<dyn Duplex>, move |handshake| {
+        let traffic = counters.with(|traffic| *traffic);
+        secured(TlsRecord {
+            sent_bytes: traffic.bytes_written,
+            received_bytes: traffic.bytes_read,
+            ..TlsRecord::new(handshake, monotonic_ns())
+        });
+    })
+}
+
+/// Visits each of these hosts once, over a connection that is then reset, so that `config` has `tickets` of
+/// each. The caller is on a thread inside the client's namespace.
+///
+/// # Errors
+/// If a visit fails or takes longer than `limit`.
+pub fn fetch_tickets(
+    config: &Arc<ClientConfig>,
+    tickets: u8,
+    hosts: &BTreeMap<String, SocketAddrV4>,
+    limit: Duration,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for (host, address) in hosts {
+            let visit = async {
+                let socket = TcpStream::connect(address).await?;
+                SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
+                let mut stream = connect(config.clone(), host, socket, |_| {})?;
+                stream.handshake().await?;
+                stream.receive_tickets(tickets.into()).await
+            };
+            let failed = |error| io::Error::other(format!("fetching session tickets from {host}: {error}"));
+            timeout(limit, visit)
+                .await
+                .map_err(io::Error::from)
+                .and_then(|visited| visited)
+                .map_err(failed)?;
+        }
+        Ok(())
+    })
 }
 
 fn server_name(host: &str) -> Option<ServerName<'static>> {

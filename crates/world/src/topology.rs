@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 use std::thread;
 
 use fastopen_netns::namespace::NetNs;
-use fastopen_netns::packet::PacketSocket;
+use fastopen_netns::packet::{PacketSocket, Tap};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
@@ -202,10 +202,20 @@ impl Topology {
         let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES));
         // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
         thread::scope(|scope| {
-            let client = scope.spawn(open(CLIENT_END));
+            let client = thread::Builder::new().spawn_scoped(scope, open(CLIENT_END));
+            let client = client.map_err(|error| fastopen_netns::Error::other("starting a thread", error))?;
             let origins = open(ORIGINS_END)()?;
             Ok((client.join().expect("opening a packet socket does not panic")?, origins))
         })
+    }
+
+    /// Taps with room for so many frames on the client's and the origins' interface.
+    ///
+    /// # Errors
+    /// Where packet sockets are not to be had, or there is no memory.
+    pub fn taps(&self, frames: u32) -> Result<(Tap, Tap)> {
+        let open = |namespace: &NetNs| namespace.run(|| Tap::open(INTERFACE, frames));
+        Ok((open(&self.client)?, open(&self.origins)?))
     }
 
     /// The paths through the routers, down and up; none where there are packet sockets instead.

@@ -1,8 +1,8 @@
 //! The launcher of the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as
 //! PID 1, copies its records to the output, and kills a kernel that hangs.
 //!
-//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is removed
-//! at the end, by a cleanup process where this program is killed before. See docs/virtual.md.
+//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
+//! removed at the end, by a cleanup process where this program is killed before. See docs/virtual.md.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -20,14 +20,15 @@ use fastopen_netns::process::{self, CleanupProcess};
 use fastopen_netns::sandbox::View;
 use serde::Deserialize;
 
+use crate::capture;
 use crate::contract::{Capabilities, Fault, Job};
-use crate::failure::Failure;
+use crate::failure::{Failure, remedy_of};
 use crate::init::{self, BODIES, JOBS, RECORDS};
 use crate::sandbox;
 
 /// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// What the kernel may have in files beside its memory.
+/// What the kernel may have in files, in addition to its memory.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
 const FREE_CLOCK: &str = "free-clock";
@@ -52,11 +53,11 @@ pub struct Kernel {
     pub arguments: Vec<String>,
 }
 
-/// Runs the jobs in `text`, parsed as `jobs`, on `kernel`, writes the records to standard output, and returns the exit
-/// code: that of `report` where the kernel does not start, hangs, or ends before all jobs are done.
+/// Runs the jobs in `text`, parsed as `jobs`, on `kernel`, writes the records to standard output, and returns
+/// the exit code: that of `report` where the kernel does not start, hangs, or ends before all jobs are done.
 ///
-/// The kernel runs in namespaces of its own with a [`View`] of the machine's files: whoever is root inside may
-/// mount any of what this process sees (`hostfs`).
+/// The kernel runs in namespaces of its own with a [`View`] of the machine's files: whoever is root inside
+/// may mount any of what this process sees (`hostfs`).
 pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], mut report: impl FnMut(Unfinished) -> i32) -> i32 {
     let starting = |failure: Failure| Unfinished { job: None, failure };
     let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
@@ -146,8 +147,8 @@ fn boot(
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// How often the kernel's process had waited, and the time that all processes had computed, when the former
-    /// changed last.
+    /// How often the kernel's process had waited, and the time that all processes had computed, when the
+    /// former changed last.
     changed: Option<(String, Duration)>,
 }
 
@@ -202,7 +203,8 @@ fn memory_bytes(text: &[u8], jobs: &[Job]) -> u64 {
     let bodies: u64 =
         bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
     let client = clients(jobs).map(|client| client.memory_bytes).max().unwrap_or_default();
-    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + client
+    let packets = jobs.iter().map(capture::memory_bytes).max().unwrap_or_default();
+    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + client + packets
 }
 
 fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
@@ -217,7 +219,7 @@ fn folder_failure(error: &io::Error) -> Failure {
     Failure {
         fault: Fault::Machine,
         message: format!("making a folder in {}: {error}", place.display()),
-        remedy: "make room there, or name another place in TMPDIR".into(),
+        remedy: remedy_of(error).unwrap_or("make room there, or name another place in TMPDIR").into(),
     }
 }
 
@@ -225,7 +227,7 @@ fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
     Failure {
         fault: Fault::Machine,
         message: format!("starting the kernel {}: {error}", kernel.program.display()),
-        remedy: "build it again: fastopen kernel build --force".into(),
+        remedy: remedy_of(error).unwrap_or("build it again: fastopen kernel build --force").into(),
     }
 }
 
@@ -243,8 +245,8 @@ impl Progress<'_> {
             r#type: String,
             fault: Option<Fault>,
         }
-        // `end` or `error` ends a job; loads are many and long, and need not be parsed.
-        if line.starts_with(br#"{"type":"load""#) {
+        // `end` or `error` ends a job; others are many and long, and need not be parsed.
+        if [&br#"{"type":"load""#[..], br#"{"type":"packets""#].iter().any(|start| line.starts_with(start)) {
             return;
         }
         let Ok(record) = serde_json::from_slice::<Summary>(line) else { return };
@@ -260,7 +262,8 @@ impl Progress<'_> {
     }
 }
 
-/// The folder that the kernel reads its jobs from and writes its records to; the cleanup process removes it on drop.
+/// The folder that the kernel reads its jobs from and writes its records to; the cleanup process removes it
+/// on drop.
 struct Folder {
     path: PathBuf,
     records: File,
@@ -348,10 +351,10 @@ impl Running {
         let console = Arc::<Mutex<VecDeque<String>>>::default();
         let (alive, console_open) = mpsc::channel();
         let tail = console.clone();
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             keep_tail(File::from(console_out), &tail);
             drop(alive);
-        });
+        })?;
         let records = folder.records.try_clone()?;
         Ok(Self { child, records, read: 0, rest: Vec::new(), console, console_open })
     }

@@ -5,17 +5,22 @@ mod load;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 use std::time::Instant;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fastopen_link::path::PathRule;
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
-use fastopen_replay::tls::Authority;
+use fastopen_replay::tls::{Authority, KeyLines};
 use hyper::header::DATE;
 
 use crate::addresses::{client_address, origin_address, origin_number};
+use crate::capture::Capture;
 use crate::clients::user_agent;
 use crate::contract::{BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
@@ -24,12 +29,16 @@ use crate::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::link::Link;
 use crate::link_config::LinkConfig;
 use crate::measure;
+use crate::memory_guard::MemoryGuard;
 use crate::routers::Routers;
 use crate::site::{SyntheticPages, site};
 use crate::topology::{Topology, recorded_sysctls};
 
 /// The most hosts of a page: the addresses above are those of probes.
 const HOSTS: usize = 60_000;
+
+/// Bytes of packets in a record, so that no line is long.
+const PACKETS_PIECE: usize = 3 << 20;
 
 /// Writes a record.
 pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
@@ -45,7 +54,14 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::World(Box::new(world.measure(started)?)))?;
     let mut client = user_agent(job);
     for (number, plan) in job.loads.iter().enumerate() {
-        write(&Record::Load(Box::new(world.load(number, plan, client.as_mut())?)))?;
+        let (record, packets) = world.load(number, plan, client.as_mut())?;
+        if let Some((pcapng, dropped)) = packets {
+            for piece in pcapng.chunks(PACKETS_PIECE) {
+                let (job, id) = (job.id.clone(), plan.id.clone());
+                write(&Record::Packets { job, id, pcapng: BASE64_STANDARD.encode(piece), dropped })?;
+            }
+        }
+        write(&Record::Load(Box::new(record)))?;
     }
     let teardown_started = Instant::now();
     drop(client);
@@ -74,15 +90,25 @@ struct World<'a> {
     policy: Policy,
     hosts: BTreeMap<String, Ipv4Addr>,
     servers: Servers,
+    /// What keeps the packets of loads, in a job that asks for them.
+    capture: Option<Capture>,
     network: Network,
+    /// Of a program of others. The memory of a virtual kernel is bounded, and what computes there stops its
+    /// clock.
+    memory: Option<MemoryGuard>,
 }
 
 impl<'a> World<'a> {
     fn build(job: &'a Job, engine: Engine) -> Result<Self, Failure> {
         let hosts = number_hosts(job)?;
         let network = Network::build(job, engine, link_config(job, &hosts)?)?;
-        let servers = Servers::start(job, &hosts, &network.topology)?;
-        Ok(Self { job, engine, policy: job.policy(), hosts, servers, network })
+        let capture = job.packets.then(|| Capture::start(job, &network.topology)).transpose()?;
+        let keys = capture.as_ref().map(Capture::keys);
+        let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref())?;
+        let guarded = engine == Engine::Host && job.client.kind.capabilities().is_foreign;
+        let memory = guarded.then(MemoryGuard::start).transpose();
+        let memory = memory.map_err(|error| fastopen_netns::Error::other("starting a thread", error))?;
+        Ok(Self { job, engine, policy: job.policy(), hosts, servers, capture, network, memory })
     }
 
     /// Measures the network and reads the settings back; `started` is when the building began.
@@ -193,14 +219,19 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>, topology: &Topology) -> Result<Self, Failure> {
+    fn start(
+        job: &Job,
+        hosts: &BTreeMap<String, Ipv4Addr>,
+        topology: &Topology,
+        keys: Option<&Arc<KeyLines>>,
+    ) -> Result<Self, Failure> {
         let page_origins = job.page.origins();
         let addresses =
             page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], one.port)).collect();
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
-        let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref())?;
+        let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys)?;
         let recorded_date =
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
@@ -246,7 +277,15 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
             *delay = extra_us * 1000 / 2;
         }
     }
-    Ok(LinkConfig { down, up, extra_delay })
+    let path = PathRule {
+        behaviour: job.network.path,
+        hosts: job
+            .network
+            .path_hosts
+            .as_ref()
+            .map(|named| named.iter().filter_map(|host| hosts.get(host)).map(Ipv4Addr::octets).collect()),
+    };
+    Ok(LinkConfig { down, up, extra_delay, path })
 }
 
 /// The key of the origins' cookies (`net.ipv4.tcp_fastopen_key`), derived from the seed so that runs repeat.

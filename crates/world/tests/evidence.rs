@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use fastopen_link::path::{Behaviour, PathRule};
 use fastopen_page::Page;
+use fastopen_replay::tls::{SessionStart, Settings, Version};
 use fastopen_world::contract::{
     BothEnds, Cached, ConnectionRecord, Cookies, EndEvidence, GivenUpRecord, Invalid, InvalidKind,
-    LinkDirectionRecord, LinkRecord, LoadPlan, RequestRecord, Transport,
+    LinkDirectionRecord, LinkRecord, LoadPlan, Network, OriginTlsRecord, RequestRecord, SeenAt, TlsRecord,
+    Transport,
 };
 use fastopen_world::evidence::{Expectation, FASTOPEN_COUNTERS, Observations, given_up, judge};
 
@@ -19,7 +22,11 @@ struct Load {
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cookies_before: Vec<Ipv4Addr>,
+    path: PathRule,
+    repeat_view: bool,
     finished: bool,
+    tls: Settings,
+    network: Network,
 }
 
 const A: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
@@ -32,6 +39,9 @@ const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://
     "initiators": "declared", "resources": [
     {"url": "http://a.test/", "type": "document", "body_bytes": 5000, "initiator": null},
     {"url": "http://b.test/", "type": "image", "body_bytes": 300, "initiator": 0}]}"#;
+
+const NETWORK: &str = r#"{"rtt_us": 10000, "down": {"rate_bit_per_s": null, "queue_bytes": null},
+    "up": {"rate_bit_per_s": null, "queue_bytes": null}}"#;
 
 /// An end of a connection that was established.
 fn end(syn_data_acked: bool) -> EndEvidence {
@@ -77,6 +87,25 @@ fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
         requests: 1,
         client: Some(end(syn_data)),
         origin: Some(end(syn_data)),
+        origin_samples: Vec::new(),
+    }
+}
+
+/// A handshake; both ends agree on what it came to.
+fn handshake(resumed: bool, early: bool) -> TlsRecord {
+    let early_bytes = if early { 400 } else { 0 };
+    TlsRecord {
+        secured_ns: 30_000_000,
+        version: Version::Tls13,
+        cipher: "TLS13_AES_256_GCM_SHA384".into(),
+        group: None,
+        alpn: None,
+        resumed,
+        early_bytes,
+        hello_bytes: 300,
+        sent_bytes: 300,
+        received_bytes: 300,
+        origin: Some(OriginTlsRecord { resumed, early_bytes, answer_held_ns: 0 }),
     }
 }
 
@@ -91,6 +120,7 @@ fn way() -> LinkDirectionRecord {
         bytes: 1000,
         dropped_queue: 0,
         dropped_loss: 0,
+        dropped_path: 0,
         overruns: 0,
         queue_bytes_max: Some(0),
         late_us_p50: 0,
@@ -109,7 +139,11 @@ impl Load {
             counters: BothEnds::default(),
             link: LinkRecord { down: way(), up: way() },
             cookies_before: Vec::new(),
+            path: PathRule::default(),
+            repeat_view: false,
             finished: true,
+            tls: Settings::default(),
+            network: serde_json::from_str(NETWORK).expect("it is a network"),
         };
         load.count();
         load
@@ -124,6 +158,27 @@ impl Load {
         let mut load = Self::new(Transport::Tfo, Some(Cookies::Warm), connections);
         load.cookies_before = vec![A, B];
         load
+    }
+
+    /// Over TLS, with three connections of which as many begin with a session as there are tickets.
+    fn tls(session: SessionStart) -> Self {
+        let begins = |resumed| ConnectionRecord {
+            tls: Some(handshake(resumed, resumed && session == SessionStart::Early)),
+            ..connection("a.test", 0, false)
+        };
+        let connections = [session != SessionStart::None; 2].map(begins).into_iter().chain([begins(false)]);
+        let connections = (0..).zip(connections).map(|(id, one)| ConnectionRecord { id, ..one }).collect();
+        Self::new(Transport::Tls, None, connections).with(|load| {
+            load.tls.session = session;
+            let first = |(connection, number)| RequestRecord {
+                connection: Some(connection),
+                connect_start_ns: Some(0),
+                sent_ns: Some(1),
+                first_byte_ns: Some(if session == SessionStart::Early { 20_000_000 } else { 30_000_000 }),
+                ..request(0, number)
+            };
+            load.requests = [(0, 5000), (1, 5000)].map(first).into();
+        })
     }
 
     fn cold(connections: Vec<ConnectionRecord>) -> Self {
@@ -148,13 +203,18 @@ impl Load {
             cookies_before: &self.cookies_before,
             requests: &self.requests,
             connections: &self.connections,
+            path: &self.path,
+            repeat_view: self.repeat_view,
             unfinished: (!self.finished).then_some("not finished in the time given"),
             counters: &self.counters,
             link: &self.link,
             recorded: false,
             late_us: LATE_US,
+            seen_at: SeenAt::Client,
+            network: &self.network,
+            tolerance_us: 1,
         };
-        judge(&observed, Expectation::from(&self.plan))
+        judge(&observed, Expectation::of(&self.plan, &self.tls))
     }
 
     fn kinds(&self) -> Vec<InvalidKind> {
@@ -417,4 +477,127 @@ fn a_packet_later_than_allowed_or_lost_before_the_link_is_told() {
         [InvalidKind::LinkLate]
     );
     assert_eq!(Load::tcp().with(|load| load.link.down.overruns = 1).kinds(), [InvalidKind::LinkLate]);
+}
+
+#[test]
+fn a_load_that_begins_as_its_session_says_is_valid() {
+    for session in [SessionStart::None, SessionStart::Resumed, SessionStart::Early] {
+        assert_eq!(Load::tls(session).kinds(), NONE, "{session:?}");
+    }
+}
+
+fn handshake_of(load: &mut Load, number: usize) -> &mut TlsRecord {
+    load.connections[number].tls.as_mut().expect("it has one")
+}
+
+fn origins_handshake_of(load: &mut Load, number: usize) -> &mut OriginTlsRecord {
+    handshake_of(load, number).origin.as_mut().expect("it has one")
+}
+
+#[test]
+fn without_a_session_of_an_earlier_visit_the_first_handshake_is_full() {
+    let load = |number: usize| {
+        Load::tls(SessionStart::None).with(|load| load.connections[number].tls = Some(handshake(true, false)))
+    };
+    assert_eq!(load(0).kinds(), [InvalidKind::SessionBeforeFirst]);
+    assert_eq!(load(0).with(|load| load.repeat_view = true).kinds(), NONE);
+    // The ticket came with an earlier connection of the load.
+    assert_eq!(load(2).kinds(), NONE);
+}
+
+#[test]
+fn as_many_connections_resume_as_there_are_tickets_and_both_ends_say_so() {
+    let missing =
+        Load::tls(SessionStart::Resumed).with(|load| load.connections[1].tls = Some(handshake(false, false)));
+    assert_eq!(missing.kinds(), [InvalidKind::NotResumed]);
+    assert_eq!(missing.with(|load| load.tls.tickets = 1).kinds(), NONE);
+    let doubtful =
+        Load::tls(SessionStart::Resumed).with(|load| origins_handshake_of(load, 1).resumed = false);
+    assert_eq!(doubtful.kinds(), [InvalidKind::NotResumed]);
+}
+
+#[test]
+fn early_data_counts_only_where_the_origin_read_it_before_the_handshake_was_complete() {
+    let unread = || Load::tls(SessionStart::Early).with(|load| origins_handshake_of(load, 0).early_bytes = 0);
+    assert_eq!(unread().kinds(), [InvalidKind::NoEarlyData]);
+    let lost = unread().with(|load| {
+        load.connections[0] = retransmitted(load.connections[0].clone());
+        load.link.up.dropped_loss = 1;
+    });
+    assert_eq!(lost.kinds(), NONE);
+    assert_eq!(unread().with(|load| load.page.resources[0].method = "POST".into()).kinds(), NONE);
+}
+
+#[test]
+fn early_data_where_none_is_to_be_is_named() {
+    let early = || handshake(true, true);
+    let resumed = Load::tls(SessionStart::Resumed).with(|load| load.connections[0].tls = Some(early()));
+    assert_eq!(resumed.kinds(), [InvalidKind::EarlyDataUnasked]);
+    let rejected = Load::tls(SessionStart::Early).with(|load| load.tls.early_data_rejected = true);
+    assert!(rejected.kinds().contains(&InvalidKind::EarlyDataUnasked));
+}
+
+#[test]
+fn an_answer_to_early_data_that_waited_for_the_handshake_is_named() {
+    let held =
+        |ns| Load::tls(SessionStart::Early).with(|load| origins_handshake_of(load, 1).answer_held_ns = ns);
+    assert_eq!(held(LATE_US * 1000).kinds(), NONE);
+    assert_eq!(held(LATE_US * 1000 + 1).kinds(), [InvalidKind::AnswerHeld]);
+}
+
+#[test]
+fn no_answer_comes_before_the_round_trips_of_its_first_flight() {
+    for (session, rtts) in [(SessionStart::None, 3), (SessionStart::Resumed, 3), (SessionStart::Early, 2)] {
+        let load = |first_byte_ns| {
+            Load::tls(session).with(|load| load.requests[0].first_byte_ns = Some(first_byte_ns))
+        };
+        assert_eq!(load(rtts * 10_000_000).kinds(), NONE, "{session:?}");
+        let sooner = load(rtts * 10_000_000 - 10_000);
+        assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible], "{session:?}");
+        assert_eq!(sooner.with(|load| load.network = jittery()).kinds(), NONE);
+    }
+}
+
+fn jittery() -> Network {
+    let jitter = NETWORK.replacen("null}", "null, \"jitter\": {\"normal_us\": 1}}", 1);
+    serde_json::from_str(&jitter).expect("it is a network")
+}
+
+/// A warm load behind a middlebox that takes options out, with what Linux shows of it.
+fn stripped() -> Load {
+    let mut load = Load::warm();
+    load.path = PathRule { behaviour: Behaviour::StripOption, hosts: None };
+    for connection in &mut load.connections {
+        for end in [&mut connection.client, &mut connection.origin].into_iter().flatten() {
+            end.syn_data_acked = false;
+        }
+        connection.client.as_mut().expect("it has one").fastopen_client_fail = 2;
+    }
+    load.count();
+    load.counters.client.insert("TCPFastOpenActiveFail".into(), 2);
+    load
+}
+
+#[test]
+fn what_a_path_does_to_connections_is_expected_of_them_and_nothing_else() {
+    assert_eq!(stripped().kinds(), NONE);
+    let accepted = stripped().with(|load| {
+        let connection = &mut load.connections[1];
+        for end in [&mut connection.client, &mut connection.origin].into_iter().flatten() {
+            (end.syn_data_acked, end.fastopen_client_fail) = (true, 0);
+        }
+        load.count();
+        load.counters.client.insert("TCPFastOpenActiveFail".into(), 1);
+    });
+    assert_eq!(accepted.kinds(), [InvalidKind::PathWithoutEffect]);
+    let otherwise = stripped().with(|load| {
+        load.connections[0].client.as_mut().expect("it has one").fastopen_client_fail = 3;
+    });
+    assert_eq!(otherwise.kinds(), [InvalidKind::PathWithoutEffect]);
+    let one_more = stripped().with(|load| {
+        load.counters.client.insert("TCPFastOpenActiveFail".into(), 3);
+    });
+    assert_eq!(one_more.kinds(), [InvalidKind::FastopenFailed]);
+    let not_behind = stripped().with(|load| load.path.hosts = Some([A.octets()].into()));
+    assert_eq!(not_behind.kinds(), [InvalidKind::FastopenFailed, InvalidKind::NoSynData]);
 }

@@ -152,7 +152,7 @@ fn a_minimal_job_gets_the_contracts_defaults() {
     assert_eq!((job.tolerance.rtt_us, job.tolerance.late_us, job.load_timeout_us), (1000, None, 120_000_000));
     let tls = job.tls;
     assert_eq!((tls.version, tls.key_share), (Version::Tls13, KeyShare::X25519MlKem768));
-    assert_eq!((tls.resumption, tls.chain_bytes), (true, 3500));
+    assert_eq!((tls.tickets, tls.chain_bytes), (2, 3500));
     assert_eq!((job.origins.tfo_queue, job.origins.keep_alive, job.network.mtu_bytes), (4096, true, 1500));
 }
 

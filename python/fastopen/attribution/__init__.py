@@ -3,14 +3,14 @@
 from fastopen.attribution.answers import Answer, page_answers, run_answers
 from fastopen.attribution.breakdown import Attribution, Shown, attribute
 from fastopen.attribution.critical_path import critical_path
-from fastopen.attribution.curves import Along, Curve, Place, curves_of, position
+from fastopen.attribution.curves import Curve, Place, axis_of, curves_of, position
 from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.excess import excess_sentence
 from fastopen.attribution.segments import Kind
+from fastopen.attribution.slower import reasons_slower, where_slower
 from fastopen.attribution.source import Source, read_source
 
 __all__ = [
-    "Along",
     "Answer",
     "Attribution",
     "Curve",
@@ -19,13 +19,16 @@ __all__ = [
     "Shown",
     "Source",
     "attribute",
+    "axis_of",
     "critical_path",
     "curves_of",
     "excess_sentence",
     "page_answers",
     "position",
     "read_source",
+    "reasons_slower",
     "registrable_domain",
     "run_answers",
     "third_parties",
+    "where_slower",
 ]

@@ -1,14 +1,12 @@
-"""The comparisons of a page put in rows in which one thing alone grows: the lines of a figure."""
+"""Comparisons of a page in rows in which one factor alone varies: the lines and panels of a figure."""
 
 from dataclasses import dataclass
 from statistics import linear_regression
-from typing import Literal
 
 from fastopen.attribution.breakdown import Attribution, Breakdown
-from fastopen.experiments import BASELINE, ArmName, Comparison, baseline_of, headline_of
-from fastopen.statistics import CellResult, Results
-
-Along = Literal["rtt", "down"]
+from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, baseline_of, headline_of
+from fastopen.experiments.factors import RTT
+from fastopen.statistics import CellResult, Results, deciding_factor
 
 
 @dataclass(frozen=True)
@@ -19,8 +17,8 @@ class Place:
     name: str
     """What distinguishes it from the others of its page: `20 ms`, or `20 ms, mget`."""
     rtt_ms: float
-    down_mbit: float | None
-    """None where there is no limit, or a trace."""
+    texts: dict[str, str]
+    """What tables show of each factor that varies, by its name."""
     arms: dict[ArmName, CellResult]
     breakdowns: dict[ArmName, Breakdown]
 
@@ -47,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Curve:
-    """Comparisons of one page that differ in RTT (or rate) alone, least first; `name` is what they share."""
+    """Comparisons of one page that differ in one factor alone, least first; `name` is what they share."""
 
     name: str
     places: tuple[Place, ...]
@@ -59,14 +57,13 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
     factors = results.factors
     for comparison, arms in results.comparisons(page).items():
         known = {name: attribution.breakdowns.get(result.cell.index) for name, result in arms.items()}
-        network = results.experiment.networks[comparison.network]
-        rate = network.down.rate_bit_per_s
+        network, point = results.experiment.networks[comparison.network], factors.point(comparison)
         places.append(
             Place(
                 comparison=comparison,
                 name=factors.name(comparison),
                 rtt_ms=network.rtt_us / 1000,
-                down_mbit=None if rate is None else rate / 1e6,
+                texts={factor.name: factor.text_at(point) for factor in factors.varying},
                 arms=arms,
                 breakdowns={name: path for name, path in known.items() if path is not None},
             )
@@ -74,7 +71,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
     return places
 
 
-def curves_of(results: Results, places: list[Place], along: Along = "rtt") -> list[Curve]:
+def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
     """The same in rows. The name of a row is empty where there is only one."""
     factors = results.factors
     rows: dict[tuple[str, ...], list[Place]] = {}
@@ -82,15 +79,36 @@ def curves_of(results: Results, places: list[Place], along: Along = "rtt") -> li
         point = factors.point(place.comparison)
         rest = tuple(factor.phrase_at(point) for factor in factors.varying if factor.name != along)
         rows.setdefault(rest, []).append(place)
-    return [
-        Curve(", ".join(rest), tuple(sorted(row, key=lambda place: position(place, along) or 0.0)))
-        for rest, row in rows.items()
-    ]
+    return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
 
 
-def position(place: Place, along: Along) -> float | None:
-    """Its place on the axis: RTT in milliseconds, or rate in Mbit/s."""
-    return place.rtt_ms if along == "rtt" else place.down_mbit
+def _in_order(places: list[Place], along: str) -> list[Place]:
+    """Numbers grow; words stay in the order in which they were asked for."""
+    known = [position(place, along) for place in places]
+    return places if None in known else sorted(places, key=lambda place: position(place, along) or 0.0)
+
+
+def position(place: Place, along: str) -> float | None:
+    """Its place on the axis of a factor, in the unit of the column; None where that is no number."""
+    try:
+        return float(place.texts[along])
+    except (KeyError, ValueError):
+        return None
+
+
+def axis_of(results: Results) -> Factor:
+    """The factor to draw against: the one that decides, else the RTT, else the one with the most values."""
+    found = deciding_factor(results, results.cells)
+    if found is not None:
+        return found.factor
+    values: dict[str, set[str]] = {}
+    for result in results.cells:
+        point = results.factors.point(result.cell)
+        for factor in results.factors.varying:
+            values.setdefault(factor.name, set()).add(factor.text_at(point))
+    if len(values.get(RTT.name, ())) > 1:
+        return RTT
+    return max(results.factors.varying, key=lambda factor: len(values.get(factor.name, ())), default=RTT)
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:

@@ -65,12 +65,16 @@ def gain(improvement_percent: float) -> str:
     return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
 
 
-def interval(span: tuple[float, float] | None, pairs: int, *, of_draws: bool = False) -> str:
+def interval(
+    span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
+) -> str:
     """`95 % interval 3.1 to 4.4, n 8`, `90 % of 30 draws 3.1 to 4.4`; too few pairs say so."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"
-    return f"90{NBSP}% of {pairs} draws {ends}" if of_draws else f"95{NBSP}% interval {ends}, n{NBSP}{pairs}"
+    if of_draws:
+        return f"90{NBSP}% of {pairs} draws {ends}"
+    return f"{100 * confidence:.0f}{NBSP}% interval {ends}, n{NBSP}{pairs}"
 
 
 def size(count: float) -> str:

@@ -1,10 +1,11 @@
 """What figures and reports are made from: a run's results, and where the time of its loads went."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastopen.attribution.breakdown import Attribution, attribute
 from fastopen.attribution.curves import Place, places_of
+from fastopen.attribution.slower import reasons_slower
 from fastopen.contract import WorldRecord
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
@@ -18,6 +19,8 @@ class Source:
     attribution: Attribution
     world: WorldRecord | None
     """The first world that was built: kernel and settings."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Why a cell is slower than one would think, by its index."""
 
     def places(self, page: str) -> list[Place]:
         """The comparisons of a page."""
@@ -32,4 +35,6 @@ def read_source(store: RunStore) -> Source:
     """Everything that figures and reports need of a run."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
-    return Source(collect(store, rows), attribute(store, rows), worlds[0] if worlds else None)
+    results = collect(store, rows)
+    world = worlds[0] if worlds else None
+    return Source(results, attribute(store, rows), world, reasons_slower(store, results))

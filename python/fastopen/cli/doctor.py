@@ -19,6 +19,7 @@ from fastopen.cli.shared_options import JsonOption
 from fastopen.engines import check_program, find_program, program_version
 from fastopen.engines.host import default_parallel
 from fastopen.errors import MachineError
+from fastopen.exec_front.words import CLIENT_BIT, SERVER_BIT, counted
 
 # TCP_FASTOPEN_CONNECT, with which any client can use TFO, came with 4.11.
 KERNEL_MIN: Final = (4, 11)
@@ -63,6 +64,7 @@ def _checks() -> Iterator[Check]:
         return
     yield _kernel(platform.release())
     yield _fast_open()
+    yield from _fast_open_here()
     yield from _settings()
     yield _congestion_controls()
     yield _timers()
@@ -82,6 +84,26 @@ def _fast_open() -> Check:
     value = _sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if value is None else "supported; each world sets its own"
     return Check("TCP Fast Open", value is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
+
+
+def _fast_open_here() -> Iterator[Check]:
+    """What holds for programs on this machine's own network; worlds have settings of their own."""
+    text = _sysctl("net.ipv4.tcp_fastopen")
+    if text is None or not text.isdecimal():
+        return
+    value = int(text)
+    both = value | CLIENT_BIT | SERVER_BIT
+    off = [who for who, bit in (("clients", CLIENT_BIT), ("servers", SERVER_BIT)) if not value & bit]
+    ends = ", ".join(f"{who} {'off' if who in off else 'on'}" for who in ("clients", "servers"))
+    on = f"; on: as root, sysctl -w net.ipv4.tcp_fastopen={both}" if off else ""
+    yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
+    hole = _sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
+    if hole is not None:
+        times = _counter("TcpExt", "TCPFastOpenBlackhole")
+        found = "" if times is None else f"; suspected {counted(times, 'time')} since the machine started"
+        off_for = "not looked for" if hole == "0" else f"TFO off for {hole} s, then longer, where suspected"
+        yield Check("TFO black hole", True, f"{off_for}{found}")
+    yield Check("browsers", True, "no current one uses TFO: what is measured is what they would gain")
 
 
 def _settings() -> Iterator[Check]:
@@ -143,6 +165,18 @@ def _sysctl(name: str) -> str | None:
         return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
     except OSError:
         return None
+
+
+def _counter(group: str, name: str) -> int | None:
+    """A counter of this network namespace, of /proc/net/netstat; None where the kernel has none."""
+    try:
+        lines = Path("/proc/net/netstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    of_group = [line.split()[1:] for line in lines if line.startswith(f"{group}:")]
+    names, values = of_group if len(of_group) == 2 else ([], [])
+    found = dict(zip(names, values, strict=False)).get(name)
+    return None if found is None else int(found)
 
 
 def _print(checks: list[Check], target: Console) -> None:

@@ -1,25 +1,29 @@
 """`fastopen export`: a kept run in the forms that other programs read."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.progress import Progress
 
+from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.output import console, errors_console
+from fastopen.cli.shared_options import JobsOption
 from fastopen.runs import RunStore, find_run
-from fastopen.runs.export import Format
 from fastopen.runs.export import export as export_run
+from fastopen.runs.packets import kept_packets
+from fastopen.workflows.export_packets import export_packets
 
 
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     form: Annotated[
-        Format,
+        Literal["parquet", "csv", "har", "png", "pcap"],
         typer.Option(
             "--format",
             "-f",
-            help="Tables as parquet or csv; har: a file for each load, for browsers; png: its screenshot.",
+            help="Tables as parquet or csv; a file for each load: har, for browsers; png: its screenshot;"
+            " pcap: its packets, for Wireshark.",
         ),
     ] = "parquet",
     output: Annotated[
@@ -30,6 +34,8 @@ def export(
         str | None, typer.Option(help="Only the loads of this job, as faults and tables name it.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
+    allow_command: AllowCommandOption = False,
+    jobs: JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Write loads, requests, connections and their evidence; also of a run that is not finished."""
@@ -43,11 +49,18 @@ def export(
     )
     with RunStore.open(folder) as store, progress:
         task = progress.add_task("exporting", total=store.attempts_done())
-        count = export_run(
-            *(store, place, form),
-            job=job,
-            replace=force,
-            watch=lambda done: progress.update(task, completed=done),
-        )
+
+        def watch(done: int) -> None:
+            progress.update(task, completed=done)
+
+        if form == "pcap":
+            if any(kept_packets(folder, row) is None for row in store.loads()):
+                check_commands(store.experiment(), str(folder), allowed=allow_command)
+            exported = export_packets(folder, place, job=job, replace_export=force, jobs=jobs, watch=watch)
+            count, missing = exported.written, exported.missing
+        else:
+            count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}
+    for why, without in missing.items():
+        errors_console().print(f"no packets of {without:,} loads: {why}", markup=False, soft_wrap=True)
     loads = "1 load" if count == 1 else f"{count:,} loads"
     console().print(f"{loads} in {place}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`fastopen ls` and `rm`: which runs there are, how far they got, what they take; and away with them."""
+"""`fastopen ls`, `label` and `rm`: which runs there are and what they are called; and away with them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +14,7 @@ from fastopen import units
 from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError, collected, raise_all
-from fastopen.runs import RunSummary, find_run, list_runs, remove_run, runs_folder
+from fastopen.runs import RunStore, RunSummary, find_run, list_runs, remove_run, runs_folder
 
 
 def ls(
@@ -37,6 +37,15 @@ def ls(
     console().print(Text(f"{total} in {place}", style="dim"), soft_wrap=True)
 
 
+def label(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")],
+    text: Annotated[str, typer.Argument(help="What ls shows of it; empty: nothing.")],
+) -> None:
+    """Give a kept run a name of your own, which ls shows."""
+    with RunStore.resume(find_run(run)) as store:
+        store.set_label(text)
+
+
 def rm(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs.")],
 ) -> None:
@@ -56,21 +65,24 @@ def _document(run: RunSummary) -> dict[str, Any]:
 
 def _table(runs: Sequence[RunSummary]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("run", "started", "status", "loads", "engine", "pages", "RTT", "client", "size"):
+    for heading in ("run", "started", "status", "loads", "pages", "RTT", "client", "varying", "size"):
         right = heading in ("loads", "size")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        whole = heading in ("started", "loads", "size")
+        table.add_column(
+            heading, justify="right" if right else "left", overflow="fold", no_wrap=whole, min_width=6
+        )
     styles = {"finished": "green", "running": "cyan"}
     for run in runs:
         known = bool(run.started)
         table.add_row(
-            run.folder.name,
+            Text(run.folder.name + (f"\n{run.label}" if run.label else "")),
             datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M") if known else "",
             Text(run.status, style=styles.get(run.status, "yellow")),
             f"{run.loads_done}/{run.loads_asked}" if known else "",
-            ", ".join(run.engines),
             Text(_pages(run.pages)),
             run.networks,
-            ", ".join(run.clients),
+            ", ".join([*run.clients, *run.engines]),
+            Text("; ".join(run.varying)),
             units.format_bytes(_rounded(run.bytes)),
         )
     return table

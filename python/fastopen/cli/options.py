@@ -27,7 +27,7 @@ from fastopen.units import UnitError
 
 # Headings of the help text, by the part of a job.
 PANELS: Final = {"network": "Network", "client": "Client", "origins": "Origins", "tls": "TLS", "tcp": "TCP"}
-ALIASES: Final = {"transport": ["--transport"]}
+ALIASES: Final = {"transport": ["--transport", "--arms"]}
 Written = dict[str, object]
 
 
@@ -78,7 +78,7 @@ def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     )
 
 
-# Clients that need no command line beside their name.
+# Clients that need no command line besides their name.
 NAMED_CLIENTS: Final = tuple(kind for kind in KINDS if kind != COMMAND.label)
 
 

@@ -47,8 +47,11 @@ def figures_table(title: str, labels: Sequence[str], figures: Sequence[str]) -> 
 
 
 def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
-    """`+0.1`, never `-0.0`; `-` where it is not known."""
-    return "-" if value is None else f"{round(value, digits) or 0.0:{'+' if sign else ''}.{digits}f}"
+    """`+0.1`, `0.0` without a sign; `-` where it is not known."""
+    if value is None:
+        return "-"
+    rounded = round(value, digits) or 0.0
+    return f"{rounded:{'+' if sign and rounded else ''}.{digits}f}"
 
 
 @contextmanager

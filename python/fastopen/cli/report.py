@@ -51,7 +51,7 @@ def report_text(store: RunStore, form: Form) -> str:
     """The report of a run in one of the forms."""
     # Altair and Vega take a second to import, which no other command should wait for.
     from fastopen.attribution import read_source
-    from fastopen.report.grids import all_grids, cells_grid
+    from fastopen.report.grids import cells_grid, paper_grids
     from fastopen.report.latex import latex
     from fastopen.report.markdown import markdown
     from fastopen.report.page import html
@@ -64,4 +64,5 @@ def report_text(store: RunStore, form: Form) -> str:
         return markdown(source)
     if form == "csv":
         return csv_text(cells_grid(source))
-    return latex(all_grids(source), [source.results.experiment.title])
+    experiment = source.results.experiment
+    return latex(paper_grids(source), [experiment.title], experiment.name)

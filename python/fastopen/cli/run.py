@@ -75,7 +75,8 @@ def run(
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
     pages = reading.pages(inputs, library or (), quiet=settings.quiet)
     given = {"inputs": inputs, "library": library or (), **vars(reading)}
-    settings.run(experiment, pages, seed_drawn=seed is None, **given)
+    named = {*written, *(("rtt",) if network is not None else ())}
+    settings.run(experiment, pages, named, seed_drawn=seed is None, **given)
 
 
 @with_settings

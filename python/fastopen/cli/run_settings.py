@@ -1,6 +1,6 @@
 """What `fastopen run` and `fastopen reproduce` have in common: how sure, on what, and what becomes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fastopen.cli.options import changed
+from fastopen.cli.output import errors_console
 from fastopen.cli.report import ReportOption
 from fastopen.cli.running import Printing, run_and_print
 from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, KernelOption, QuietOption
@@ -15,7 +16,9 @@ from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, CONTROL, DRAWS, ArmName, Experiment, Variation, exact
 from fastopen.experiments.model import REPEATS_MAX
 from fastopen.pages import ImportedPage
+from fastopen.runs import Watched
 from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.quick import KEPT, QUICK_S, quickened
 from fastopen.workflows.run import RunOptions, until_interval
 
 
@@ -37,6 +40,14 @@ class RunSettings:
             " (default: with --report, where virtual time leaves nothing to chance)",
         ),
     ] = None
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="An answer within a minute: as many repeats as fit, and how sure they are. What nobody asked"
+            " for is left out where time is short (RTTs but one, cold cookies).",
+        ),
+    ] = False
     until_ci: Annotated[
         str | None,
         typer.Option(
@@ -61,19 +72,55 @@ class RunSettings:
     ] = None
     no_keep: Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")] = False
     keep_going: KeepGoingOption = False
+    pcap: Annotated[
+        bool,
+        typer.Option(
+            "--pcap",
+            help="Keep the packets of each load at both ends, with names and TLS secrets, for Wireshark"
+            " (pcapng, in the run's folder packets).",
+        ),
+    ] = False
+    tcp_trace: Annotated[
+        bool,
+        typer.Option(
+            "--tcp-trace",
+            help="Keep congestion window, RTT and bytes in flight of each connection over time"
+            " (TCP_INFO of the origins' sockets), for exports and the report.",
+        ),
+    ] = False
     report: ReportOption = False
     quiet: QuietOption = False
 
-    def run(self, experiment: Experiment, imported: Sequence[ImportedPage], **others: Any) -> None:
-        """Runs and prints the experiment; `others` are further RunOptions."""
+    def run(
+        self,
+        experiment: Experiment,
+        imported: Sequence[ImportedPage],
+        named: Collection[str] | None = None,
+        **others: Any,
+    ) -> None:
+        """Runs and prints the experiment; `others` are further RunOptions.
+
+        `named` are the factors that somebody asked for, all if not given: those `quick` does not shorten.
+        """
+        if self.quick:
+            if self.until_ci is not None:
+                raise InputError("as many repeats as fit into a minute, or as many as it takes", "--quick")
+            experiment, left_out = quickened(
+                experiment, imported, KEPT if named is None else named, self.kernel, self.jobs
+            )
+            if left_out and not self.quiet:
+                errors_console().print(f"--quick: {'; '.join(left_out)}", markup=False, soft_wrap=True)
         experiment = self._with_draws(experiment)
         options = RunOptions(
             output=self.output,
             keep=not self.no_keep,
             keep_going=self.keep_going,
+            watched=Watched(packets=self.pcap, tcp_trace=self.tcp_trace),
             kernel=self.kernel,
             jobs=self.jobs,
             until=until_interval(self.until_ci, self.max_repeats, experiment.repeats),
+            limit_s=QUICK_S if self.quick else None,
+            draws_by_default=self.vary is None and self.repeats is None,
             **others,
         )
         asked = _with_control(experiment) if self.aa else experiment
@@ -82,7 +129,7 @@ class RunSettings:
     def _with_draws(self, experiment: Experiment) -> Experiment:
         """As `vary` and `report` have it, and with as many repeats as were asked for."""
         vary, repeats = experiment.vary, experiment.repeats
-        drawn_by_default = self.report and any(exact(experiment, auto_engine(self.kernel)))
+        drawn_by_default = (self.report or self.quick) and any(exact(experiment, auto_engine(self.kernel)))
         if self.vary is False:
             vary = None
         elif vary is None and (self.vary or drawn_by_default):

@@ -8,16 +8,19 @@ from typing import Final
 
 import typer
 
+from fastopen.attribution import reasons_slower
 from fastopen.cli.compare_kernels import print_comparison
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
+from fastopen.clients import LOADER
 from fastopen.experiments import Experiment, estimated_s
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.runs import RunStore, runs_folder
-from fastopen.statistics import Results
+from fastopen.runs.packets import FOLDER as PACKETS
+from fastopen.statistics import FULL_MIN, Results
 from fastopen.workflows.compare_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.run import (
     ExecutedRun,
@@ -29,7 +32,7 @@ from fastopen.workflows.run import (
 )
 
 # A run that is expected to take so long is announced before it starts.
-ANNOUNCED_S: Final = 120
+ANNOUNCED_S: Final = 60
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,26 @@ def _announce(run: StartedRun) -> None:
     messages.print(run.engines.description(run.plan), markup=False, soft_wrap=True)
     parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
     seconds = estimated_s(run.plan, parallel) * run.loads_left / max(run.plan.loads(), 1)
-    if seconds >= ANNOUNCED_S:
-        messages.print(f"{run.loads_left:,} loads, {shown_duration(seconds)} or so", markup=False)
+    if run.limit is not None:
+        messages.print(f"as many repeats as fit into {run.limit.seconds:g} s", markup=False)
+    elif seconds >= ANNOUNCED_S:
+        ways = "".join(f"; {way}" for way in _shorter(run, seconds))
+        text = f"{run.loads_left:,} loads, {shown_duration(seconds)} or so{ways}"
+        messages.print(text, markup=False, soft_wrap=True)
+
+
+def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:
+    """What would make it shorter, and how long it then took."""
+    experiment = run.plan.experiment
+    yield "shorter: --quick (a minute)"
+    repeats = max((planned.repeat for planned in run.plan.jobs), default=0) + 1
+    if experiment.vary is not None:
+        yield f"--no-vary ({shown_duration(seconds / repeats)})"
+    elif repeats > FULL_MIN:
+        yield f"--repeats {FULL_MIN} ({shown_duration(seconds * FULL_MIN / repeats)})"
+    slow = [setup.client for setup in experiment.setups if setup.client.type.virtual_load_s]
+    if slow and len(slow) == len(experiment.setups):
+        yield f"--client {LOADER.label} in place of {slow[0].label} (seconds)"
 
 
 def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
@@ -102,7 +123,7 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
         if printing.json:
             print_json(results_document(run.results))
         else:
-            print_results(run.results, console())
+            print_results(run.results, console(), reasons_slower(run.store, run.results))
         code = _finish(run, options, printing)
     if code:
         raise typer.Exit(code)
@@ -127,6 +148,11 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if name is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "finished already, in"
         messages.print(f"{kept} {run.store.place}", markup=False, soft_wrap=True)
+    if options.watched.packets and run.store.folder is not None:
+        messages.print(f"packets in {run.store.folder / PACKETS}", markup=False, soft_wrap=True)
+    if run.outcome is not None and run.outcome.packets_dropped:
+        dropped = f"{run.outcome.packets_dropped:,} packets found no more room and were not kept"
+        messages.print(dropped, markup=False)
     if run.outcome is not None and run.outcome.interrupted:
         remedy = "" if name is None else f"; to continue: fastopen resume {name}"
         messages.print(f"interrupted{remedy}", markup=False, soft_wrap=True)

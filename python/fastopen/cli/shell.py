@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import tempfile
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,12 +14,13 @@ from fastopen.cli.options import Written, with_factors
 from fastopen.cli.output import errors_console
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import with_settings
-from fastopen.contract import CONTRACT, Job, LoadSpec, Network, Origins, Tcp
+from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins, Tcp
 from fastopen.engines import find_program
 from fastopen.engines.bodies import BodiesFile
 from fastopen.errors import InputError
 from fastopen.experiments import COMMAND_LINE, of_part, read_asked
 from fastopen.pages import ImportedPage
+from fastopen.temporary import filling, temporary_file
 
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
@@ -44,6 +44,10 @@ def shell(
         Path | None, typer.Option("--report", "-o", metavar="FILE", help="Write it to FILE as well.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate", help="The command sees programs, libraries and fonts, and is not root."),
+    ] = False,
     *,
     reading: Reading,
     written: Written,
@@ -65,17 +69,18 @@ def shell(
         raise InputError(f"holds {len(imported)} pages", page, "name one")
     if not command and not quiet:
         _greet(imported[0], network, tfo=tfo)
-    job = _job(imported[0], network, setup.tcp, tfo=tfo)
+    job = _job(imported[0], network, setup.tcp, tfo=tfo, isolate=isolate)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
-    with BodiesFile({job.page.name: imported[0].bodies}) as bodies, tempfile.TemporaryFile() as file:
-        file.write(bodies.attach(job).model_dump_json().encode())
-        file.seek(0)
+    with BodiesFile({job.page.name: imported[0].bodies}) as bodies, temporary_file() as file:
+        with filling():
+            file.write(bodies.attach(job).model_dump_json().encode())
+            file.seek(0)
         for descriptor in (file.fileno(), *bodies.descriptors):
             os.set_inheritable(descriptor, True)
         replace_by_front(program, words, report=report, job=file.fileno(), json=json, quiet=quiet)
 
 
-def _job(imported: ImportedPage, network: Network, tcp: Tcp, *, tfo: bool) -> Job:
+def _job(imported: ImportedPage, network: Network, tcp: Tcp, *, tfo: bool, isolate: bool) -> Job:
     return Job(
         contract=CONTRACT,
         id="shell",
@@ -83,6 +88,7 @@ def _job(imported: ImportedPage, network: Network, tcp: Tcp, *, tfo: bool) -> Jo
         page=imported.page,
         network=network,
         tcp=tcp,
+        client=Client.model_validate({"isolate": isolate}),
         origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
         loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
     )

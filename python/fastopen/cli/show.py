@@ -2,12 +2,14 @@
 
 import io
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
+from fastopen.attribution import reasons_slower
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.report import results_document, results_renderables
@@ -27,26 +29,27 @@ def show(
     """Print a kept run again."""
     with RunStore.open(find_run(run)) as store:
         results = collect(store)
+        reasons = {} if json else reasons_slower(store, results)
     if svg is not None:
-        write_svg(results, svg)
+        write_svg(results, svg, reasons)
     elif json:
         run_facts = {"folder": str(store.folder), "environment": results.environment}
         print_json({**results_document(results), "run": run_facts})
     else:
-        print_results(results, console())
+        print_results(results, console(), reasons)
 
 
-def print_results(results: Results, target: Console) -> None:
+def print_results(results: Results, target: Console, reasons: Mapping[int, str]) -> None:
     """The tables and the text with them."""
-    for renderable in results_renderables(results, target.width):
+    for renderable in results_renderables(results, target.width, reasons):
         target.print(renderable)
 
 
-def write_svg(results: Results, path: Path) -> None:
+def write_svg(results: Results, path: Path, reasons: Mapping[int, str]) -> None:
     """The same as a picture of a terminal. Raises InputError where the file cannot be written."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
-    print_results(results, recorder)
+    print_results(results, recorder, reasons)
     svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
     write_file(path, FONTS.sub("", svg))

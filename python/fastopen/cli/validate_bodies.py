@@ -15,11 +15,11 @@ from fastopen.cli.output import (
     print_json,
     shown,
 )
+from fastopen.cli.page_loads import PageLoadOptions, one_network
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
-from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption, with_settings
-from fastopen.errors import InputError, unwritable
-from fastopen.experiments import networks_asked
+from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
+from fastopen.errors import unwritable
 from fastopen.user_files import write_file
 from fastopen.workflows.validate_bodies import BodiesValidation, validate_bodies
 
@@ -30,46 +30,31 @@ def bodies(
     rtt: Annotated[str, typer.Option(help="RTT.")] = "20ms",
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "none",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "none",
-    engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual",
     screenshots: Annotated[
         Path | None, typer.Option(help="Folder for what the browser showed.", metavar="FOLDER")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the worlds.")] = 1,
-    kernel: KernelOption = None,
-    jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     *,
     reading: Reading,
+    loading: PageLoadOptions,
 ) -> None:
     """Load each page in Chromium with its recorded responses, and say what of the recording it asked for.
 
     Ends with status 1 where a load does not count.
     """
-    if engine not in ("virtual", "host"):
-        raise InputError(f"{engine} is no engine", "--engine", "virtual or host")
-    networks = networks_asked(rtt=rtt, down=down, up=up)
-    if len(networks) != 1:
-        raise InputError("one network at a time", "--rtt")
+    network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = reading.pages(pages, quiet=quiet)
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
+        watch = page_watchers(bars, quiet=quiet)
         found = list(
-            validate_bodies(
-                imported,
-                networks[0],
-                engine="host" if engine == "host" else "virtual",
-                screenshots=screenshots is not None,
-                seed=seed,
-                kernel=kernel,
-                jobs=jobs,
-                watch=page_watchers(bars, quiet=quiet),
-            )
+            validate_bodies(imported, network, loads, screenshots=screenshots is not None, watch=watch)
         )
     if screenshots is not None:
         _write(screenshots, found)
     if json:
         print_json(
-            {"format": "fastopen-bodies/1", "engine": engine, "loads": [one.as_json() for one in found]}
+            {"format": "fastopen-bodies/1", "engine": loads.engine, "loads": [one.as_json() for one in found]}
         )
     else:
         _print(found)

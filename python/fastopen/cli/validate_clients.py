@@ -15,11 +15,10 @@ from fastopen.cli.output import (
     print_json,
     shown,
 )
+from fastopen.cli.page_loads import PageLoadOptions, one_network
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
-from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption, with_settings
-from fastopen.errors import InputError
-from fastopen.experiments import networks_asked
+from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.workflows.validate_clients import ClientComparison, compare_clients
 
 
@@ -29,42 +28,26 @@ def clients(
     rtt: Annotated[str, typer.Option(help="RTT.")] = "100ms",
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
-    engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual",
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of loads.")] = 1,
-    kernel: KernelOption = None,
-    jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     *,
     reading: Reading,
+    loading: PageLoadOptions,
 ) -> None:
     """Load each page in Chromium and by the loader, and say how far apart they are.
 
     Ends with status 1 where their requests differ or a load does not count.
     """
-    if engine not in ("virtual", "host"):
-        raise InputError(f"{engine} is no engine", "--engine", "virtual or host")
-    networks = networks_asked(rtt=rtt, down=down, up=up)
-    if len(networks) != 1:
-        raise InputError("one network at a time", "--rtt")
+    network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
-        found = list(
-            compare_clients(
-                imported,
-                networks[0],
-                engine="host" if engine == "host" else "virtual",
-                seed=seed,
-                kernel=kernel,
-                jobs=jobs,
-                watch=page_watchers(bars, quiet=quiet),
-            )
-        )
+        watch = page_watchers(bars, quiet=quiet)
+        found = list(compare_clients(imported, network, loads, watch))
     if json:
         print_json(
             {
                 "format": "fastopen-clients/1",
-                "engine": engine,
+                "engine": loads.engine,
                 "same_requests": all(one.same_requests for one in found),
                 "median_difference_percent": _median(found),
                 "loads": [one.as_json() for one in found],

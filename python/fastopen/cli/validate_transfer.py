@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from fastopen.cli.output import (
     EXIT_FAULTS,
@@ -14,9 +15,10 @@ from fastopen.cli.output import (
     print_json,
     shown,
 )
+from fastopen.cli.page_loads import PageLoadOptions, one_network
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
-from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption, with_settings
+from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.errors import InputError
 from fastopen.experiments import networks_asked
 from fastopen.workflows.validate_transfer import Prediction, Transfer, summary
@@ -37,27 +39,20 @@ def transfer(
     repeats: Annotated[
         int, typer.Option("--repeats", "-n", min=1, help="Of each load but the one; medians count.")
     ] = 1,
-    engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual",
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of loads, and of loss.")] = 1,
-    kernel: KernelOption = None,
-    jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     *,
     reading: Reading,
+    loading: PageLoadOptions,
 ) -> None:
     """Load each page once in Chromium, predict its loads over other networks, and hold them against those.
 
     The prediction knows that one load alone, imported from its HAR. Ends with status 1 where a load is
     missing.
     """
-    if engine not in ("virtual", "host"):
-        raise InputError(f"{engine} is no engine", "--engine", "virtual or host")
-    (before, *more) = networks_asked(rtt=from_rtt, down=from_down, up=from_up)
-    if more:
-        raise InputError("one network to record over", "--from")
+    before = one_network(from_rtt, from_down, from_up, option="--from")
     after = networks_asked(rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
-    task = Transfer(before, after, "host" if engine == "host" else "virtual", repeats, seed, kernel, jobs)
+    task = Transfer(before, after, loading.page_loads(), repeats)
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     found: list[Prediction] = []
     failed = False
@@ -99,6 +94,12 @@ def _print(found: list[Prediction]) -> None:
         )
     screen = console()
     screen.print(table)
+    for one in found:
+        if one.error is not None:
+            where = f"{one.page}, {one.arm}, {one.after.rtt_us / 1000:g} ms, {one.client}"
+            screen.print(
+                Text(f"{where}: {one.error.kind}: {one.error.sentence()}", style="dim"), soft_wrap=True
+            )
     figures = summary(found)
     screen.print(
         f"Error without its sign: {shown(figures['median_error_percent'])} % in the median,"

@@ -28,6 +28,8 @@ TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 START_PHASE_MAX_US: Final = 60_000_000
 SCALE_MAX: Final = 1000
+# What rustls' clients keep of a host.
+TICKETS_MAX: Final = 8
 
 Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
@@ -37,9 +39,25 @@ RequestHeads = Literal["own", "recorded"]
 LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2"]
 Security = Literal["tls", "recorded"]
+SessionStart = Literal["none", "resumed", "early"]
 TlsVersion = Literal["1.2", "1.3"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Aqm = Literal["none", "codel", "fq_codel"]
+Way = Literal["down", "up"]
+Traffic = Literal["bulk"]
+Path = Literal[
+    "none",
+    "drop-syn-data",
+    "drop-option",
+    "strip-option",
+    "strip-data",
+    "strip-both",
+    "strip-synack-option",
+    "break-cookie",
+    "rst-syn-data",
+    "drop-synack",
+    "drop-answers",
+]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
 Scale = Annotated[float, Field(ge=0, le=SCALE_MAX)]
@@ -112,16 +130,34 @@ class Network(_Part):
     """The largest IP packet."""
     link: LinkMaker = "auto"
     """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
-    neither traces, nor jitter, nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on
-    `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is `tbf`'s child
-    there."""
+    neither traces, nor jitter, nor extra RTTs of hosts, nor path rules. `auto` is the program on the engine
+    `host`, and on `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is
+    `tbf`'s child there."""
+    cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
+    """What shares the link with each load, by direction: `bulk`, a TCP flow that always has something to
+    send. It is new for each load and runs for 4.096 s before that begins; its direction has a rate or a
+    trace. null: nothing."""
+    path: Path = "none"
+    """What a middlebox between link and hosts does to TCP Fast Open, see [paths.md](paths.md)."""
+    path_hosts: list[str] | None = None
+    """The hosts of the page that lie behind it; null: all."""
+
+    @model_validator(mode="after")
+    def _a_bulk_flow_has_a_limit(self) -> Self:
+        for way in self.cross or ():
+            limit = self.down if way == "down" else self.up
+            if limit.rate_bit_per_s is None and limit.trace_ms is None:
+                said = f"a bulk flow needs a limit to fill, and {way} has none"
+                remedy = f"name a rate or a trace for {way}"
+                raise conflict(said, remedy, "network.cross", f"network.{way}")
+        return self
 
     @model_validator(mode="after")
     def _the_kernels_link_is_plain(self) -> Self:
         own = [one for way in (self.down, self.up) for one in (way.trace_ms, way.jitter) if one is not None]
-        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values())):
-            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt")
-            said = "the kernel's link has neither traces, nor jitter, nor extra RTTs of hosts"
+        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values()) or self.path != "none"):
+            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt", "path")
+            said = "the kernel's link has neither traces, nor jitter, nor extra RTTs of hosts, nor path rules"
             raise conflict(said, "ask for link program", *(f"network.{key}" for key in keys))
         return self
 
@@ -317,13 +353,40 @@ class Tls(_Part):
     """The newest that the origins speak."""
     key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
     """The group that the loader's ClientHello holds a key share of; other clients send what they send."""
-    resumption: bool = True
-    """Whether tickets of a load's earlier connections are used."""
+    session: SessionStart = "none"
+    """How connections begin. `none`: without a session of an earlier visit, so that the first handshake with
+    each host is a full one. `resumed`: with the session tickets of an earlier visit, of one connection to
+    each host. `early`: the same, and what is asked first goes as early data (0-RTT) with the ClientHello,
+    if its method is safe."""
+    tickets: Annotated[int, Field(ge=0, le=TICKETS_MAX)] = 2
+    """How many session tickets an origin sends on a connection. Each serves one connection of TLS 1.3, so
+    that it limits how many connections to a host begin with the earlier visit's. 0: none is resumed."""
+    early_data_rejected: bool = False
+    """Whether origins reject early data, and have it sent again."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
     """The certificates that an origin sends, as far as they can be made so long."""
     security: Security = "tls"
     """Which URLs are served over TLS where a load's transport has it: with `tls` all, with `recorded` those
     that are https."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before_tickets(cls, data: Any) -> Any:
+        """Kept runs of before the number of tickets say whether there were any."""
+        if not isinstance(data, Mapping) or "resumption" not in data:
+            return data
+        others = {key: value for key, value in data.items() if key != "resumption"}
+        return others if data["resumption"] else {"tickets": 0, **others}
+
+    @model_validator(mode="after")
+    def _there_is_a_session_to_begin_with(self) -> Self:
+        if self.session != "none" and self.tickets == 0:
+            said, remedy = f"session {self.session} needs a ticket", "ask for tickets 1 or more"
+            raise conflict(said, remedy, "tls.session", "tls.tickets")
+        if self.session == "early" and self.version != "1.3":
+            remedy = "ask for tls 1.3, or for session resumed"
+            raise conflict("early data came with TLS 1.3", remedy, "tls.session", "tls.version")
+        return self
 
 
 class Tolerance(_Part):
@@ -383,6 +446,10 @@ class Job(_Part):
     shuffle_equal_requests: bool = False
     """Whether the loader asks for what the same byte of a response reveals in an order drawn from the seed;
     else in that of the page."""
+    packets: bool = False
+    """Whether to keep the packets of each load at both ends: records `packets`, before that of the load."""
+    tcp_trace: bool = False
+    """Whether to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:
@@ -398,6 +465,7 @@ class Job(_Part):
         known = set(self.page.hosts())
         for place, named in (
             ("network.host_extra_rtt_us", self.network.host_extra_rtt_us),
+            ("network.path_hosts", self.network.path_hosts or []),
             ("origins.http2_hosts", self.origins.http2_hosts),
         ):
             if unknown := set(named) - known:
@@ -418,6 +486,12 @@ class Job(_Part):
                 said = "recorded bodies name URLs with the schemes that they were recorded with"
                 remedy = "ask for transports recorded and recorded+tfo"
                 raise ValueError(f"loads[{number}].transport: {said}: {remedy}")
+        return self
+
+    @model_validator(mode="after")
+    def _the_client_can_begin_with_the_session(self) -> Self:
+        if self.tls.session not in self.client.type.sessions:
+            raise ValueError(f"tls.session: {self.client.label} is not made to begin with a session")
         return self
 
     @model_validator(mode="after")

@@ -144,10 +144,25 @@ class InvalidKind(StrEnum):
     """The kernel suspected a black hole and turned Fast Open off."""
     COUNTERS_DISAGREE = "counters_disagree"
     """Counters and sockets of the two ends tell of different numbers of connections with data in the SYN."""
+    SESSION_BEFORE_FIRST = "session_before_first"
+    """Without a session of an earlier visit the first connection to a host resumed one."""
+    NOT_RESUMED = "not_resumed"
+    """Fewer connections to a host resumed a session than the client had tickets, or the ends disagree."""
+    EARLY_DATA_UNASKED = "early_data_unasked"
+    """A connection carried early data, or it was accepted, where none was to be."""
+    NO_EARLY_DATA = "no_early_data"
+    """Fewer connections to a host began with early data that the origin read before the handshake was
+    complete than the client had tickets, though they lost nothing and what they carried first was safe."""
+    ANSWER_HELD = "answer_held"
+    """An origin held its answer to early data back until the handshake was complete: nothing was saved."""
+    SOONER_THAN_POSSIBLE = "sooner_than_possible"
+    """A connection's first answer came before the round trips were over that its first flight needs."""
     WRONG_BYTES = "wrong_bytes"
     """A response has another size or status than the page says."""
     LINK_LATE = "link_late"
     """The link released a packet too late, or lost one before the link model saw it."""
+    PATH_WITHOUT_EFFECT = "path_without_effect"
+    """A connection over a broken path (`network.path`) does not show what that path does to it."""
     FAULT = "fault"
     """The world died; written by the front."""
 
@@ -217,6 +232,17 @@ class Evidence(_Part):
     """Segments that were sent again."""
 
 
+class OriginTlsSession(_Part):
+    """What the origin says of a connection's TLS handshake."""
+
+    resumed: bool
+    early_bytes: Count
+    """Bytes of early data that it had read before the handshake was complete."""
+    answer_held_ns: Nanoseconds
+    """How long it held its first answer back until the handshake was complete; 0 where it did not wait for
+    that."""
+
+
 class TlsSession(_Part):
     """What a connection's TLS handshake came to, as the client counts. Of other clients than the loader it is
     what the origin saw."""
@@ -233,12 +259,30 @@ class TlsSession(_Part):
     """The application protocol; null: none was agreed on."""
     resumed: bool
     """Whether it resumed an earlier session."""
+    early_bytes: Count = 0
+    """Bytes of early data that were accepted."""
     hello_bytes: Count
     """Of the ClientHello."""
     sent_bytes: Count
-    """On the wire, until it was over."""
+    """On the wire, until it was over, with early data."""
     received_bytes: Count
-    """On the wire, until it was over."""
+    """On the wire, until it was over, with answers to early data."""
+    origin: OriginTlsSession | None = None
+    """What the origin says of it; null: it was not over there, and without early data."""
+
+
+class TcpSample(_Part):
+    """What TCP_INFO said of the origin's end of a connection at one time."""
+
+    at_ns: Nanoseconds
+    """Since the start of the load."""
+    congestion_window_segments: Count
+    in_flight_segments: Count
+    """Neither acknowledged nor held for lost, with those sent again."""
+    segment_bytes: Count
+    """The maximum segment size for sending."""
+    rtt_us: Count
+    """Smoothed."""
 
 
 class Connection(_Part):
@@ -266,6 +310,9 @@ class Connection(_Part):
     """What the kernel said of the client's end."""
     origin: Evidence | None
     """What the kernel said of the origin's end."""
+    origin_samples: list[TcpSample] = []
+    """The same over time, where the job asked for it (`tcp_trace`): a sample each twentieth of the RTT (1 ms
+    at least, 10 ms at most) that differs from the one before."""
 
     @property
     def carried_syn_data(self) -> bool:
@@ -301,6 +348,8 @@ class LinkUse(_Part):
     """Packets that the queue dropped: it was full, or its management (`aqm`) chose them."""
     dropped_loss: Count
     """Packets that were lost at random."""
+    dropped_path: Count = 0
+    """Packets that a middlebox dropped, or answered itself."""
     overruns: Count
     """Packets lost outside the link model: by the kernel before it saw them, or by an end that was gone."""
     queue_bytes_max: Count | None
@@ -320,8 +369,17 @@ class Link(_Part):
     up: LinkUse
 
 
+class CrossTraffic(_Part):
+    """How many bytes cross traffic moved during the load: what its receivers' kernels received in order."""
+
+    down_bytes: Count | None
+    """null: none was asked for in that direction."""
+    up_bytes: Count | None
+    """The same."""
+
+
 class Browser(_Part):
-    """What a browser measured beside the requests; times in nanoseconds since the navigation's start."""
+    """What a browser measured besides the requests; times in nanoseconds since the navigation's start."""
 
     product: str
     load_event_ns: Nanoseconds
@@ -377,6 +435,8 @@ class LoadRecord(_Part):
     counters: Counters
     link: Link | None
     """What crossed it (null in the records that the front writes of loads whose world died)."""
+    cross: CrossTraffic | None = None
+    """null: none was asked for."""
 
     @property
     def connection_count(self) -> int:
@@ -393,6 +453,19 @@ class LoadRecord(_Part):
         """Segments that either end sent again."""
         ends = [end for connection in self.connections for end in (connection.client, connection.origin)]
         return sum(end.retransmits for end in ends if end is not None)
+
+
+class PacketsRecord(_Part):
+    """A piece of the packets of a load, where the job asked for them (`packets`): what crossed the interfaces
+    of both ends, with the hosts' names and the secrets of TLS. The load's own record comes after the last."""
+
+    type: Literal["packets"]
+    job: str
+    id: str
+    pcapng: str
+    """In base64: the pieces of a load, one after another, are a file in the format pcapng."""
+    dropped: Count
+    """How many of the load's packets found no more room, and are not in it."""
 
 
 class EndRecord(_Part):
@@ -420,7 +493,7 @@ class ErrorRecord(_Part):
     """What to do; may be empty."""
 
 
-Record = WorldRecord | LoadRecord | EndRecord | ErrorRecord
+Record = WorldRecord | LoadRecord | PacketsRecord | EndRecord | ErrorRecord
 RECORDS: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 

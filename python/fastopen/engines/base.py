@@ -27,11 +27,21 @@ class WorldBuilt:
 
 
 @dataclass(frozen=True)
+class Packets:
+    """The packets of a load: a pcapng file, and how many found no more room and are not in it."""
+
+    pcapng: bytes
+    dropped: int
+
+
+@dataclass(frozen=True)
 class LoadDone:
     """A load is over, validly or not. `raw` is the record as it was written."""
 
     record: LoadRecord
     raw: str
+    packets: Packets | None = None
+    """Where the job asked for them."""
 
 
 @dataclass(frozen=True)

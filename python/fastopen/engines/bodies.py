@@ -1,12 +1,12 @@
 """Recorded bodies on their way to the world: packed into one file without a name, so none can be left."""
 
-import tempfile
 from typing import IO, Self
 
 from fastopen.contract import Job
 from fastopen.engines.base import Bodies
 from fastopen.pages import Page
 from fastopen.pages.bodies import RecordedBodies
+from fastopen.temporary import filling, new_temporary_file
 
 
 class BodiesFile:
@@ -20,21 +20,25 @@ class BodiesFile:
 
     def __enter__(self) -> Self:
         if any(self._bodies.values()):
-            self._file = tempfile.TemporaryFile(prefix="fastopen-bodies-")
-            for page, bodies in self._bodies.items():
-                heads = bodies.heads if isinstance(bodies, RecordedBodies) else {}
-                offsets: dict[int, dict[str, int]] = {index: {} for index in {*bodies, *heads}}
-                self._offsets[page] = offsets
-                for key, recorded in (("body_offset", bodies), ("head_offset", heads)):
-                    for index, data in recorded.items():
-                        offsets[index][key] = self._file.tell()
-                        self._file.write(data)
-            self._file.flush()
+            self._file = new_temporary_file()
+            with filling():
+                self._fill(self._file)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
+
+    def _fill(self, file: IO[bytes]) -> None:
+        for page, bodies in self._bodies.items():
+            heads = bodies.heads if isinstance(bodies, RecordedBodies) else {}
+            offsets: dict[int, dict[str, int]] = {index: {} for index in {*bodies, *heads}}
+            self._offsets[page] = offsets
+            for key, recorded in (("body_offset", bodies), ("head_offset", heads)):
+                for index, data in recorded.items():
+                    offsets[index][key] = file.tell()
+                    file.write(data)
+        file.flush()
 
     @property
     def descriptors(self) -> tuple[int, ...]:

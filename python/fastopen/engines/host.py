@@ -45,24 +45,34 @@ class WorldEngine:
 
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """See Engine."""
+        return self.run_together(([job] for job in jobs), bodies)
+
+    def run_together(self, batches: Iterable[Sequence[Job]], bodies: Bodies) -> Generator[Event]:
+        """Runs the jobs of each batch one after another in one process.
+
+        What a process does not come to, since it died of a job, another one does.
+        """
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
-            waiting = iter(jobs)
-            again: deque[tuple[Job, int]] = deque()
+            waiting = iter(batches)
+            again: deque[tuple[Sequence[Job], int]] = deque()
             while True:
                 while len(worlds) < self.parallel:
-                    job, attempt = again.popleft() if again else (next(waiting, None), 1)
-                    if job is None:
+                    batch, attempt = again.popleft() if again else (next(waiting, None), 1)
+                    if batch is None:
                         break
-                    worlds.start(job, attempt)
-                    yield JobStarted(job.id, attempt)
+                    worlds.start(batch, attempt)
+                    yield JobStarted(batch[0].id, attempt)
                 if not len(worlds):
                     return
                 events, finished = worlds.wait()
                 yield from events
                 for world in finished:
+                    if world.not_begun:
+                        again.append((world.not_begun, 1))
                     if _try_again(world):
                         remaining = [load for load in world.job.loads if load.id in world.missing]
-                        again.append((world.job.model_copy(update={"loads": remaining}), world.attempt + 1))
+                        once_more = world.job.model_copy(update={"loads": remaining})
+                        again.append(([once_more], world.attempt + 1))
                     else:
                         yield from _conclusion(world)
 
@@ -96,14 +106,17 @@ class _Worlds(Closing):
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, job: Job, attempt: int) -> None:
-        """Starts a world for a job. Raises MachineError."""
-        attached = with_program(self._bodies.attach(job))
+    def start(self, jobs: Sequence[Job], attempt: int) -> None:
+        """Starts a world program for jobs. Raises MachineError."""
+
+        def attached(job: Job) -> Job:
+            return with_program(self._bodies.attach(job))
+
+        inherited, now = self._bodies.descriptors, time.monotonic()
         try:
-            world = WorldProcess(self._command, attached, attempt, self._bodies.descriptors, time.monotonic())
+            world = WorldProcess(self._command, jobs, attempt, inherited, now, attached)
         except OSError as error:
             raise MachineError(f"{self._command[0]} cannot be started: {error.strerror or error}") from None
-        world.job = job
         if self._cores:
             self._put_on_a_core(world)
         pidfd = os.pidfd_open(world.process.pid)
@@ -141,8 +154,10 @@ class _Worlds(Closing):
             late = now >= world.deadline
             if late and pidfd not in exited:
                 world.timed_out()
-            # A program that is done gets time to tidy up; one that went wrong is not waited for.
-            if pidfd in exited or late or world.violation is not None:
+            # A program that is done gets time to tidy up; one that went wrong is not waited for, nor one that
+            # goes on to its next job after a fault: another one does that.
+            wrong = world.violation is not None or (world.error is not None and world.not_begun)
+            if pidfd in exited or late or wrong:
                 self._remove(pidfd, world)
                 finished.append(world)
         return events, finished

@@ -6,14 +6,24 @@ Bytes and time are arguments; it reads no clock and waits for nothing, so that e
 import os
 import signal
 import subprocess
-import tempfile
-from collections.abc import Sequence
+from base64 import b64decode
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastopen.contract import EndRecord, ErrorRecord, Job, LoadRecord, WorldRecord, parse_record
+from fastopen.contract import (
+    EndRecord,
+    ErrorRecord,
+    Job,
+    LoadRecord,
+    PacketsRecord,
+    WorldRecord,
+    parse_record,
+)
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import Event, LoadDone, WorldBuilt
+from fastopen.engines.base import Event, JobEnded, JobStarted, LoadDone, Packets, WorldBuilt
+from fastopen.temporary import filling, temporary_file
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
@@ -22,26 +32,37 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process, its job, and what is still owed: `missing` are the ids of loads not yet reported."""
+    """A child process, its job, and what is still owed: `missing` are the ids of loads not yet reported.
+
+    Of several jobs it is the one that the process is at: it does them one after another.
+    """
 
     def __init__(
-        self, command: Sequence[str | Path], job: Job, attempt: int, inherited: tuple[int, ...], now: float
+        self,
+        command: Sequence[str | Path],
+        jobs: Sequence[Job],
+        attempt: int,
+        inherited: tuple[int, ...],
+        now: float,
+        attach: Callable[[Job], Job] = lambda job: job,
     ) -> None:
-        self.job = job
+        self._waiting = deque(jobs)
         self.attempt = attempt
         self.core: int | None = None
-        self.missing = [load.id for load in job.loads]
+        self._begin_next()
         self.error: ErrorRecord | None = None
         self.violation: str | None = None
         self.ended = False
+        self._packets: dict[str, Packets] = {}  # by load
         self._rest = b""
         self._stderr = b""
-        self._timeout_s = job.load_timeout_us / 1e6 + job.client.type.timeout_margin_s
         self.deadline = now + self._timeout_s
         # From a file without a name, since a pipe would block us if the program never read it.
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(job.model_dump_json().encode())
-            stdin.seek(0)
+        with temporary_file() as stdin:
+            with filling():
+                for job in jobs:
+                    stdin.write(attach(job).model_dump_json().encode() + b"\n")
+                stdin.seek(0)
             # A process group of its own, so that Ctrl-C reaches us alone and worlds are ended in order.
             self.process = subprocess.Popen(
                 command,
@@ -57,6 +78,16 @@ class WorldProcess:
         self.stderr = self.process.stderr.fileno()
         for descriptor in (self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
+
+    def _begin_next(self) -> None:
+        self.job = self._waiting.popleft()
+        self.missing = [load.id for load in self.job.loads]
+        self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
+
+    @property
+    def not_begun(self) -> list[Job]:
+        """The jobs that it was given and did not come to."""
+        return list(self._waiting)
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
         """Takes what the program wrote on one of its descriptors; returns what that completes."""
@@ -104,13 +135,29 @@ class WorldProcess:
         elif isinstance(record, LoadRecord):
             if record.id in self.missing:
                 self.missing.remove(record.id)
-                return [LoadDone(record, line.decode())]
+                packets = self._packets.pop(record.id, None)
+                return [LoadDone(record, line.decode(), packets)]
             self.violation = f"wrote a load that it does not owe, {record.id!r}"
+        elif isinstance(record, PacketsRecord):
+            self._add_packets(record)
         elif isinstance(record, EndRecord):
+            if self._waiting and not self.missing:
+                done = JobEnded(self.job.id, None)
+                self._begin_next()
+                return [done, JobStarted(self.job.id, self.attempt)]
             self.ended = True
         else:
             self.error = record
         return []
+
+    def _add_packets(self, record: PacketsRecord) -> None:
+        try:
+            piece = b64decode(record.pcapng, validate=True)
+        except ValueError:
+            self.violation = f"wrote packets of {record.id!r} that are no base64"
+            return
+        before = self._packets.get(record.id, Packets(b"", 0))
+        self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
         """Why loads are missing, for a person to read, or None. Call it after the process ended."""

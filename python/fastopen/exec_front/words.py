@@ -21,7 +21,7 @@ COLUMNS: Final = {
 
 
 def write_report(document: dict[str, Any], target: Console) -> None:
-    """Prints verdict, table of servers, and what a reader should know beside it."""
+    """Prints verdict, table of servers, and what a reader should know with it."""
     target.print(Text(verdict(document["total"]), style="bold"), soft_wrap=True)
     if document["peers"]:
         target.print(_table(document["peers"]))

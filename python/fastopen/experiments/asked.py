@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
+from fastopen.contract.job import SessionStart
 from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
@@ -25,7 +26,7 @@ from fastopen.experiments.named_networks import NAMED_NETWORKS, NamedNetwork
 from fastopen.experiments.quantities import DEFAULT_QUEUE, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
-from fastopen.experiments.transports import arms_and_tls
+from fastopen.experiments.transports import ALL, arms_and_tls
 from fastopen.pydantic_errors import input_error
 from fastopen.units import UnitError
 
@@ -122,6 +123,8 @@ class Asked:
             clients = clients_of(self._settings("client"))
         self._check(clients)
         tls = self._settings("tls")
+        if ALL in words:
+            tls = {"session": list(get_args(SessionStart)), **tls}
         implied = "1.3" if tls or not {*words} <= {*ARMS, "tcp", "tfo"} else None
         encryptions = self._models("tls", {"version": implied, **tls}, _tls)
         arms, over = arms_and_tls(words, encryptions)

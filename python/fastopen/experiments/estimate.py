@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.contract import EngineName, Job
 from fastopen.experiments.plan import Plan, transfer_s
 
-# Building and leaving a world of the host engine (docs/benchmarks.md).
+# Building and leaving a world (docs/benchmarks.md).
 WORLD_S: Final = 0.1
 # A load in virtual time takes processor time alone: of a page of this many resources, so long.
 VIRTUAL_LOAD_S: Final = 0.04
@@ -25,8 +25,9 @@ def estimated_s(plan: Plan, parallel: Mapping[EngineName, int]) -> float:
 
 def _job_s(job: Job, engine: EngineName) -> float:
     if engine == "virtual":
-        return len(job.loads) * VIRTUAL_LOAD_S * len(job.page.resources) / VIRTUAL_LOAD_RESOURCES
-    return WORLD_S + len(job.loads) * load_s(job)
+        each_s = VIRTUAL_LOAD_S * len(job.page.resources) / VIRTUAL_LOAD_RESOURCES
+        return WORLD_S + len(job.loads) * (each_s + job.client.type.virtual_load_s)
+    return WORLD_S + len(job.loads) * (load_s(job) + job.client.type.start_s)
 
 
 def load_s(job: Job) -> float:

@@ -25,6 +25,10 @@ MODELS: Final[dict[Part, type[BaseModel]]] = {
 }
 
 
+# Of columns, behind what they are of.
+UNITS: Final = frozenset({"ms", "Mbit/s", "kB", "%", "bytes"})
+
+
 @dataclass(frozen=True)
 class Point:
     """Where the arms of one comparison stand: over this network, set up like this, on this engine."""
@@ -73,6 +77,8 @@ class Factor:
     """In ids of jobs."""
     question: bool = False
     """Whether its values are questions of their own, that no verdict mixes."""
+    first_flight: bool = False
+    """Whether it says how connections begin, so that rows that differ in it alone are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """What it is where nobody asks, of each field: then no table shows it."""
     chance: bool = False
@@ -120,6 +126,12 @@ class Factor:
     def heading(self) -> str:
         """The header of a table's column in one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
+
+    @property
+    def title(self) -> str:
+        """What people call it, without the unit."""
+        words = self.heading.split(" ")
+        return " ".join(word for word in words if word not in UNITS) or self.name.replace("_", " ")
 
     @property
     def kind(self) -> Kind:

@@ -105,9 +105,24 @@ _NETWORK: Final = (
         header="re-\norder", phrase="reordering {}",
     ),
     Factor(
+        "cross", "network", ("cross",), q.CROSS,
+        "Cross traffic: a long TCP flow during each load, down=bulk, up=bulk, down=bulk+up=bulk, or none.",
+        example="none,down=bulk,up=bulk", header="cross", phrase="cross traffic {}",
+    ),
+    Factor(
         "extra_rtt", "network", ("host_extra_rtt_us",), q.EXTRA_RTTS,
         "A host that is further away; repeatable.", example="HOST=RTT", columns=("extra_rtt_ms",),
         repeatable=True,
+    ),
+    Factor(
+        "path", "network", ("path",), q.TEXT,
+        "What a middlebox behind the link does to TCP Fast Open (docs/paths.md).",
+        example="none,drop-syn-data,strip-both", header="path", phrase="path {}", label="{}",
+        question=True,
+    ),
+    Factor(
+        "path_hosts", "network", ("path_hosts",), q.WORDS,
+        "The hosts behind that middlebox, of all pages.", example="HOST,HOST", otherwise="all hosts",
     ),
     Factor(
         "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",
@@ -211,8 +226,20 @@ _ORIGINS_AND_TLS: Final = (
         natural=_of_tls("key_share"),
     ),
     Factor(
-        "resumption", "tls", ("resumption",), q.FLAG, "Whether TLS resumes sessions within a load.",
-        example="on,off", header="resump-\ntion", phrase="resumption {}", natural=_of_tls("resumption"),
+        "session", "tls", ("session",), q.TEXT,
+        "How TLS begins: none (full handshakes), resumed (with tickets of an earlier visit), early (0-RTT).",
+        example="none,resumed,early", header="session", phrase="session {}", question=True,
+        first_flight=True, natural=_of_tls("session"),
+    ),
+    Factor(
+        "tickets", "tls", ("tickets",), q.COUNT,
+        "Session tickets that an origin sends on a connection, each good for one more; 0: no resumption.",
+        example="2,6", header="tick-\nets", phrase="{} tickets", natural=_of_tls("tickets"),
+    ),
+    Factor(
+        "early_data_rejected", "tls", ("early_data_rejected",), q.FLAG,
+        "Whether origins reject early data, so that it has to be sent again.", example="on,off",
+        header="early\nrejected", phrase="early data rejected {}", natural=_of_tls("early_data_rejected"),
     ),
     Factor(
         "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",
@@ -260,7 +287,7 @@ ENGINE: Final = Factor(
 )
 TRANSPORT: Final = Factor(
     "transport", "arm", ("transport",), q.choice(*TRANSPORT_WORDS),
-    "Arms: off,cold,warm (of TFO); or transports: tcp,tfo,tls,tls+tfo,recorded,recorded+tfo.",
+    "Arms: off,cold,warm (of TFO), all (with each session); or transports: tcp,tfo,tls,tls+tfo,recorded...",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
 # Which option and key they come from is TRANSPORT's.

@@ -39,7 +39,7 @@ def read_experiment(path: Path) -> Experiment:
     """The experiment in a TOML file, by default of its name. Raises InputError naming file and key."""
     try:
         data = tomllib.loads(read_text(path, "TOML is UTF-8 text"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of numbers of thousands of digits, Python's own
         raise InputError(f"malformed TOML: {error}", str(path)) from None
     data.setdefault("name", re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).lstrip("-._") or "experiment")
     return experiment_of(data, toml_file(path), path.parent)

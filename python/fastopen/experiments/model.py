@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fastopen.clients import CHROMIUM
+from fastopen.clients import CHROMIUM, CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
@@ -72,6 +72,16 @@ class Setup(BaseModel):
             remedy = "ask for transports tls and tls+tfo, or for http 1.1"
             said = f"{client} speaks HTTP/{version} over TLS alone"
             raise conflict(said, remedy, "client.kind", key, "tls.version")
+        return self
+
+    @model_validator(mode="after")
+    def _the_client_can_begin_with_the_session(self) -> Self:
+        session = "none" if self.tls is None else self.tls.session
+        if session not in self.client.type.sessions:
+            able = " or ".join(one.label for one in CLIENTS.values() if session in one.sessions)
+            said = f"{self.client.label} cannot be given a session of an earlier visit"
+            remedy = f"session {session} goes with {able}"
+            raise conflict(said, remedy, "client.kind", "tls.session")
         return self
 
     @model_validator(mode="after")

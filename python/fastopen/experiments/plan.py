@@ -216,6 +216,8 @@ def _job(
     # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
     hosts = set(page.hosts())
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
+    named = network.path_hosts
+    behind = None if named is None else [host for host in named if host in hosts]
     multiplexed = [host for host in setup.origins.http2_hosts if host in hosts]
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     if not without_chance(experiment, comparison):
@@ -225,7 +227,7 @@ def _job(
         id=identity,
         seed=derive_seed(seed, "world", world),
         page=page,
-        network=network.model_copy(update={"host_extra_rtt_us": extra}),
+        network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, setup.origins, setup.tls),
         origins=setup.origins.model_copy(update={"http2_hosts": multiplexed}),

@@ -160,6 +160,23 @@ def _plain_jitter(value: dict[str, int] | None) -> str:
     return ("uniform:" if distribution == "uniform_us" else "") + units.format_duration_us(us)
 
 
+def _cross(value: object) -> dict[str, str] | None:
+    """`down=bulk`, `down=bulk+up=bulk`, or `none`."""
+    if value == "none":
+        return None
+    cross: dict[str, str] = {}
+    for part in _text(value).split("+"):
+        way, _, traffic = part.partition("=")
+        if way not in ("down", "up") or traffic != "bulk" or way in cross:
+            raise UnitError(f"{shown(value)} is none of none, down=bulk, up=bulk, down=bulk+up=bulk")
+        cross[way] = traffic
+    return dict(sorted(cross.items()))
+
+
+def _plain_cross(value: dict[str, str] | None) -> str:
+    return "none" if value is None else "+".join(f"{way}={traffic}" for way, traffic in value.items())
+
+
 def shown(value: object) -> str:
     """A value in a message."""
     text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
@@ -206,6 +223,7 @@ BYTES: Final = Quantity(_size, kind="int", unit="bytes")
 COUNT: Final = Quantity(_count, kind="int")
 SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
 JITTER: Final = Quantity(_jitter, _plain_jitter, export=lambda value: value and _plain_jitter(value))
+CROSS: Final = Quantity(_cross, _plain_cross, export=lambda value: value and _plain_cross(value))
 FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
 TEXT_OR_NONE: Final = Quantity(
@@ -213,7 +231,7 @@ TEXT_OR_NONE: Final = Quantity(
     accepted=("none",),
     in_contract=lambda value: value is not None,
 )
-WORDS: Final = Quantity(_words, ",".join, export=list)
+WORDS: Final = Quantity(_words, ",".join, export=lambda words: None if words is None else list(words))
 EXTRA_RTTS: Final = Quantity(
     _extra_rtts,
     lambda extra: ",".join(f"{host}={units.format_duration_us(us)}" for host, us in extra.items()),

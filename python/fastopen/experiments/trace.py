@@ -24,7 +24,7 @@ def read_trace(path: Path | str) -> list[int]:
         place = f"{path}: line {number}"
         if not line.strip().isdecimal() or len(line) > 20:
             raise InputError(f"{line.strip()[:40]!r} is not a number of milliseconds", place)
-        times.append(int(line))
+        times.append(int(line.strip()))
         if len(times) > 1 and times[-1] < times[-2]:
             raise InputError(f"{times[-1]} comes after {times[-2]}", place, "times never go back")
     if not times or times[-1] == 0:

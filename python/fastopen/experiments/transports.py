@@ -1,19 +1,22 @@
-"""What is compared, in words: arms (`off`, `cold`, `warm`) or transports (`tcp`, `tls+tfo`...)."""
+"""What is compared, in words: arms (`off`, `cold`, `warm`, `all`) or transports (`tcp`, `tls+tfo`...)."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from fastopen.contract import Tls
 from fastopen.contract.job import Transport
-from fastopen.experiments.arms import ARMS, BASELINE, TREATMENTS, ArmName
+from fastopen.experiments.arms import ARMS, BASELINE, DEFAULT_ARMS, TREATMENTS, ArmName
 
-TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo"]
+# Every arm with every session.
+ALL: Final = "all"
+TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
     **{name: (name,) for name in ARMS},
     **dict.fromkeys(("tcp", "tls", "recorded"), (BASELINE.name,)),
     **dict.fromkeys(("tfo", "tls+tfo", "recorded+tfo"), tuple(arm.name for arm in TREATMENTS)),
+    ALL: DEFAULT_ARMS,
 }
 _CLEAR: Final = {"tcp", "tfo"}
 _ENCRYPTED: Final = {"tls", "tls+tfo"}
@@ -30,7 +33,7 @@ def arms_and_tls(
     """
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
-    if asked <= ARMS.keys():
+    if asked <= {*ARMS, ALL}:
         return arms, list(tls)
     over: list[Tls | None] = [None] if asked & _CLEAR else []
     encrypted = [one for one in tls if one is not None] or [Tls()]

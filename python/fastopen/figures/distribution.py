@@ -8,6 +8,7 @@ from fastopen.attribution import Source
 from fastopen.experiments import ARMS
 from fastopen.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
+from fastopen.figures.panels import columns_of, title_of
 from fastopen.figures.spread import distribution
 
 PANELS_MAX: Final = 24
@@ -28,7 +29,7 @@ def cumulative_distribution(source: Source) -> Figure | None:
             continue
         count += 1
         if count <= PANELS_MAX:
-            panel = f"{page}, {place.name}"
+            panel = title_of(source, page, place.name)
             rows += [
                 {"panel": panel, "arm": ARMS[arm].label, "plt": ms / 1000, "share": share}
                 for arm, plts in cells.items()
@@ -43,12 +44,13 @@ def cumulative_distribution(source: Source) -> Figure | None:
         caption=f"Share of the valid loads that were done by then, outliers included. A page whose loads took"
         f" the same time again and again is left out.{left}",
         alt_text="Cumulative distributions of page load time, one line for each transport.",
-        drawing=Drawing(_chart(rows, min(count, PANELS_MAX))),
+        drawing=Drawing(_chart(rows)),
         rows=rows,
     )
 
 
-def _chart(rows: list[dict[str, Any]], count: int) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+    longest = max(len(row["panel"]) for row in rows)
     chart: alt.FacetChart = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.8)
@@ -69,7 +71,7 @@ def _chart(rows: list[dict[str, Any]], count: int) -> alt.FacetChart:
         )
         .add_params(zoom("x"))
         .properties(width=200, height=110)
-        .facet(panels("panel", rows), columns=min(3, count), data=ROWS)
+        .facet(panels("panel", rows), columns=columns_of(rows, max(200, 7 * longest)), data=ROWS)
         .resolve_scale(x="independent")
     )
     return chart

@@ -4,8 +4,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from fastopen.attribution import Shown, Source
+from fastopen.attribution import Shown, Source, axis_of
 from fastopen.experiments import ArmName
+from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.figures.critical import critical_path_bars
 from fastopen.figures.distribution import cumulative_distribution
 from fastopen.figures.figure import Figure
@@ -13,15 +14,16 @@ from fastopen.figures.improvement import improvement_bars
 from fastopen.figures.lines import plt_along
 from fastopen.figures.published import published_comparison
 from fastopen.figures.requests import timing_breakdown, waterfall
+from fastopen.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.pages import Page
 
 
 def overview_figures(source: Source) -> list[Figure]:
     """The figures of the run as a whole, made from aggregates; those that it has the data for."""
+    along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(source.results)))
     made = (
         improvement_bars(source),
-        plt_along(source, "rtt"),
-        plt_along(source, "down"),
+        *(plt_along(source, factor) for factor in along),
         critical_path_bars(source),
         cumulative_distribution(source),
         published_comparison(source),
@@ -30,11 +32,13 @@ def overview_figures(source: Source) -> list[Figure]:
 
 
 def load_figures(source: Source) -> Iterator[Figure]:
-    """Two figures of the median loads of each comparison, without TFO and with."""
+    """Figures of the median loads of each comparison, without TFO and with; of traced loads one more."""
     for page, place, arms in median_loads(source):
         slug = slug_of(f"{page.name}-{place}")
         yield timing_breakdown(page, place, arms, slug)
         yield waterfall(page, place, arms, slug)
+        if has_trace(arms):
+            yield tcp_trace(page, place, arms, slug)
 
 
 def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:

@@ -8,6 +8,7 @@ from fastopen.attribution import Place, Source
 from fastopen.experiments import ARMS
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, panels
 from fastopen.figures.figure import ROWS, Drawing, Figure
+from fastopen.figures.panels import columns_of, panels_of
 from fastopen.figures.spread import interval
 from fastopen.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE
 
@@ -15,8 +16,11 @@ TITLE: Final = "saved, % of PLT"
 
 
 def improvement_bars(source: Source) -> Figure | None:
-    """Improvement in percent of each comparison, a panel for each page; None where nothing was compared."""
-    rows = [row for page, place in source.all_places() for row in _rows(page, place)]
+    """Improvement in percent of each comparison, against the factor that decides; None where nothing was
+    compared.
+    """
+    panels = panels_of(source)
+    rows = [row for place, where in panels.each() for row in _rows(place, where)]
     if not rows:
         return None
     note = f" {BEYOND_BOUND_NOTE}" if any(row["mark"] for row in rows) else ""
@@ -26,14 +30,14 @@ def improvement_bars(source: Source) -> Figure | None:
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
         " Thin lines: 95 % interval (bootstrap, BCa), of draws"
         " what 90 % of them span. Long marks: what handshakes in a row took without TFO,"
-        f" the most that it could save.{note}",
+        f" the most that it could save.{note}{panels.left_out}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
-        drawing=Drawing(_chart(rows)),
+        drawing=Drawing(_chart(rows, panels.heading)),
         rows=rows,
     )
 
 
-def _rows(page: str, place: Place) -> list[dict[str, Any]]:
+def _rows(place: Place, where: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for arm, result in place.arms.items():
         if result.improvement_percent is None:
@@ -41,8 +45,7 @@ def _rows(page: str, place: Place) -> list[dict[str, Any]]:
         low, high = interval(result)
         rows.append(
             {
-                "page": page,
-                "place": place.name,
+                **where,
                 "arm": ARMS[arm].label,
                 "gain": result.improvement_percent,
                 "low": low,
@@ -56,12 +59,11 @@ def _rows(page: str, place: Place) -> list[dict[str, Any]]:
     return rows
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
-    places = len({row["place"] for row in rows})
+def _chart(rows: list[dict[str, Any]], heading: str) -> alt.FacetChart:
+    values = list(dict.fromkeys(row["x"] for row in rows))
     arms = len({row["arm"] for row in rows})
-    long_names = max(len(row["place"]) for row in rows) > 10
-    axis = alt.Axis(labelAngle=-35 if long_names else 0, labelLimit=0)
-    place = alt.X("place:N", sort=None, title=None, axis=axis, scale=alt.Scale(paddingInner=0.25))
+    axis = alt.Axis(labelAngle=0, labelLimit=0)
+    place = alt.X("x:N", sort=values, title=heading, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
     # A mark above a bar needs room, else it would push up the heading of its panel.
     top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)
@@ -84,12 +86,12 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     marks = base.mark_text(dy=-7).encode(y="top:Q", text="mark:N", tooltip=tooltip)
     marks = marks.transform_filter("datum.mark")
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
-    width = min(640, max(260, places * (arms * 22 + 18)))
-    pages = len({row["page"] for row in rows})
+    longest = max(len(value) for value in values)
+    width = min(600, max(170, len(values) * max(arms * 18 + 14, 8 * longest)))
     chart: alt.FacetChart = (
         alt.layer(bars, zero, intervals, bounds, marks)
         .properties(width=width, height=170)
-        .facet(panels("page", rows), columns=2 if pages > 1 and width <= 340 else 1, data=ROWS)
-        .resolve_axis(x="independent")
+        .facet(panels("panel", rows), columns=columns_of(rows, width), data=ROWS)
+        .resolve_axis(x="independent", y="independent")
     )
     return chart

@@ -1,31 +1,28 @@
-"""Page load time along one axis: round-trip time, or rate."""
+"""Page load time along one factor: round-trip time, rate, or another that decides."""
 
 from statistics import median
 from typing import Any, Final
 
 import altair as alt
 
-from fastopen.attribution import Along, Curve, Source, curves_of, position
-from fastopen.experiments import ARMS
+from fastopen.attribution import Curve, Source, curves_of, position
+from fastopen.experiments import ARMS, Factor
 from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
+from fastopen.figures.panels import PANELS_MAX, title_of
 from fastopen.figures.spread import median_span
 
-AXIS_TITLES: Final = {"rtt": "RTT in ms", "down": "rate to the client in Mbit/s"}
 TITLE: Final = "page load time in s"
-WORDS: Final = {"rtt": "round-trip time", "down": "rate"}
-# More panels than this fill no page.
-PANELS_MAX: Final = 24
 
 
-def plt_along(source: Source, along: Along) -> Figure | None:
+def plt_along(source: Source, along: Factor) -> Figure | None:
     """Median page load time with its interval, a panel for each page and row; None where nothing grows."""
     rows: list[dict[str, Any]] = []
     titles: list[str] = []
     for page in source.results.pages:
-        for curve in curves_of(source.results, source.places(page), along):
-            if len({position(place, along) for place in curve.places} - {None}) > 1:
-                titles.append(f"{page}, {curve.name}" if curve.name else page)
+        for curve in curves_of(source.results, source.places(page), along.name):
+            if len({position(place, along.name) for place in curve.places} - {None}) > 1:
+                titles.append(title_of(source, page, curve.name))
                 rows += _rows(curve, along, titles[-1])
     shown = titles[:PANELS_MAX]
     rows = [row for row in rows if row["panel"] in shown]
@@ -33,21 +30,21 @@ def plt_along(source: Source, along: Along) -> Figure | None:
         return None
     left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
     return Figure(
-        name=f"plt-by-{'rtt' if along == 'rtt' else 'rate'}",
-        title=f"Page load time against {WORDS[along]}",
+        name=f"plt-by-{along.name.replace('_', '-')}",
+        title=f"Page load time against {along.title}",
         caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
         f" are 6 loads or more.{left}",
-        alt_text=f"Line charts of page load time against {WORDS[along]}, one line for each transport: "
+        alt_text=f"Line charts of page load time against {along.title}, one line for each transport: "
         + ", ".join(shown),
         drawing=Drawing(_chart(rows, along)),
         rows=rows,
     )
 
 
-def _rows(curve: Curve, along: Along, panel: str) -> list[dict[str, Any]]:
+def _rows(curve: Curve, along: Factor, panel: str) -> list[dict[str, Any]]:
     rows = []
     for place in curve.places:
-        at = position(place, along)
+        at = position(place, along.name)
         for arm, result in place.arms.items():
             plts = sorted(result.plts_ms.values())
             if not plts or at is None:
@@ -67,13 +64,13 @@ def _rows(curve: Curve, along: Along, panel: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _chart(rows: list[dict[str, Any]], along: Along) -> alt.ConcatChart:
+def _chart(rows: list[dict[str, Any]], along: Factor) -> alt.ConcatChart:
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     views = [_view(rows, title, along, number) for number, title in enumerate(titles)]
     return alt.concat(*views, columns=min(2, len(views)), data=ROWS)
 
 
-def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> Any:
+def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) -> Any:
     """One panel, with a scale of its own for the times: pages differ more than networks do."""
     most = max(row["x"] for row in rows)
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
@@ -83,7 +80,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> 
         .encode(
             x=alt.X(
                 "x:Q",
-                title=AXIS_TITLES[along],
+                title=along.heading,
                 scale=alt.Scale(domain=[0, 1.04 * most]),
                 axis=alt.Axis(tickCount=5),
             ),
@@ -100,7 +97,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Along, number: int) -> 
         y=y,
         shape=arm_shape(rows),
         tooltip=arm_tooltip(
-            alt.Tooltip("x:Q", title=AXIS_TITLES[along]),
+            alt.Tooltip("x:Q", title=along.heading),
             alt.Tooltip("plt:Q", title="median PLT in s", format=".3f"),
             alt.Tooltip("low:Q", title="interval from", format=".3f"),
             alt.Tooltip("high:Q", title="to", format=".3f"),

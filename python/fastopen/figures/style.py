@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastopen.attribution import Kind
 
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
-SIZE: Final = 11
+SIZE: Final = 12
 
 KIND_COLOURS: Final = {
     Kind.LOOK_UP: "#cc79a7",

@@ -19,6 +19,7 @@ from fastopen.kernels.store import version_key
 # seccomp mode came with it: several times faster than ptrace.
 FAST_SINCE: Final = (6, 16)
 PACKAGE: Final = re.compile(r"^linux-source-(\d+(?:\.\d+)+)$")
+_CANDIDATE: Final = re.compile(r"^(linux-source-[0-9.]+):\n(?:  .*\n)*?  Candidate: (\S+)$", re.MULTILINE)
 # A mirror that does not answer must not hold the build for long.
 OPTIONS: Final = {
     "Dir::Etc::sourcelist": "/dev/null",
@@ -105,13 +106,10 @@ class Apt:
         names = [name for name in names if PACKAGE.match(name)]
         if not names:
             return []
-        # Rows like "linux-source-7.3 | 7.3.4-1~bpo13+1 | ...", a package's newest version first.
-        rows = self._run(["apt-cache", *self._options(), "madison", *names]).stdout.splitlines()
-        first: dict[str, str] = {}
-        for row in rows:
-            name, version, *_ = (part.strip() for part in row.split("|"))
-            first.setdefault(name, version)
-        return [Package(name, version) for name, version in first.items()]
+        # What apt itself would install, by the machine's pins: none of a package or archive that they forbid.
+        policy = self._run(["apt-cache", *self._options(), "policy", *names]).stdout
+        found = _CANDIDATE.findall(policy)
+        return [Package(name, version) for name, version in found if version != "(none)"]
 
     def _options(self) -> list[str]:
         folders = {
@@ -119,13 +117,7 @@ class Apt:
             "Dir::State": self._folder / "state",
             "Dir::Cache": self._folder / "cache",
         }
-        # As root apt would become a user who may not write into this folder.
-        sandbox = {"APT::Sandbox::User": "root"} if os.geteuid() == 0 else {}
-        return [
-            part
-            for name, value in {**OPTIONS, **folders, **sandbox}.items()
-            for part in ("-o", f"{name}={value}")
-        ]
+        return [part for name, value in {**OPTIONS, **folders}.items() for part in ("-o", f"{name}={value}")]
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         try:

@@ -27,7 +27,7 @@ from fastopen.kernels.manifest import (
 from fastopen.kernels.process import StepFailedError
 from fastopen.kernels.progress import Stage, Watcher
 from fastopen.kernels.recipe import Recipe, read_recipe
-from fastopen.kernels.sources import Packaged, Source, given_source
+from fastopen.kernels.sources import Packaged, Source, given_source, link_that_leads_out
 from fastopen.kernels.store import installed, kernels_folder
 from fastopen.kernels.workspace import workspace
 
@@ -141,6 +141,8 @@ def _unpack(job: _Job, source: Source, tree: Path) -> None:
         if job.request.source is None or remedy == MAKE_ROOM:
             raise
         raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
+    if job.request.source is not None and (link := link_that_leads_out(tree)) is not None:
+        raise InputError(f"holds a link that leads out of it: {link}", str(job.request.source))
 
 
 def is_outdated(kernel: Kernel) -> bool:
@@ -171,6 +173,7 @@ def _manifest(
         version=version,
         source=source.name,
         source_version=source.version or version,
+        source_sha256=source.sha256,
         config_sha256=job.recipe.config_sha256,
         patches_sha256=job.recipe.patches_sha256,
         compiler=step.compiler(program.parent),

@@ -33,6 +33,8 @@ class Manifest(BaseModel):
     source: str
     """The source package, or the file or folder that was given."""
     source_version: str
+    source_sha256: Digest | None = None
+    """Of the package or tarball; None where a folder was given, and of kernels of before."""
     config_sha256: Digest
     patches_sha256: Digest
     compiler: str

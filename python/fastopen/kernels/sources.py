@@ -25,6 +25,8 @@ class Source(ABC):
 
     name: str
     version: str
+    sha256: str | None = None
+    """Of the file that it comes in, once it is unpacked; None for a folder."""
 
     @property
     @abstractmethod
@@ -52,6 +54,7 @@ class Packaged(Source):
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         file = self._apt.download(self._package)
+        self.sha256 = sha256_of(file)
         _unpack_package(file, work, tree, unused, log)
         file.unlink()
 
@@ -62,11 +65,11 @@ class GivenFile(Source):
     def __init__(self, path: Path) -> None:
         self.name, self.version = path.name, ""
         self._path = path.absolute()
-        self._sha256 = sha256_of(path)
+        self.sha256 = sha256_of(path)
 
     @property
     def identity(self) -> str:
-        return self._sha256
+        return str(self.sha256)
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         if self._path.suffix == ".deb":
@@ -115,6 +118,17 @@ def given_source(path: Path) -> Source:
     if not path.is_file():
         raise InputError("does not exist", str(path), "name a kernel's source: a folder, tarball or .deb")
     return GivenFile(path)
+
+
+def link_that_leads_out(tree: Path) -> str | None:
+    """A symbolic link in an unpacked source through which the build would write elsewhere."""
+    inside = tree.resolve()
+    for root, folders, names in os.walk(inside):
+        for name in (*folders, *names):
+            path = Path(root, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                return f"{path.relative_to(inside)} -> {os.readlink(path)}"
+    return None
 
 
 def _unpack_package(file: Path, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:

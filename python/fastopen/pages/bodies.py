@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Final
+
+from fastopen.temporary import filling, new_temporary_file
 
 # Below this a store needs no file; a recording of 100 MB should not cost 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20
@@ -26,22 +27,25 @@ class BodyStore:
         if self._end + len(data) > _IN_MEMORY_BYTES and isinstance(self._file, io.BytesIO):
             self._move()
         self._file.seek(self._end)
-        self._file.write(data)
+        with filling():
+            self._file.write(data)
         stored = StoredBody(self, self._end, len(data))
         self._end += len(data)
         return stored
 
     def _move(self) -> None:
         """Out of memory into a file."""
-        file = tempfile.TemporaryFile(prefix="fastopen-import-")  # noqa: SIM115
+        file = new_temporary_file()
         weakref.finalize(self, file.close)
         self._file.seek(0)
-        shutil.copyfileobj(self._file, file)
+        with filling():
+            shutil.copyfileobj(self._file, file)
         self._file = file
 
     def read(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset` on."""
-        self._file.seek(offset)
+        with filling():  # what was written last may not be in the file yet
+            self._file.seek(offset)
         return self._file.read(length)
 
 

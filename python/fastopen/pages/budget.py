@@ -14,6 +14,7 @@ from gzip import GzipFile
 from typing import IO, Final
 
 from fastopen.errors import InputError
+from fastopen.temporary import filling
 
 # Recordings of the largest pages unpack to some 300 MB, bodies and all.
 MAX_UNPACKED_BYTES: Final = 2**30
@@ -81,10 +82,14 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Copies what `source` unpacks to, within the budget; of damaged data what comes before the damage."""
+    """Copies what `source` unpacks to into a temporary file, within the budget; of damaged data what comes
+    before the damage."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
-        target.write(part)
+        with filling():
+            target.write(part)
+    with filling():
+        target.flush()
 
 
 def mebibytes(size: int) -> str:

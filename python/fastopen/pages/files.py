@@ -65,6 +65,7 @@ class TextFile(Closing):
     def first(self) -> str:
         """The first character that is no space. Raises InputError where there is none."""
         while not self._ahead.strip():
+            self._ahead = ""  # which read would give again
             more = self.read(_SNIFFED)
             if not more:
                 raise InputError("is empty", str(self._path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 import zipfile
 import zlib
 from collections import defaultdict, deque
@@ -24,6 +23,7 @@ from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import Resource
 from fastopen.pages.progress import Progress, silent
 from fastopen.pages.warc import Archive
+from fastopen.temporary import temporary_file
 
 ZIP: Final = b"PK\x03\x04"
 _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
@@ -99,7 +99,7 @@ def _read(
     archive: Archive, whole: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
 ) -> None:
     """Takes in one WARC of the ZIP, out of an unnamed file: records are looked for by their place."""
-    with tempfile.TemporaryFile(prefix="fastopen-import-") as file:
+    with temporary_file() as file:
         try:
             with whole.open(name) as packed:
                 copy_within(packed, file)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import logging
 import mmap
 import re
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +29,17 @@ from fastopen.pages.files import GZIP, stem_of, unpacked_start
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
+from fastopen.temporary import temporary_file
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
+# It warns of spaces in URLs on standard error, where a bar may stand.
+logging.getLogger("warcio").addHandler(logging.NullHandler())
 _KINDS: Final = ("request", "response", "resource", "revisit")
-# What warcio raises at damage; the last three where its own code takes fields for granted.
+# What warcio raises at damage; the last four where its own code takes fields for granted.
 _DAMAGE: Final = (
     ArchiveLoadFailed, StatusAndHeadersParserException, zlib.error, ValueError, EOFError, OSError,
-    AttributeError, KeyError, TypeError,
+    AttributeError, KeyError, TypeError, OverflowError,
 )  # fmt: skip
 _BLOCK: Final = 2**16
 # Enough for a record's own head, and little of what follows it.
@@ -77,7 +80,7 @@ class Archive:
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
         """Takes in every record of a file. Raises InputError where it is damaged and not read leniently."""
         if _packed_as_one(file):
-            with tempfile.TemporaryFile(prefix="fastopen-import-") as plain:
+            with temporary_file() as plain:
                 _unpack(file, plain, place, lenient, self.notes)
                 self._read(plain, place, lenient, progress)
         else:
@@ -184,7 +187,6 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
         if not lenient:
             raise InputError(f"damaged gzip: {error}", place, "fetch or export it again") from None
         notes.add("cut")
-    plain.flush()
 
 
 def _records(
@@ -231,7 +233,7 @@ def _records(
 
 def _said(error: Exception) -> str:
     """What is wrong, without the bytes that are."""
-    if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError)):
+    if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "what is there cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
         return "its HTTP head is none"

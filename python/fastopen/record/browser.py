@@ -16,7 +16,7 @@ from fastopen.record.har import Loaded
 from fastopen.record.netlog import ARGUMENTS as NETLOG
 
 if TYPE_CHECKING:
-    from playwright.sync_api import CDPSession, ViewportSize
+    from playwright.sync_api import CDPSession, Page, ViewportSize
 
 # Frames of other sites stay in the page's own process: their requests are then told by the same session.
 ARGUMENTS: Final = (
@@ -27,7 +27,11 @@ ARGUMENTS: Final = (
 )
 BODIES_BYTES: Final = 512 * 2**20
 BODY_BYTES: Final = 128 * 2**20
+# What a page may send and ask for: all of it is kept in memory and in files, for as long as it goes on.
+MAX_RECEIVED_BYTES: Final = 2**30
+MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50
+TURN_MS: Final = 8000
 # What a window of Chromium's in a world shows (docs/chromium.md).
 VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
@@ -86,7 +90,9 @@ class Recorder(Closing):
         """
         from playwright.sync_api import Error
 
-        context = self._browser.new_context(ignore_https_errors=self._insecure, viewport=VIEWPORT)
+        context = self._browser.new_context(
+            ignore_https_errors=self._insecure, viewport=VIEWPORT, accept_downloads=False
+        )
         try:
             page = context.new_page()
             session = context.new_cdp_session(page)
@@ -103,11 +109,14 @@ class Recorder(Closing):
                     still = f"{log.open()} requests open"
                     raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
                 page.wait_for_timeout(STEP_MS)
+                _check(log)
                 watch(log)
             deadline = time.monotonic() + settle_s
             while log.open() and time.monotonic() < deadline:
                 page.wait_for_timeout(STEP_MS)
+                _check(log)
                 watch(log)
+            _wait_for_turn(page)
             screenshot = None
             if self._netlog is None:
                 for exchange in log.exchanges:
@@ -121,6 +130,24 @@ class Recorder(Closing):
             raise LoadError(_said(error)) from None
         finally:
             context.close()
+
+
+def _wait_for_turn(page: "Page") -> None:
+    """Raises LoadError where a script never gives way: what is asked of the page then has no answer."""
+    from playwright.sync_api import TimeoutError as TimedOut
+
+    try:
+        page.wait_for_function("true", polling=STEP_MS, timeout=TURN_MS)
+    except TimedOut:
+        raise LoadError(f"its script did not give way for {TURN_MS // 1000} s") from None
+
+
+def _check(log: Log) -> None:
+    """Raises LoadError where a page goes on without end."""
+    if log.received_bytes > MAX_RECEIVED_BYTES:
+        raise LoadError(f"it sent more than {MAX_RECEIVED_BYTES >> 20:,} MiB")
+    if len(log.exchanges) > MAX_REQUESTS:
+        raise LoadError(f"it made more than {MAX_REQUESTS:,} requests")
 
 
 def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 EVENTS: Final = (
     "Network.requestWillBeSent",
     "Network.responseReceived",
+    "Network.dataReceived",
     "Network.loadingFinished",
     "Network.loadingFailed",
     "Page.loadEventFired",
@@ -40,6 +41,8 @@ class Log:
     exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None
     content_at: float | None = None
+    received_bytes: int = 0
+    """Of all bodies so far, before they are decoded."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
 
     def hear(self, name: str, event: Mapping[str, Any]) -> None:
@@ -48,6 +51,8 @@ class Log:
             self.load_at = event["timestamp"]
         elif name == "Page.domContentEventFired":
             self.content_at = event["timestamp"]
+        elif name == "Network.dataReceived":
+            self.received_bytes += event["encodedDataLength"] or event["dataLength"]
         elif name == "Network.requestWillBeSent":
             self._asked(event)
         elif event.get("requestId") in self._current:

@@ -1,8 +1,8 @@
 """Why a replay differs from its recording: the largest difference on the way to its load event."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from fastopen.contract import LoadRecord
 from fastopen.contract.records import Request
@@ -29,27 +29,38 @@ class Cause:
         return f"{self.step} {url}: {self.replayed_ms:.0f} ms instead of {self.recorded_ms:.0f}"
 
 
+AnyCause = TypeVar("AnyCause", bound=Cause)
+
+
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
     """The step that differs most, of the resources that led to what the load event waited for last."""
     requests = {request.resource: request for request in record.requests}
+    return largest(
+        step
+        for index in way_to_the_load_event(page, requests)
+        for step in _steps(page, recording, held_ms, requests, index)
+    )
+
+
+def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
+    """The step that differs most; None where none does by what is worth saying."""
+    found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
+    return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
+
+
+def way_to_the_load_event(page: Page, requests: Mapping[int, Request]) -> Iterator[int]:
+    """The resource that the load event waited for last, and what led to it."""
     ended = {
         index: request.end_ns
         for index, request in requests.items()
         if request.end_ns is not None and page.resources[index].phase == "load"
     }
-    if not ended:
-        return None
-    steps: list[Cause] = []
-    index: int | None = max(ended, key=lambda i: (ended[i], -i))
+    index = max(ended, key=lambda i: (ended[i], -i), default=None)
     while index is not None:
-        steps += _steps(page, recording, held_ms, requests, index)
+        yield index
         index = page.resources[index].initiator
-    largest = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
-    if largest is None or abs(largest.replayed_ms - largest.recorded_ms) < WORTH_SAYING_MS:
-        return None
-    return largest
 
 
 def _steps(

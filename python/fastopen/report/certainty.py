@@ -46,12 +46,21 @@ def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
     else:
         yield (
             f"The widest interval reaches {width:.1f} points to either side ({where}):"
-            f" {WANTED_PERCENT:g} point would need about {needed:,} repeats (--until-ci asks for them)."
+            f" {WANTED_PERCENT:g} point would need about {needed:,} repeats"
+            f" (--until-ci {WANTED_PERCENT:g}% --max-repeats {needed})."
         )
 
 
 def _outliers(results: Results) -> Iterator[str]:
-    found = [(cell, outlier) for cell in results.cells for outlier in cell.outliers]
+    lossy = [cell for cell in results.cells if _loses(results, cell)]
+    others = [cell for cell in results.cells if not _loses(results, cell)]
+    if late := sum(len(cell.outliers) for cell in lossy):
+        loads = sum(len(cell.plts_ms) for cell in lossy)
+        yield (
+            f"Where segments are lost at random, {late:,} of {loads:,} loads are far from the others of"
+            " their cell, as losses make them; they are in every figure."
+        )
+    found = [(cell, outlier) for cell in others for outlier in cell.outliers]
     if found:
         named = "; ".join(
             f"{_name(results, cell)}, {cell.cell.arm.name}, repeat {outlier.repeat}: {outlier.plt_ms:.0f} ms"
@@ -59,6 +68,12 @@ def _outliers(results: Results) -> Iterator[str]:
         )
         more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
         yield f"{plural(len(found), 'outlier')}, kept in every figure ({named}{more})."
+
+
+def _loses(results: Results, cell: CellResult) -> bool:
+    """Whether its network loses segments at random."""
+    network = results.experiment.networks[cell.cell.network]
+    return bool(network.down.loss or network.up.loss)
 
 
 def _name(results: Results, cell: CellResult) -> str:

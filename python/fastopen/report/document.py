@@ -1,5 +1,7 @@
 """A run as one JSON document; docs/cli.md lists its keys."""
 
+from collections.abc import Mapping
+from statistics import median
 from typing import Any, Final
 
 from fastopen.experiments import Experiment, PublishedCell, point_of
@@ -8,6 +10,7 @@ from fastopen.pages import Page
 from fastopen.statistics import (
     BrowserMetrics,
     CellResult,
+    FirstFlight,
     Results,
     half_width_percent,
     pairs_needed,
@@ -94,6 +97,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "improvement_ci95": None if result.improvement_ci95 is None else list(result.improvement_ci95),
         "improvement_range90": None if result.range90 is None else list(result.range90),
         "interval_over": _interval_over(result),
+        "interval_confidence": None if result.interval is None or result.varied else result.confidence,
         "half_width_percent": half_width_percent(result),
         "pairs_for_one_percent": pairs_needed(result, 1.0),
         "effect_rank_biserial": result.effect,
@@ -111,9 +115,18 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "bound_percent": None if result.bound is None else result.bound.percent,
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
+        **_first_flight(results.first_flights.get(cell.index)),
         **_browser_metrics(results.browser_metrics.get(cell.index)),
         "sensitivity": _sensitivity(results, result),
         "published": _published(results.published.get(key)),
+    }
+
+
+def _first_flight(found: FirstFlight | None) -> dict[str, Any]:
+    return {
+        "first_byte_rtts": None if found is None else found.first_byte_rtts,
+        "resumed_connections": None if found is None else found.resumed_connections,
+        "early_connections": None if found is None else found.early_connections,
     }
 
 
@@ -131,10 +144,16 @@ def _sensitivity(results: Results, result: CellResult) -> dict[str, Any] | None:
 
 def _browser_metrics(metrics: BrowserMetrics | None) -> dict[str, Any]:
     return {
+        "first_contentful_paint_ms_median": _median(None if metrics is None else metrics.first_paints_ms),
+        "largest_contentful_paint_ms_median": _median(None if metrics is None else metrics.largest_paints_ms),
         "requests_from_cache_median": None if metrics is None else metrics.from_cache,
         "requests_revalidated_median": None if metrics is None else metrics.revalidated,
         "screenshots_missing": [] if metrics is None else list(metrics.missing_screenshots),
     }
+
+
+def _median(of_repeat: Mapping[int, float] | None) -> float | None:
+    return median(of_repeat.values()) if of_repeat else None
 
 
 def _published(cell: PublishedCell | None) -> dict[str, Any] | None:

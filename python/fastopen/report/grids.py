@@ -1,6 +1,7 @@
 """The tables of a run."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastopen import units
@@ -18,7 +19,9 @@ from fastopen.experiments import (
     SmallestEffect,
     compared,
 )
+from fastopen.report.browser_metrics import paint_grid
 from fastopen.report.document import flat_cells
+from fastopen.report.first_flight import of_first_flight
 from fastopen.report.grid import Column, Entry, Grid, Tone
 from fastopen.report.published import label_texts
 from fastopen.statistics import (
@@ -26,6 +29,7 @@ from fastopen.statistics import (
     BEYOND_BOUND_NOTE,
     CellResult,
     Effect,
+    FirstFlight,
     Label,
     Results,
     discrepancies,
@@ -41,16 +45,30 @@ PUBLISHED_FACTORS: Final = ("down", "rtt")
 
 def result_grid(results: Results, page: str) -> Grid:
     """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
+    grid = _results_of(results, [page])
+    return replace(grid, title=page, subtitle=_in_common(results, page))
+
+
+def paper_grid(results: Results) -> Grid:
+    """The same of all pages in one table, with a column for the page."""
+    title = results.experiment.title or "Page load time without and with TCP Fast Open"
+    return replace(_results_of(results, list(results.pages)), title=title, grouped=True)
+
+
+def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     factors, arms = results.factors, results.experiment.arms
-    rows = results.comparisons(page)
+    rows = {place: cells for page in pages for place, cells in results.comparisons(page).items()}
+    named = [Column("page", "key")] if len(pages) > 1 else []
     cells = [cell for of_arm in rows.values() for cell in of_arm.values()]
     gaining = compared(arms)
     with_tfo = [name for name in arms if ARMS[name].fast_open]
+    flights = arms if of_first_flight(results) else []
     longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
     unit = "s" if longest_ms >= 1000 else "ms"
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None} - {""}
     interval = f" [{over.pop() if len(over) == 1 else 'range'}]" if over else ""
     columns = (
+        *named,
         *(Column(factor.header, "factor") for factor in factors.varying),
         *(Column(f"PLT\n{name}{NBSP}{unit}") for name in arms),
         *(
@@ -59,6 +77,7 @@ def result_grid(results: Results, page: str) -> Grid:
         ),
         *([Column(f"at\nmost{NBSP}%")] if gaining else []),
         *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}") for name in with_tfo),
+        *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}") for name in flights),
         Column("n"),
     )
     entries = []
@@ -68,23 +87,32 @@ def result_grid(results: Results, page: str) -> Grid:
         valid = sorted({cell.loads - cell.invalid for cell in of_arm.values()})
         entries.append(
             (
+                *(Entry(comparison.page) for _ in named),
                 *(_factor(factor, point) for factor in factors.varying),
                 *(_time(of_arm[name].plt_ms_median, unit) for name in arms),
                 *(_saving(of_arm[name], results.experiment.smallest_effect) for name in gaining),
                 *([_percent(bound.percent if bound else None)] if gaining else []),
                 *(_syn_data(of_arm[name]) for name in with_tfo),
+                *(_first_byte(results.first_flights.get(of_arm[name].cell.index)) for name in flights),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
         )
     notes = [spread_note(results.experiment, cells)]
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
-    return Grid(page, columns, tuple(entries), " ".join(filter(None, notes)), _in_common(results, page))
+    return Grid("", columns, tuple(entries), " ".join(filter(None, notes)))
+
+
+def _first_byte(flight: FirstFlight | None) -> Entry:
+    rtts = None if flight is None else flight.first_byte_rtts
+    return Entry(MISSING if rtts is None else f"{rtts:.3f}", value=rtts)
 
 
 def spread_of(result: CellResult) -> str:
     """What the brackets behind its saving hold; empty where there are none."""
-    return "" if result.deterministic else f"{90 if result.varied else 95}{NBSP}%"
+    if result.deterministic or result.interval is None:
+        return ""
+    return f"{90 if result.varied else round(100 * result.confidence)}{NBSP}%"
 
 
 def spread_words(cells: Sequence[CellResult]) -> str:
@@ -92,6 +120,7 @@ def spread_words(cells: Sequence[CellResult]) -> str:
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "what 90 % of the draws span"}
     found = [text for key, text in words.items() if key in over]
+    found += ["all that the repeats span"] if over - words.keys() - {""} else []
     return f", with {' or '.join(found)}" if found else ""
 
 
@@ -286,10 +315,20 @@ def all_grids(source: Source) -> Iterator[Grid]:
     yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
 
 
+def paper_grids(source: Source) -> Iterator[Grid]:
+    """Every table, the results of all pages in one."""
+    results = source.results
+    yield paper_grid(results)
+    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
+
+
 def detail_grids(source: Source) -> list[Grid]:
     """What the results rest on, as far as there is something to say."""
     results = source.results
-    made = (sensitivity_grid(results), path_grid(source), evidence_grid(results), invalid_grid(results))
+    made = (
+        *(paint_grid(results), sensitivity_grid(results)),
+        *(path_grid(source), evidence_grid(results), invalid_grid(results)),
+    )
     return [grid for grid in made if grid is not None]
 
 

@@ -1,5 +1,6 @@
 """The tables of a run for a paper: LaTeX with booktabs."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -36,13 +37,16 @@ def escaped(text: str) -> str:
     return "".join(_ESCAPES.get(letter, letter if letter.isprintable() else " ") for letter in text)
 
 
-def latex(grids: Iterable[Grid], preamble: Iterable[str] = ()) -> str:
-    """A `table` for each grid, to be \\input; it needs the packages booktabs and textcomp."""
+def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
+    """A `table` for each grid, to be \\input; it needs the packages booktabs and textcomp.
+
+    Labels are `tab:` with the name and the title, such as `tab:run-evidence-of-each-cell`.
+    """
     lines = [f"% {_comment(line)}" for line in ("Needs \\usepackage{booktabs,textcomp}.", *preamble)]
-    return "\n".join([*lines, *(_table(grid) for grid in grids)])
+    return "\n".join([*lines, *(_table(grid, name) for grid in grids)])
 
 
-def _table(grid: Grid) -> str:
+def _table(grid: Grid, name: str) -> str:
     columns = "".join("r" if column.kind == "figure" else "l" for column in grid.columns)
     caption = escaped(grid.title) + (f". {escaped(grid.note)}" if grid.note else "")
     return "\n".join(
@@ -51,6 +55,7 @@ def _table(grid: Grid) -> str:
             r"\begin{table}",
             r"  \centering",
             rf"  \caption{{{caption}}}",
+            rf"  \label{{tab:{_slug(name)}-{_slug(grid.title)}}}",
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
             f"    {_row(column.heading for column in grid.columns)}",
@@ -62,6 +67,11 @@ def _table(grid: Grid) -> str:
             "",
         ]
     )
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and hyphens, which mean nothing to LaTeX."""
+    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60] or "x"
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fastopen.attribution import Source, page_answers, run_answers
+from fastopen.report.deciding import deciding_lines
+from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grid import Grid
 from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
@@ -33,7 +35,12 @@ def _lines(source: Source) -> Iterator[str]:
     for grid in all_grids(source):
         yield from _table(grid)
         if grid.title in results.pages:
-            sentences = page_verdicts(results, grid.title) + surprise_lines(results, grid.title)
+            sentences = [
+                *first_flight_lines(results, grid.title),
+                *page_verdicts(results, grid.title),
+                *deciding_lines(results, grid.title),
+                *surprise_lines(results, grid.title, source.reasons),
+            ]
             yield from (f"\n{escaped(sentence)}" for sentence in sentences)
     yield "\n## Answers"
     for page in results.pages:

@@ -29,6 +29,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
         " The loads of one repeat ran in one world and were compared with each other only. No connection,"
         " cookie or TCP metric was carried from load to load, but for the cookies of warm loads."
     )
+    yield from _first_flights(results)
     yield from _stack(results, source.world)
     yield (
         "Page load time runs from navigation start to the load event. The improvement is the median over the"
@@ -45,6 +46,33 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     )
     if experiment.notes:
         yield " ".join(experiment.notes)
+
+
+def _first_flights(results: Results) -> Iterator[str]:
+    """How connections began that have sessions of an earlier visit."""
+    setups = [setup.tls for setup in results.experiment.setups if setup.tls is not None]
+    began = {tls.session for tls in setups}
+    if not began - {"none"}:
+        return
+    tickets = listed([str(count) for count in sorted({tls.tickets for tls in setups})])
+    yield (
+        "TLS sessions came from an earlier visit: one connection to each host over a link without delay,"
+        f" which left {tickets} stateful tickets, each good for one connection. Tickets, certificates and"
+        " ciphers were the same with every session. A load counted only if as many connections as there were"
+        " tickets resumed a session by the word of both ends, and none did that was not to."
+    )
+    if "early" in began:
+        rejected = any(tls.early_data_rejected for tls in setups)
+        answered = (
+            " Origins accepted it, where the rows do not say otherwise,"
+            if rejected
+            else " Origins accepted it"
+        )
+        yield (
+            "With early data the first request of a connection went with the ClientHello in one write, if its"
+            f" method was safe.{answered} and answered before the handshake was complete: a load counted"
+            " only if they had read early data before that, and had held no first answer back."
+        )
 
 
 def environment_facts(source: Source) -> list[tuple[str, str]]:

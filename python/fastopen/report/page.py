@@ -14,8 +14,11 @@ from fastopen.attribution import Answer, Source, page_answers, run_answers
 from fastopen.attribution.phrases import NBSP, listed
 from fastopen.figures import Figure, median_loads, overview_figures
 from fastopen.figures.requests import timing_breakdown, waterfall
+from fastopen.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.report.browser_metrics import cache_lines
+from fastopen.report.deciding import deciding_lines
 from fastopen.report.embedding import inline_svg, packed, script_json
+from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import detail_grids, fixed_rates, published_grid, result_grid, spread_words
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences
@@ -107,7 +110,12 @@ def _page(source: Source, name: str) -> dict[str, Any]:
         "name": name,
         "facts": results.pages[name],
         "grid": result_grid(results, name).answer_first(),
-        "verdicts": [*page_verdicts(results, name), *surprise_lines(results, name)],
+        "verdicts": [
+            *first_flight_lines(results, name),
+            *page_verdicts(results, name),
+            *deciding_lines(results, name),
+            *surprise_lines(results, name, source.reasons),
+        ],
         "answers": [*page_answers(results, source.attribution, name), *_caching(results, name)],
     }
 
@@ -121,8 +129,11 @@ def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...
     """What can be chosen: page and network, the figures, and the same packed; and how many had no room."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(source))
+    # The same figures of each load, since one takes the place of another.
+    traced = any(has_trace(arms) for _, _, arms in loads)
+    drawn = (waterfall, *([tcp_trace] if traced else []), timing_breakdown)
     for page, place, arms in loads:
-        figures = (waterfall(page, place, arms, "chosen"), timing_breakdown(page, place, arms, "chosen"))
+        figures = tuple(draw(page, place, arms, "chosen") for draw in drawn)
         data = [packed(figure) for figure in figures]
         size += len(script_json(data))
         if size > LOADS_BYTES_MAX and taken:

@@ -3,7 +3,8 @@
 import csv
 import io
 
-from fastopen.report.grid import Grid, Value
+from fastopen.csv_cells import inert
+from fastopen.report.grid import Grid
 
 
 def csv_text(grid: Grid) -> str:
@@ -11,10 +12,5 @@ def csv_text(grid: Grid) -> str:
     target = io.StringIO()
     writer = csv.writer(target)
     writer.writerow(column.heading for column in grid.columns)
-    writer.writerows([_inert(entry.value) for entry in row] for row in grid.rows)
+    writer.writerows([inert(entry.value) for entry in row] for row in grid.rows)
     return target.getvalue()
-
-
-def _inert(value: Value) -> Value:
-    """A text that a spreadsheet would take for a formula gets an apostrophe (OWASP, CSV injection)."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -8,7 +8,8 @@ from typing import Final
 
 from fastopen.attribution.phrases import gain, listed, percents, plural, saves, time
 from fastopen.experiments import Arm, treatments_of
-from fastopen.report.verdict import of_arms, questions_of, why_invalid
+from fastopen.report.deciding import deciding_of_run
+from fastopen.report.verdict import how_sure, of_arms, questions_of, why_invalid
 from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
 COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
@@ -17,7 +18,7 @@ COUNTED: Final = {
     Effect.REDUCES: "reduces it in {}",
     Effect.INCREASES: "increases it in {}",
     Effect.NONE: "makes no difference in {}",
-    Effect.UNCLEAR: "makes no difference that could be told in {}",
+    Effect.UNCLEAR: "has no certain effect in {}",
     Effect.UNKNOWN: "has too few valid repeats in {}",
 }
 
@@ -50,7 +51,8 @@ def summarise_run(results: Results) -> Summary:
         judged = of_arms(cells, arms[:1])[0] if arms else []
         verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
         opening = f"{question}: {_decapitalised(verdicts[question])}. " if len(questions) > 1 else ""
-        sentences.append(opening + " ".join(_sentences(results, cells, arms, verdicts[question])))
+        said = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
+        sentences.append(opening + " ".join(filter(None, said)))
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
     if carried := _carried(judged):
         sentences.append(
@@ -58,7 +60,7 @@ def summarise_run(results: Results) -> Summary:
             " data in their SYN."
         )
     only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
-    headline = f"{only}." if only else f"It depends on {listed(_asked_by(results))}."
+    headline = f"{only}{how_sure(only, judged)}." if only else f"It depends on {listed(_asked_by(results))}."
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
     return Summary(headline, only.tone if only else "quiet", tuple(filter(None, sentences)), tuple(tiles))
 

@@ -1,36 +1,44 @@
 """What a reader would stumble over, explained where it stands: below the table of its page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
+from fastopen.attribution import where_slower
+from fastopen.attribution.phrases import plural
 from fastopen.audit import Finding, PrintedCell, audit
-from fastopen.experiments import Arm, ArmName, Comparison, baseline_of, treatments_of
+from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.verdict import of_arms, questions_of
 from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
 
 
-def surprise_lines(results: Results, page: str) -> list[str]:
-    """Of each question of a page, with its name where there are several."""
+def surprise_lines(results: Results, page: str, reasons: Mapping[int, str] | None = None) -> list[str]:
+    """Of each question of a page, with its name where there are several.
+
+    `reasons` say why cells are slower, by their index (`reasons_slower`).
+    """
     of_page = [result for result in results.cells if result.cell.page == page]
     lines = []
     for question, cells in questions_of(results, of_page).items():
         opening = f"{question}: " if question else ""
-        lines += [f"{opening}{line}" for line in _of_question(results, cells)]
+        lines += [f"{opening}{line}" for line in _of_question(results, cells, reasons or {})]
     return lines
 
 
-def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _of_question(results: Results, cells: Sequence[CellResult], reasons: Mapping[int, str]) -> Iterator[str]:
+    yield from _tickets_run_out(results, cells)
     arms = treatments_of(results.experiment.arms)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         yield from _hello_does_not_fit(results, of_arm)
         yield from _no_second_connection(results, arm, of_arm)
-    yield from _own_audit(results, cells, arms)
+        yield from _slower_with_tfo(results, arm, of_arm, reasons)
+    yield from _own_audit(results, cells, arms, reasons)
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
     """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
     for result in cells:
-        hello = results.client_hello_bytes.get(result.cell.index)
+        flight = results.first_flights.get(result.cell.index)
+        hello = None if flight is None else flight.client_hello_bytes
         room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
         full = result.connections and result.syn_data_connections == result.connections
         idle = effect_of(result, results.experiment.smallest_effect) is not Effect.REDUCES
@@ -44,19 +52,50 @@ def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterat
             return
 
 
+def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """Each ticket serves one connection; more of them to a host begin without."""
+    for result in cells:
+        flight = results.first_flights.get(result.cell.index)
+        tls = results.experiment.setups[result.cell.setup].tls
+        if flight is None or tls is None or tls.session != "early" or tls.early_data_rejected:
+            continue
+        without = flight.secured_connections - flight.early_connections
+        if without and flight.most_to_a_host > tls.tickets:
+            yield (
+                f"{without} of {flight.secured_connections} connections of a load began without early data:"
+                f" an origin sends {plural(tls.tickets, 'ticket')}, each good for one connection, and up to"
+                f" {flight.most_to_a_host} went to one host (--tickets)."
+            )
+            return
+
+
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[str]:
     """Without cookies of an earlier visit, the first connection to a host only fetches one."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
-    if arm.cookies == "cold" and connections and not with_data and not gains:
+    # Behind a middlebox there are other reasons.
+    open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
+    if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
         yield (
             f"{arm.condition} no SYN carried data: every connection was the first to its host, which"
             " only asks for the cookie."
         )
 
 
-def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[str]:
+def _slower_with_tfo(
+    results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Mapping[int, str]
+) -> Iterator[str]:
+    """Which request met which connection, where TFO increases page load time."""
+    smallest = results.experiment.smallest_effect
+    slower = [cell for cell in cells if effect_of(cell, smallest) is Effect.INCREASES]
+    if why := where_slower(results, slower, reasons):
+        yield f"{arm.condition} the page loads more slowly at {why}."
+
+
+def _own_audit(
+    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Mapping[int, str]
+) -> Iterator[str]:
     """What `fastopen audit` would say of this table, and why it is so."""
     apart: dict[float, str] = {}
     series: dict[str, None] = {}
@@ -73,11 +112,17 @@ def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
             "Savings are medians over pairs of loads; those of the median times differ from them by up to"
             f" {most:.1f} points (at {apart[most]})."
         )
+    baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
+    why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons], reasons)
     for detail in series:
-        yield (
-            f"{detail[0].upper()}{detail[1:]}. Which responses share the link, and which segments are lost,"
-            " changes with the RTT, and can matter more than the round trips themselves."
+        # Its reason names what is slower over the shorter RTT.
+        cause = (
+            f"Over the shorter RTT, at {why}."
+            if why
+            else "Which responses share the link, and which segments are lost, changes with the RTT, and can"
+            " matter more than the round trips themselves."
         )
+        yield f"{detail[0].upper()}{detail[1:]}. {cause}"
 
 
 def _findings(

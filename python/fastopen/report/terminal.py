@@ -74,7 +74,7 @@ def _table(grid: Grid, layout: Layout) -> Table:
     for column in grid.columns:
         header = column.short if layout.short and column.short else column.header
         table.add_column(
-            header.translate(PLAIN),
+            Text(header.translate(PLAIN)),
             justify="left" if column.kind in ("key", "words") else "right",
             no_wrap=bool(column.header),
             overflow="fold",

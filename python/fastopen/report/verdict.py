@@ -5,7 +5,7 @@ from typing import Final
 
 from fastopen.attribution.phrases import NBSP, listed, percents, saves
 from fastopen.experiments import Arm, treatments_of
-from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
+from fastopen.statistics import CONFIDENCE, CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
@@ -14,7 +14,7 @@ CLAUSES: Final = {
     Effect.REDUCES: "reduces page load time {}",
     Effect.INCREASES: "increases page load time {}",
     Effect.NONE: "makes no difference {}",
-    Effect.UNCLEAR: "makes no difference {} that these repeats could tell",
+    Effect.UNCLEAR: "has no certain effect {}",
     Effect.UNKNOWN: "has too few valid repeats {} to say",
 }
 
@@ -50,7 +50,7 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
     verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
     if verdict is Verdict.INVALID:
         return f"{verdict}{why_invalid(of_arm[0])}."
-    sentences = [f"{verdict}."]
+    sentences = [f"{verdict}{how_sure(verdict, of_arm[0])}."]
     if any(cell.interval is not None for cell in cells):
         subjects = ["TFO", *("it" for _ in arms[1:])]
         sentences += [
@@ -59,6 +59,14 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
         ]
     # A figure and its unit stay on one line.
     return " ".join(sentences).replace(" %", f"{NBSP}%")
+
+
+def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
+    """` (75 % sure)` where few repeats allow no more; empty where they do, or nothing is claimed."""
+    if verdict in (Verdict.UNCLEAR, Verdict.UNKNOWN, Verdict.INVALID):
+        return ""
+    least = min((cell.confidence for cell in cells if cell.interval is not None), default=1.0)
+    return f" ({100 * least:.0f}{NBSP}% sure)" if least < CONFIDENCE else ""
 
 
 def why_invalid(cells: Sequence[CellResult]) -> str:

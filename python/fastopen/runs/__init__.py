@@ -2,20 +2,24 @@
 
 from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment
-from fastopen.runs.execute import RunOutcome, RunProgress, execute
+from fastopen.runs.execute import NOTHING_ELSE, RunOutcome, RunProgress, Watched, execute
 from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, remove_run, runs_folder
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
 from fastopen.runs.rows import LoadRow
 from fastopen.runs.store import RunStore
+from fastopen.runs.time_limit import TimeLimit
 
 __all__ = [
+    "NOTHING_ELSE",
     "LoadRow",
     "RunOutcome",
     "RunProgress",
     "RunReader",
     "RunStore",
     "RunSummary",
+    "TimeLimit",
+    "Watched",
     "check_same",
     "describe_environment",
     "execute",

@@ -4,11 +4,13 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from fastopen.closing import Closing
 from fastopen.errors import InputError, MachineError, unwritable
+from fastopen.runs.limits import Limits
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
 # A file under this name is a run that was killed while it was made: it holds nothing yet.
@@ -20,9 +22,19 @@ def holds_run(folder: Path) -> bool:
     return (folder / FILE).exists()
 
 
-def create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+def create(
+    folder: Path, fill: Callable[[sqlite3.Connection], None]
+) -> tuple[sqlite3.Connection, "FolderLock"]:
     """A new file in a new or empty folder, with what `fill` writes. Raises InputError, MachineError."""
-    _claim(folder)
+    lock = _claim(folder)
+    try:
+        return _create(folder, fill), lock
+    except BaseException:
+        lock.close()
+        raise
+
+
+def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
     new = folder / UNFINISHED
     try:
         for left in folder.glob(UNFINISHED + "*"):
@@ -50,7 +62,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
         fill(database)
 
 
-def open_for_reading(folder: Path) -> sqlite3.Connection:
+def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """A run that is there; nothing is changed. Raises InputError where there is none that can be read."""
     path = folder / FILE
     if not path.is_file():
@@ -59,19 +71,20 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
         raise InputError("may not be read", str(path))
     with reading(str(path)):
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        limits = Limits(database, folder)
         try:
-            _check_marks(database, path)
+            _check_marks(limits, path)
         except BaseException:
             database.close()
             raise
-    return database
+    return database, limits
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
     """A run that is resumed: all of it is checked before anything is written. Raises as reading does."""
-    with open_for_reading(folder) as checked, reading(str(folder / FILE)):
-        (result,) = checked.execute("PRAGMA quick_check(1)").fetchone()
-    checked.close()
+    checked, limits = open_for_reading(folder)
+    with closing(checked):
+        ((result,),) = limits.rows("PRAGMA quick_check(1)")
     if result != "ok":
         raise InputError(f"damaged: {result}", str(folder / FILE), "what can be read: fastopen export")
     return _connect_for_writing(folder)
@@ -98,8 +111,11 @@ def failing(place: str) -> Iterator[None]:
         raise InputError(f"damaged: {error}", place) from None
 
 
-class FolderLock:
-    """Held by the process that writes into a run's folder; the kernel frees it however that process ends."""
+class FolderLock(Closing):
+    """Held by the process that writes into a run's folder; the kernel frees it however that process ends.
+
+    A context manager.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Raises InputError where another process holds it."""
@@ -124,10 +140,34 @@ def is_being_written(folder: Path) -> bool:
     return False
 
 
-def _check_marks(database: sqlite3.Connection, path: Path) -> None:
-    application, version = (
-        database.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")
-    )
+class KnownFile:
+    """A run's file, to be told from none, and from another one of its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._found = self._path.stat()
+
+    def check(self) -> None:
+        """Raises MachineError where it is gone: what is written into it is lost when it is closed."""
+        try:
+            if os.path.samestat(self._path.stat(), self._found):
+                return
+        except OSError:
+            pass
+        message = f"{self._path.parent}: the run was moved or removed while it was written"
+        raise MachineError(message, "leave its folder alone, and run it again")
+
+
+def _plain(sql: str) -> str:
+    return " ".join(sql.split())
+
+
+_TABLES: Final = {_plain(sql).split(" ")[2]: _plain(sql) for sql in SCHEMA.split(";") if sql.strip()}
+
+
+def _check_marks(limits: Limits, path: Path) -> None:
+    ((application,),) = limits.rows("PRAGMA application_id")
+    ((version,),) = limits.rows("PRAGMA user_version")
     if application != APPLICATION_ID:
         raise InputError("not a run of fastopen", str(path))
     if version > VERSION:
@@ -136,6 +176,11 @@ def _check_marks(database: sqlite3.Connection, path: Path) -> None:
     if version < VERSION:
         message = f"version {version} of the run store, which no fastopen of today reads"
         raise InputError(message, str(path), f"this is version {VERSION}; run it again")
+    # A view may run for ever, a trigger writes: nothing is asked of a file that holds more than the tables.
+    found = {name: _plain(sql) for name, sql in limits.rows("SELECT name, sql FROM sqlite_schema") if sql}
+    for name in sorted({*found, *_TABLES}):
+        if found.get(name) != _TABLES.get(name):
+            raise InputError(f"damaged: {name} is not the table of that name", str(path))
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
@@ -150,16 +195,26 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
     return database
 
 
-def _claim(folder: Path) -> None:
-    """Makes the folder, which must be new or empty."""
+def _claim(folder: Path) -> FolderLock:
+    """Makes the folder and locks it; then it must be empty: what is there is nobody else's."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(not path.name.startswith(UNFINISHED) for path in folder.iterdir()):
-            raise InputError("not empty, and not a run", str(folder), "name a new folder for the run")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError("may not be written", str(folder))
+        lock = FolderLock(folder)
+        try:
+            if holds_run(folder):
+                raise InputError(
+                    "a run was made there meanwhile", str(folder), "the same command continues it"
+                )
+            if any(not path.name.startswith(UNFINISHED) for path in folder.iterdir()):
+                raise InputError("not empty, and not a run", str(folder), "name a new folder for the run")
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise InputError("may not be written", str(folder))
+        except BaseException:
+            lock.close()
+            raise
     except OSError as error:
         raise unwritable(folder, error) from None
+    return lock
 
 
 def _to_disk(path: Path) -> None:

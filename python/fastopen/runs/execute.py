@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from fastopen.contract.records import LoadRecord
@@ -12,10 +12,22 @@ from fastopen.engines.base import Bodies
 from fastopen.errors import MachineError
 from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob
 from fastopen.runs.store import ATTEMPTS, RunStore, only_disturbed
+from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
 # If so many loads of an arm, the first of all, are invalid for the same reason, so will the others be.
 INVALID_ALIKE: Final = 3
 Engines = Engine | Mapping[EngineName, Engine]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is kept of each load besides its record, by the names of a job's keys."""
+
+    packets: bool = False
+    tcp_trace: bool = False
+
+
+NOTHING_ELSE: Final = Watched()
 
 
 @dataclass
@@ -26,6 +38,8 @@ class RunOutcome:
     hopeless: str = ""
     """Why it was stopped: an arm whose loads are all invalid for the same reason."""
     faults: dict[str, list[str]] = field(default_factory=dict)
+    packets_dropped: int = 0
+    """How many packets of loads found no more room where their packets are kept."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,8 @@ def execute(
     more_jobs: Callable[[], Sequence[PlannedJob]] = tuple,
     *,
     keep_going: bool = False,
+    watched: Watched = NOTHING_ELSE,
+    limit: TimeLimit | None = None,
 ) -> RunOutcome:
     """Does on `engine`, or on the one of its name, what the store still owes of the plan.
 
@@ -68,13 +84,18 @@ def execute(
     up to ATTEMPTS times in all. Then `more_jobs` says what is to be added to the run, until that is nothing.
     On KeyboardInterrupt it stops, keeps what is finished and returns. Without `keep_going` it also does where
     the first INVALID_ALIKE loads of an arm are invalid for the same reason, which is not the machine's.
+    `watched` is kept of each load as well. With `limit` it does as many repeats as there is time for, and the
+    run consists of no more.
 
     Raises what the engine raises (InputError, MachineError), with all finished loads kept.
     """
-    execution = _Execution(engine, bodies, store, watch, keep_going=keep_going)
+    execution = _Execution(engine, bodies, store, watch, keep_going=keep_going, watched=watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     interrupted, hopeless = False, ""
     try:
+        if limit is not None:
+            _in_time(execution, jobs, store, limit)
+            jobs = ()
         while jobs:
             execution.do(jobs)
             jobs = more_jobs()
@@ -92,8 +113,19 @@ def execute(
             store.set_status("stopped")
         raise
     else:
-        store.set_status("finished")
-    return RunOutcome(interrupted, hopeless, execution.faults())
+        # Where a limit left out what is compared, resuming the run does it.
+        store.set_status("interrupted" if limit is not None and store.pending() else "finished")
+    return RunOutcome(interrupted, hopeless, execution.faults(), execution.packets_dropped)
+
+
+def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
+    """Does the repeats that there is time for, and takes the others out of the run."""
+    try:
+        for of_repeat in limit.rounds(jobs):
+            execution.do(of_repeat, limit)
+    except OutOfTimeError:
+        pass
+    store.drop_undone()
 
 
 class _HopelessError(Exception):
@@ -111,7 +143,10 @@ class _Execution:
         watch: Callable[[RunProgress], None],
         *,
         keep_going: bool,
+        watched: Watched,
     ) -> None:
+        self.packets_dropped = 0
+        self._watched = watched
         self._engine = engine
         self._bodies = bodies
         self._store = store
@@ -134,11 +169,11 @@ class _Execution:
                 faults.setdefault(fault, []).append(job)
         return faults
 
-    def do(self, jobs: Sequence[PlannedJob]) -> None:
+    def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Does what is pending of the jobs, and again what was disturbed."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for attempt in range(ATTEMPTS):
-            owed = _owed(jobs, self._store.pending())
+            owed = _owed(jobs, self._store.pending(), self._watched)
             self._left = sum(len(planned.job.loads) for planned in owed)
             self._asked += self._left if attempt == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
@@ -146,6 +181,8 @@ class _Execution:
             with closing(self._events(owed)) as events:
                 for event in events:
                     self._keep(event, planned_of)
+                    if limit is not None:
+                        limit.check()
 
     def _events(self, owed: Sequence[PlannedJob]) -> Generator[Event]:
         """What all engines report, one engine after another. Closing it ends the one that runs."""
@@ -161,8 +198,9 @@ class _Execution:
                 self._running[job] = None
             case WorldBuilt(record, raw):
                 self._store.add_world(record, raw)
-            case LoadDone(finished, raw):
-                self._store.add_load(planned_of[finished.job], finished, raw)
+            case LoadDone(finished, raw, packets):
+                self._store.add_load(planned_of[finished.job], finished, raw, packets)
+                self.packets_dropped += 0 if packets is None else packets.dropped
                 self._left -= 1
                 self._reported += 1
                 load = (finished.job, finished.id)
@@ -208,15 +246,12 @@ class _Execution:
             raise _HopelessError(message)
 
 
-def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]]) -> list[PlannedJob]:
+def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
     """The jobs, in their order, with those of their loads that are still to be done."""
-    return [
-        replace(
-            planned,
-            job=planned.job.model_copy(
-                update={"loads": [load for load in planned.job.loads if load.id in pending[planned.job.id]]}
-            ),
-        )
-        for planned in jobs
-        if planned.job.id in pending
-    ]
+    owed = []
+    for planned in jobs:
+        if planned.job.id in pending:
+            loads = [load for load in planned.job.loads if load.id in pending[planned.job.id]]
+            job = planned.job.model_copy(update={"loads": loads, **asdict(watched)})
+            owed.append(replace(planned, job=job))
+    return owed

@@ -6,13 +6,15 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 from fastopen.errors import InputError, unwritable
-from fastopen.experiments import Experiment
+from fastopen.experiments import Experiment, Point, varying_factors
 from fastopen.runs.database import FolderLock, holds_run
 from fastopen.runs.export.folder import SUFFIXES
+from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
 
@@ -81,6 +83,9 @@ class RunSummary:
     clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
+    label: str = ""
+    varying: tuple[str, ...] = ()
+    """The settings that vary besides RTT and client, with their values."""
     loads_done: int = 0
     loads_asked: int = 0
 
@@ -92,7 +97,8 @@ def list_runs(folder: Path) -> Iterator[RunSummary]:
 
 
 def _summary(folder: Path) -> RunSummary:
-    size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
+    size = sum(file.stat().st_size for file in files if file.is_file())
     try:
         with RunReader.open(folder) as run:
             experiment = run.experiment()
@@ -106,11 +112,24 @@ def _summary(folder: Path) -> RunSummary:
                 clients=tuple(dict.fromkeys(setup.client.label for setup in experiment.setups)),
                 engines=tuple(dict.fromkeys(cell.engine for cell in run.cells())),
                 started=str(run.environment.get("started", "")),
+                label=run.label,
+                varying=_varying(experiment),
                 loads_done=run.loads_done(),
                 loads_asked=run.loads_asked(),
             )
     except InputError as error:
         return RunSummary(folder, error.message, size)
+
+
+def _varying(experiment: Experiment) -> tuple[str, ...]:
+    """`initial window 4, 10`, `congestion cubic, bbr`: what tells apart runs of one page."""
+    factors = varying_factors(experiment)
+    points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
+    return tuple(
+        f"{factor.title} {', '.join(dict.fromkeys(map(factor.text_at, points)))}"
+        for factor in factors.varying
+        if factor.name not in ("rtt", "client")
+    )
 
 
 def _networks(experiment: Experiment) -> str:
@@ -128,7 +147,11 @@ def remove_run(folder: Path) -> int:
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
-    FolderLock(folder).close()
+    with FolderLock(folder):
+        return _remove(folder)
+
+
+def _remove(folder: Path) -> int:
     files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     for path in files:
         name = path.relative_to(folder)

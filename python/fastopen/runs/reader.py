@@ -4,15 +4,20 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
+
+from pydantic import ValidationError
 
 from fastopen.closing import Closing
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.errors import InputError
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment
 from fastopen.pages import Page
+from fastopen.pydantic_errors import input_error
 from fastopen.runs import database as files
+from fastopen.runs.limits import Limits
 from fastopen.runs.rows import LoadRow
 
 _LOADS = """
@@ -32,6 +37,11 @@ SELECT record_zlib FROM records JOIN loads ON loads.number = records.load JOIN j
 WHERE jobs.id = ? AND loads.id = ? ORDER BY attempt = ? DESC, attempt DESC
 """
 
+_WITHOUT_CELL = """
+SELECT id, page FROM jobs
+WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine FROM cells) LIMIT 1
+"""
+
 
 class RunReader(Closing):
     """A run that can be read. A context manager. Damage is an InputError wherever it is met."""
@@ -41,11 +51,26 @@ class RunReader(Closing):
         self._database = database
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
+        self._limits: Limits | None = None
+        self._sizes: dict[str, int] = {}
+        self._cell_count: int | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Self:
         """A run that was kept; reading changes nothing. Raises InputError where none can be read."""
-        return cls(files.open_for_reading(folder), folder)
+        database, limits = files.open_for_reading(folder)
+        run = cls(database, folder)
+        run._limits = limits
+        try:
+            run._check_jobs()
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def _check_jobs(self) -> None:
+        for job, page in self._rows(_WITHOUT_CELL):
+            raise InputError(f"damaged: job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
         """Closes the file."""
@@ -73,23 +98,37 @@ class RunReader(Closing):
         """What resuming the run needs, apart from experiment and pages."""
         return self._document("options")
 
+    @property
+    def label(self) -> str:
+        """What people call the run in lists; empty where nobody gave it a name."""
+        rows = self._rows("SELECT value FROM facts WHERE name = 'label'")
+        return next((str(json.loads(value)) for (value,) in rows), "")
+
     def experiment(self) -> Experiment:
         """What was asked."""
-        return Experiment.model_validate_json(json.dumps(self._fact("experiment")))
+        with self._understanding("the experiment"):
+            return Experiment.model_validate_json(json.dumps(self._fact("experiment")))
 
     def cells(self) -> list[Cell]:
         """In the order of the table."""
-        setups = self.experiment().setups
+        experiment, pages = self.experiment(), {*self.page_names()}
+        cells: list[Cell] = []
         rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
-        return [
-            Cell(index, page, network, setup, ARMS[arm].over(setups[setup].tls), engine)
-            for index, page, network, setup, arm, engine in rows
-        ]
+        for index, page, network, setup, arm, engine in rows:
+            known = index == len(cells) and page in pages and engine in get_args(EngineName) and arm in ARMS
+            if not (
+                known and 0 <= network < len(experiment.networks) and 0 <= setup < len(experiment.setups)
+            ):
+                raise InputError(f"damaged: cell {index} is none of the experiment", self.place)
+            tls = experiment.setups[setup].tls
+            cells.append(Cell(index, page, network, setup, ARMS[arm].over(tls), engine))
+        return cells
 
     def pages(self) -> dict[str, Page]:
         """Name to page, in the order in which they were given."""
         rows = self._rows("SELECT name, page FROM pages ORDER BY position")
-        return {name: Page.model_validate_json(page) for name, page in rows}
+        with self._understanding("a page"):
+            return {name: Page.model_validate_json(page) for name, page in rows}
 
     def auto_engine(self) -> EngineName:
         """What the engine `auto` was when the run was planned: the one that was not named."""
@@ -113,7 +152,8 @@ class RunReader(Closing):
 
     def loads_asked(self) -> int:
         """How many loads the run consists of, done or not."""
-        return sum(len(json.loads(loads)) for (loads,) in self._rows("SELECT loads FROM jobs"))
+        with self._understanding("the plan"):
+            return sum(len(json.loads(loads)) for (loads,) in self._rows("SELECT loads FROM jobs"))
 
     def loads_done(self) -> int:
         """How many of them are on disk; each counts once, however often it was done."""
@@ -127,7 +167,8 @@ class RunReader(Closing):
 
     def loads(self) -> list[LoadRow]:
         """Every load, without its record, in the order in which they were written."""
-        return [_load_row(row) for row in self._rows(_LOADS.format(more="", joined=""))]
+        with self._understanding("a load"):
+            return [self._load_row(row) for row in self._rows(_LOADS.format(more="", joined=""))]
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
         """Every load, or those of one job, with its record as JSON had it: checked when it was written.
@@ -136,7 +177,9 @@ class RunReader(Closing):
         """
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
-                yield _load_row(row), json.loads(self._text(record))
+                with self._understanding("a record"):
+                    found = self._load_row(row), dict(json.loads(self._text(record)))
+                yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
         """Of every world: page, network, and by how many microseconds its RTT was off what it was to be."""
@@ -147,61 +190,93 @@ class RunReader(Closing):
 
     def world_records(self, job: str) -> list[WorldRecord]:
         """Every world that was built for a job, first to last: several where it was built again."""
-        rows = self._rows(_WORLDS, (job,))
-        return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
+        rows = self._rows(_WORLDS, (job,), lookup=True)
+        with self._understanding("the record of a world"):
+            return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def hosts(self, job: str) -> dict[str, str]:
         """Host names of a job's page to their addresses in its last world; empty where none was built."""
         found: dict[str, str] = {}
-        for (record,) in self._rows(_WORLDS, (job,)):
-            found = json.loads(self._text(record))["hosts"]
+        for (record,) in self._rows(_WORLDS, (job,), lookup=True):
+            with self._understanding("the record of a world"):
+                found = dict(json.loads(self._text(record))["hosts"])
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
         """The record of a load as the world wrote it; of its last attempt by default. Raises KeyError."""
-        for found in self._rows(_RECORD, (job, load, attempt or 0)):
+        for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
         """The full record of one load; of its last attempt by default. Raises KeyError."""
-        return LoadRecord.model_validate_json(self.load_json(job, load, attempt))
+        text = self.load_json(job, load, attempt)
+        with self._understanding("a record"):
+            record = LoadRecord.model_validate_json(text)
+        if any(request.resource >= self._resources(job) for request in record.requests):
+            raise InputError(f"damaged: the record of {job} {load} has requests of another page", self.place)
+        return record
+
+    def _resources(self, job: str) -> int:
+        """How many resources the page of a job has."""
+        if job not in self._sizes:
+            pages = {name: len(page.resources) for name, page in self.pages().items()}
+            self._sizes = {one: pages.get(page, 0) for one, page in self._rows("SELECT id, page FROM jobs")}
+        return self._sizes.get(job, 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
         """The full records of some loads, one in memory at a time."""
         for row in rows:
-            yield row, self.load_record(row.job, row.load, row.attempt)
+            with self._understanding("a load without a record"):
+                record = self.load_record(row.job, row.load, row.attempt)
+            yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
         """(job, what went wrong with its world), in the order in which it did."""
         rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
         return list(rows)
 
-    def _rows(self, query: str, values: tuple[object, ...] = ()) -> Iterator[Any]:
-        with files.reading(self.place):
-            yield from self._database.execute(query, values)
+    def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
+        """`lookup` is whether the query is for one load or job."""
+        if self._limits is None:
+            with files.reading(self.place):
+                yield from self._database.execute(query, values)
+        else:
+            yield from self._limits.rows(query, values, lookup=lookup)
 
     def _fact(self, name: str) -> Any:
         for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
-            return json.loads(value)
+            with self._understanding(name):
+                return json.loads(value)
         raise InputError(f"damaged: it has no {name}", self.place)
 
     def _document(self, name: str) -> dict[str, Any]:
-        return dict(self._fact(name))
+        with self._understanding(name):
+            return dict(self._fact(name))
+
+    @contextmanager
+    def _understanding(self, what: str) -> Iterator[None]:
+        """Says of what is not as this program writes it that it is damaged."""
+        try:
+            yield
+        except ValidationError as error:
+            raise InputError(f"damaged: {what}: {input_error(error, '')}", self.place) from None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(f"damaged: {what}: {error!r}", self.place) from None
+
+    def _load_row(self, row: Sequence[Any]) -> LoadRow:
+        """Of a row of _LOADS, which has the columns of LoadRow."""
+        job, cell, repeat, valid, *figures, invalid, load, attempt, superseded, requests, started, nth = row
+        if self._cell_count is None:
+            self._cell_count = len(self.cells())
+        if not 0 <= cell < self._cell_count:
+            raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
+        values: list[Any] = [job, cell, repeat, bool(valid), *figures, _reasons(invalid)]
+        values += [load, attempt, bool(superseded), requests, started, nth]
+        return LoadRow(*values)
 
     def _text(self, compressed: bytes) -> bytes:
-        try:
-            return zlib.decompress(compressed)
-        except zlib.error as error:
-            raise InputError(f"damaged: {error}", self.place) from None
-
-
-def _load_row(row: Sequence[Any]) -> LoadRow:
-    """Of a row of _LOADS, which has the columns of LoadRow."""
-    job, cell, repeat, valid, *figures, invalid, load, attempt, superseded, requests, started, number = row
-    facts = (load, attempt, bool(superseded), requests, started, number)
-    values: list[Any] = [job, cell, repeat, bool(valid), *figures, _reasons(invalid), *facts]
-    return LoadRow(*values)
+        return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
 
 
 def _reasons(text: str) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,10 @@
 """What is read of a run without its full records: a row for each load."""
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+NAME_MAX: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +33,10 @@ class LoadRow:
     started_unix_ms: int = 0
     number: int = 0
     """In the order in which loads were written; each has its own."""
+
+
+def file_name(number: int, job: str, load: str, ending: str) -> str:
+    """Of a load's own file, load, then job: safe on every file system, and unique since it begins with the
+    load's number."""
+    plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
+    return f"{number:06}-{plain}.{ending}"

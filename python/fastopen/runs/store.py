@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
+from fastopen.engines.base import Packets
 from fastopen.experiments import Plan, PlannedJob
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
 from fastopen.runs.disk import DiskSync
+from fastopen.runs.packets import keep_packets
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
 
@@ -36,6 +38,7 @@ class RunStore(RunReader):
         """`lock` is the folder's, of a run on disk that is written."""
         super().__init__(database, folder)
         self._lock = lock
+        self._file = None if lock is None or folder is None else files.KnownFile(folder)
         self._disk: DiskSync | None = None
 
     @classmethod
@@ -59,8 +62,8 @@ class RunStore(RunReader):
             database = sqlite3.connect(":memory:")
             files.create_tables(database, fill)
             return cls(database, None)
-        database = files.create(folder, fill)
-        return cls(database, folder, files.FolderLock(folder))
+        database, lock = files.create(folder, fill)
+        return cls(database, folder, lock)
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
@@ -90,6 +93,10 @@ class RunStore(RunReader):
 
     def pending(self) -> dict[str, list[str]]:
         """Job to the ids of its loads that have to be done, or done again, in the order of the plan."""
+        with self._understanding("the plan"):
+            return self._pending()
+
+    def _pending(self) -> dict[str, list[str]]:
         settled: dict[int, set[str]] = defaultdict(set)
         # In order of attempts: the last one decides.
         for job, load, attempt, valid, invalid in self._rows(
@@ -116,9 +123,12 @@ class RunStore(RunReader):
                 (rtt.asked, rtt.net, zlib.compress(raw.encode()), record.job),
             )
 
-    def add_load(self, planned: PlannedJob, record: LoadRecord, raw: str) -> None:
+    def add_load(
+        self, planned: PlannedJob, record: LoadRecord, raw: str, packets: Packets | None = None
+    ) -> None:
         """Keeps a finished load: nothing that happens to this process can lose it when this returns.
 
+        Its packets are kept in a file of their own, of a run that has a folder.
         Raises MachineError where it cannot be written.
         """
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
@@ -140,6 +150,8 @@ class RunStore(RunReader):
             database.execute(
                 "INSERT INTO records VALUES (?, ?)", (added.lastrowid, zlib.compress(raw.encode()))
             )
+            if packets is not None and self.folder is not None and added.lastrowid is not None:
+                keep_packets(self.folder, added.lastrowid, record.job, record.id, packets.pcapng)
 
     def add_fault(self, job: str, fault: str) -> None:
         """Notes what went wrong with a world of a job."""
@@ -152,6 +164,22 @@ class RunStore(RunReader):
             _write_jobs(database, jobs)
             _set_fact(database, "status", "running")
 
+    def drop_undone(self) -> None:
+        """Takes out what was planned and not done, but for the first repeat of what is compared."""
+        with self._writing() as database:
+            rows = database.execute(
+                "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
+                " WHERE loads.job = jobs.number) FROM jobs"
+            ).fetchall()
+            for number, repeat, loads, done in rows:
+                left = [load for load in json.loads(loads) if load in json.loads(done)]
+                if left:
+                    database.execute("UPDATE jobs SET loads = ? WHERE number = ?", (json.dumps(left), number))
+                elif repeat > 0:
+                    for table in ("worlds", "faults"):
+                        database.execute(f"DELETE FROM {table} WHERE job = ?", (number,))  # noqa: S608  # ours
+                    database.execute("DELETE FROM jobs WHERE number = ?", (number,))
+
     def add_environment(self, environment: dict[str, Any]) -> None:
         """Notes where and with what the run is resumed."""
         first = self.environment
@@ -160,6 +188,11 @@ class RunStore(RunReader):
             _set_fact(database, "environment", {**first, "resumed": resumed})
             _set_fact(database, "status", "running")
 
+    def set_label(self, text: str) -> None:
+        """What people call the run in lists."""
+        with self._writing() as database:
+            _set_fact(database, "label", text)
+
     def set_status(self, status: str) -> None:
         """See `status`."""
         with self._writing() as database:
@@ -167,8 +200,13 @@ class RunStore(RunReader):
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with files.failing(self.place), self._database as database:
-            yield database
+        try:
+            with files.failing(self.place), self._database as database:
+                yield database
+        finally:
+            # Into a file without a name all goes well; and where it does not, this is the reason.
+            if self._file is not None:
+                self._file.check()
         if self._disk is not None:
             self._disk.wake()
         elif self.folder is not None and (log := self.folder / f"{FILE}-wal").exists():

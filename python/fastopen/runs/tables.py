@@ -46,11 +46,12 @@ CONNECTIONS: Final[dict[str, Kind]] = {
     "load": "int", "connection": "int", "host": "text", "port": "int", "client_port": "int",
     "opened_ms": "float", "connected_ms": "float", "handshake_ms": "float", "requests": "int",
     "secured_ms": "float", "tls_version": "text", "tls_resumed": "flag", "alpn": "text",
+    "early_bytes": "int",
     **{f"{end}_{name}": kind for end in ENDS for name, kind in END.items()},
 }  # fmt: skip
 DIRECTIONS: Final = ("down", "up")
 DIRECTION: Final = (
-    *("packets", "bytes", "dropped_queue", "dropped_loss", "overruns", "queue_bytes_max"),
+    *("packets", "bytes", "dropped_queue", "dropped_loss", "dropped_path", "overruns", "queue_bytes_max"),
     *("late_us_p50", "late_us_p99", "late_us_max"),
 )
 EVIDENCE: Final[dict[str, Kind]] = {
@@ -58,12 +59,18 @@ EVIDENCE: Final[dict[str, Kind]] = {
     "given_up_syn_data": "int",
     **{f"{way}_{name}": "int" for way in DIRECTIONS for name in DIRECTION},
     "client_counters": "text", "origins_counters": "text",
+    "cross_down_bytes": "int", "cross_up_bytes": "int",
+}  # fmt: skip
+SAMPLES: Final[dict[str, Kind]] = {
+    "load": "int", "connection": "int", "at_ms": "float", "congestion_window_segments": "int",
+    "in_flight_segments": "int", "segment_bytes": "int", "rtt_us": "int",
 }  # fmt: skip
 TABLES: Final[dict[str, dict[str, Kind]]] = {
     "loads": LOADS,
     "requests": REQUESTS,
     "connections": CONNECTIONS,
     "evidence": EVIDENCE,
+    "tcp_samples": SAMPLES,
 }
 
 
@@ -93,7 +100,8 @@ class Flattener:
             return (self.load(row),)
         if table == "evidence":
             return (self.evidence(row, record),)
-        return {"requests": self.requests, "connections": self.connections}[table](row, record)
+        several = {"requests": self.requests, "connections": self.connections, "tcp_samples": self.samples}
+        return several[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
         """Of LOADS."""
@@ -147,19 +155,28 @@ class Flattener:
                 *(_ms(one["opened_ns"]), _ms(one["connected_ns"])),
                 *(None if handshake_us is None else handshake_us / 1000, one["requests"]),
                 *(_ms(tls.get("secured_ns")), tls.get("version"), tls.get("resumed"), tls.get("alpn")),
+                (tls.get("origin") or {}).get("early_bytes"),
                 *(end.get(name) for end in ends for name in END),
             )
+
+    def samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+        """Of SAMPLES."""
+        for connection in record["connections"]:
+            for one in connection.get("origin_samples", ()):
+                values = (one[name] for name in list(SAMPLES)[3:])
+                yield (row.number, connection["id"], _ms(one["at_ns"]), *values)
 
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
         """Of EVIDENCE."""
         link, counters = record["link"] or {}, record["counters"]
         # Records of before contract 2 do not say.
-        given_up = record.get("given_up") or {}
+        given_up, cross = record.get("given_up") or {}, record.get("cross") or {}
         return (
             *(row.number, record["client_address"], record["cookies_before"]),
             *(given_up.get("connections"), given_up.get("syn_data")),
             *(link.get(way, {}).get(name) for way in DIRECTIONS for name in DIRECTION),
             *(json.dumps(counters[end], sort_keys=True) for end in ("client", "origins")),
+            *(cross.get("down_bytes"), cross.get("up_bytes")),
         )
 
 

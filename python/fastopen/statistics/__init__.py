@@ -1,11 +1,13 @@
 """Statistics: from the loads of a run to the figures of each cell."""
 
-from fastopen.statistics.bootstrap import median_intervals
+from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, summarise
-from fastopen.statistics.client_hello import syn_data_max
+from fastopen.statistics.deciding import Deciding, deciding_factor
+from fastopen.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.statistics.judgement import Effect, Verdict, effect_of, verdict_on
+from fastopen.statistics.payoff import Payoff, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
@@ -15,22 +17,29 @@ from fastopen.statistics.until import UntilInterval
 __all__ = [
     "BEYOND_BOUND",
     "BEYOND_BOUND_NOTE",
+    "CONFIDENCE",
+    "FULL_MIN",
     "Bound",
     "BrowserMetrics",
     "CellResult",
+    "Deciding",
     "Discrepancy",
     "Effect",
+    "FirstFlight",
     "Label",
+    "Payoff",
     "Results",
     "Sensitivity",
     "UntilInterval",
     "Verdict",
     "collect",
+    "deciding_factor",
     "discrepancies",
     "effect_of",
     "half_width_percent",
     "median_intervals",
     "pairs_needed",
+    "payoffs",
     "sensitivity",
     "slopes",
     "summarise",

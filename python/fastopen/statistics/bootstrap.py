@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
-# Of fewer values a resample is nearly always the sample: the spread cannot be estimated.
+# Of fewer values the sample's spread says nothing.
 VALUES_MIN: Final = 3
+# Fewer values lie on one side of their median too often (2 * 0.5^n > 5 %) for any interval of 95 %.
+FULL_MIN: Final = 6
 # Samples of one size that are taken together: 80 kB of resampled medians each.
 TOGETHER: Final = 100
 # So many numbers of the jackknife in memory at once.
@@ -23,8 +25,9 @@ JACKKNIFE_BATCH: Final = 4_000_000
 def median_intervals(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -> list[Interval | None]:
     """The interval of each sample from its own seed: low and high end, None of too few values.
 
-    Equal values give an interval of no width. Samples of one size are taken together, which costs a fifth of
-    one after another.
+    Of fewer than FULL_MIN values it is all that they span, which holds the median as often as `confidence_of`
+    says. Equal values give an interval of no width. Samples of one size are taken together, which costs a
+    fifth of one after another.
     """
     found: list[Interval | None] = [_without_chance(values) for values in samples]
     of_size: dict[int, list[int]] = defaultdict(list)
@@ -40,9 +43,19 @@ def median_intervals(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -
     return found
 
 
+def confidence_of(values: int) -> float:
+    """How often such an interval holds the median of what so many values were drawn from, 0 to 1.
+
+    All that n values span holds it but where all lie on one side of it (Hettmansperger and Sheather 1986).
+    """
+    if values < VALUES_MIN:
+        return 0.0
+    return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values
+
+
 def _without_chance(values: Sequence[float]) -> Interval | None:
-    if len(values) >= VALUES_MIN and min(values) == max(values):
-        return (values[0], values[0])
+    if len(values) >= VALUES_MIN and (len(values) < FULL_MIN or min(values) == max(values)):
+        return (min(values), max(values))
     return None
 
 

@@ -14,7 +14,7 @@ from statistics import median, quantiles
 
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
-from fastopen.statistics.bootstrap import median_intervals
+from fastopen.statistics.bootstrap import confidence_of, median_intervals
 from fastopen.statistics.bound import Bound, savings_bound
 from fastopen.statistics.effect import rank_biserial
 from fastopen.statistics.outliers import Outlier, find_outliers
@@ -41,7 +41,8 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
-    """Of the median; where `varied`, what 95 % of the draws span. Without width where `deterministic`."""
+    """Of the median, as sure as `confidence`; where `varied`, what 95 % of the draws span. Without width
+    where `deterministic`."""
     connections: int
     """Of all valid loads together."""
     syn_data_connections: int
@@ -87,6 +88,11 @@ class CellResult:
         return self.range90 if self.varied else self.improvement_ci95
 
     @property
+    def confidence(self) -> float:
+        """How often an interval like this holds the median, 0 to 1; 1 of draws, whose range it is."""
+        return 1.0 if self.deterministic or self.varied else confidence_of(self.pairs)
+
+    @property
     def stated_percent(self) -> tuple[float, ...]:
         """What sentences say was saved: of draws both ends of their range, else the median."""
         if self.varied and self.interval is not None:
@@ -126,7 +132,7 @@ def summarise(
     results = _with_intervals(results, seed)
     if asked is None:
         return results
-    return [replace(result, asked=asked[result.cell.comparison]) for result in results]
+    return [replace(result, asked=asked.get(result.cell.comparison, 0)) for result in results]
 
 
 def _result(

@@ -29,7 +29,7 @@ class Verdict(StrEnum):
     MIXED = "Worth turning on for some of these networks, not for others"
     HARMFUL = "Not worth turning on: it increases page load time"
     NO_DIFFERENCE = "No difference"
-    UNCLEAR = "No difference that these repeats could tell"
+    UNCLEAR = "No certain effect"
     UNKNOWN = "Too few valid repeats to say what TFO does"
     INVALID = "No load with TFO is valid"
 

@@ -3,10 +3,10 @@
 from math import ceil
 from typing import Final
 
+from fastopen.statistics.bootstrap import FULL_MIN
 from fastopen.statistics.cells import CellResult
 
-# Below this many pairs the interval of a median cannot hold its 95 % (2 * 0.5^n > 5 %): it says too little.
-PAIRS_MIN: Final = 6
+PAIRS_MIN: Final = FULL_MIN
 # An estimate from few pairs is a guess: no step asks for more than so many times what there is.
 STEP_MAX: Final = 4
 

@@ -20,7 +20,7 @@ from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 from fastopen.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.statistics.cells import CellResult, summarise
-from fastopen.statistics.client_hello import client_hello_bytes
+from fastopen.statistics.first_flight import FirstFlight, first_flights
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Results:
     """(page, network) to the published cell that it is compared with."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
     """By the index of its cell, where a browser measured more than times."""
-    client_hello_bytes: dict[int, int] = field(default_factory=dict)
-    """By the index of its cell, where TLS and TFO meet."""
+    first_flights: dict[int, FirstFlight] = field(default_factory=dict)
+    """By the index of its cell."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
@@ -78,5 +78,5 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
         browser_metrics=browser_metrics(store, experiment, cells, found),
-        client_hello_bytes=client_hello_bytes(store, experiment, cells, found),
+        first_flights=first_flights(store, experiment, cells, found),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,18 @@ from typing import Any
 from fastopen import units
 from fastopen.closing import Closing
 from fastopen.engines.base import Bodies
-from fastopen.errors import InputError
-from fastopen.experiments import Experiment, Plan, PlannedJob, make_plan
+from fastopen.errors import InputError, MachineError
+from fastopen.experiments import Experiment, Plan, PlannedJob, Variation, make_plan
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
+    NOTHING_ELSE,
     RunOutcome,
     RunProgress,
+    RunReader,
     RunStore,
+    TimeLimit,
+    Watched,
     check_same,
     execute,
     holds_run,
@@ -45,6 +49,10 @@ class RunOptions:
     until: UntilInterval | None = None
     seed_drawn: bool = False
     """Whether nobody named a seed: then a run that is resumed has its own."""
+    limit_s: float | None = None
+    """Repeats are done while there is time, no more than that; None: all of them."""
+    draws_by_default: bool = False
+    """Whether nobody said how often, or whether in draws: then a run that is resumed has its own."""
     inputs: Sequence[str | Path] = ()
     """What the pages were loaded from, by what follows here: resuming reads recorded bodies there."""
     library: Sequence[str | Path] = ()
@@ -52,6 +60,8 @@ class RunOptions:
     max_unpacked: int = MAX_UNPACKED_BYTES
     keep_going: bool = False
     """Whether a run goes on where the first loads of an arm are all invalid for the same reason."""
+    watched: Watched = NOTHING_ELSE
+    """What is kept of each load besides; a run that is resumed goes on as it was started."""
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -61,6 +71,7 @@ class RunOptions:
             "library": [_absolute(path) for path in self.library],
             "lenient": self.lenient,
             "max_unpacked": self.max_unpacked,
+            "watched": asdict(self.watched),
         }
 
 
@@ -75,7 +86,9 @@ class StartedRun:
     until: UntilInterval | None
     resumed: bool = False
     keep_going: bool = False
-    not_kept: InputError | None = None
+    watched: Watched = NOTHING_ELSE
+    limit: TimeLimit | None = None
+    not_kept: InputError | MachineError | None = None
     """Why it is in memory alone, where it was to be kept among the user's runs."""
 
     @property
@@ -114,10 +127,12 @@ def run_experiment(
     """
     if not imported:
         raise InputError("no page in what was given")
+    if options.watched.packets and options.output is None and not options.keep:
+        raise InputError("packets are kept in the run's folder", "--pcap", "without --no-keep")
     check_hosts(experiment, imported)
     check_recorded(experiment, imported)
     if options.output is not None and holds_run(options.output):
-        _check_same(options.output, experiment, imported, seed_drawn=options.seed_drawn)
+        _check_same(options.output, experiment, imported, options)
         return resume_run(options.output, options, observe, imported)
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(options.kernel))
     bodies = bodies_of(plan, imported)
@@ -129,14 +144,20 @@ def run_experiment(
         folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
     try:
         store = RunStore.create(folder, plan, engines.environment, kept_options)
-    except InputError as error:
+    except (InputError, MachineError) as error:
         if options.output is not None:
             raise
         # The folder was not asked for: the run is measured all the same, in memory.
         not_kept = error
         store = RunStore.create(None, plan, engines.environment, kept_options)
-    started = StartedRun(store, plan, bodies, engines, options.until, keep_going=options.keep_going)
-    return _execute(replace(started, not_kept=not_kept), observe)
+    started = StartedRun(
+        *(store, plan, bodies, engines, options.until),
+        keep_going=options.keep_going,
+        watched=options.watched,
+        limit=None if options.limit_s is None else TimeLimit(options.limit_s),
+        not_kept=not_kept,
+    )
+    return _execute(started, observe)
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
@@ -169,11 +190,16 @@ def resume_run(
     store.close()
     with _closed_on_error(RunStore.resume(folder)) as store:
         plan = stored_plan(store)
-        bodies = bodies_of(plan, imported or _pages_of(store, options.inputs))
+        bodies = bodies_of(plan, imported or pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
         engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment)
         store.add_environment(engines.environment)
-    started = StartedRun(store, plan, bodies, engines, until, resumed=True, keep_going=options.keep_going)
+    started = StartedRun(
+        *(store, plan, bodies, engines, until),
+        resumed=True,
+        keep_going=options.keep_going,
+        watched=Watched(**store.options.get("watched", {})),
+    )
     return _execute(started, observe)
 
 
@@ -199,7 +225,10 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
 
     with _closed_on_error(store), observe(run) as watch:
         outcome = execute(
-            *(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs), keep_going=run.keep_going
+            *(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs),
+            keep_going=run.keep_going,
+            watched=run.watched,
+            limit=run.limit,
         )
         results = collect(store)
     if store.folder is not None:  # another process may write there now
@@ -218,18 +247,24 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 
 
 def _check_same(
-    folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], *, seed_drawn: bool
+    folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raises InputError where the folder holds a run of another experiment, pages or bodies."""
+    """Raises InputError where the folder holds a run of another experiment, pages or bodies.
+
+    What follows from how the run is printed (draws, for a report) is no other experiment.
+    """
     with RunStore.open(folder) as store:
-        if seed_drawn:
-            experiment = experiment.model_copy(update={"seed": store.experiment().seed})
+        kept = store.experiment()
+        own = ["seed"] if options.seed_drawn else []
+        if options.draws_by_default and {kept.vary, experiment.vary} == {None, Variation()}:
+            own += ["vary", "repeats"]
+        experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
         check_same(store, experiment, plan.pages)
         check_bodies(store.options.get("bodies", {}), bodies_of(plan, imported), store.place)
 
 
-def _pages_of(store: RunStore, inputs: Sequence[str | Path]) -> list[ImportedPage]:
+def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPage]:
     """The run's own pages, with recorded bodies read again where it started with some."""
     pages = list(store.pages().values())
     options = store.options
@@ -261,10 +296,13 @@ def check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> Non
     """A host that no page asks is a slip of the pen, which would make no difference in silence."""
     known = {host for one in imported for host in one.page.hosts()}
     for network in experiment.networks:
-        for host in network.host_extra_rtt_us:
-            if host not in known:
+        for option, named in (
+            ("--extra-rtt", network.host_extra_rtt_us),
+            ("--path-hosts", network.path_hosts or ()),
+        ):
+            if unknown := [host for host in named if host not in known]:
                 raise InputError(
-                    f"no page asks the host {host}", "--extra-rtt", "fastopen page show names them"
+                    f"no page asks the host {unknown[0]}", option, "fastopen page show names them"
                 )
 
 

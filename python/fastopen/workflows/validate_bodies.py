@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastopen.clients import CHROMIUM
-from fastopen.contract import LoadRecord, Network, Origins, Tcp
-from fastopen.experiments import BASELINE, EngineName, Experiment, clients_of, make_plan, setups_of
+from fastopen.contract import LoadRecord, Network, Origins
+from fastopen.experiments import BASELINE
 from fastopen.pages import ImportedPage
 from fastopen.workflows.differences import TwoTimes
-from fastopen.workflows.run import Watch, bodies_of, check_recorded, run_in_memory
+from fastopen.workflows.page_loads import PageLoads
+from fastopen.workflows.run import Watch
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,9 @@ class BodiesValidation(TwoTimes):
 def validate_bodies(
     imported: Sequence[ImportedPage],
     network: Network,
+    loads: PageLoads,
     *,
-    engine: EngineName,
     screenshots: bool,
-    seed: int,
-    kernel: str | None,
-    jobs: int | None,
     watch: Callable[[str], Watch],
 ) -> Iterator[BodiesValidation]:
     """Loads each page once, without Fast Open, with the recorded responses at their own schemes.
@@ -91,21 +89,10 @@ def validate_bodies(
     MachineError where browser or kernel are missing, and KeyboardInterrupt where it is interrupted.
     """
     client = {"kind": CHROMIUM.label, "screenshot": screenshots}
-    setups = setups_of(clients_of(client), [Origins(bodies="recorded")], [Tcp()])
+    recorded = Origins(bodies="recorded")
     for one in imported:
-        asked = Experiment(
-            name="bodies",
-            pages=[one.page.name],
-            networks=[network],
-            setups=setups,
-            arms=[BASELINE.name],
-            engines=[engine],
-            repeats=1,
-            seed=seed,
-        )
-        check_recorded(asked, [one])
-        plan = make_plan(asked, [one.page])
-        with run_in_memory(plan, kernel, jobs, watch(one.page.name), bodies_of(plan, [one])) as run:
+        watcher = watch(one.page.name)
+        with loads.run(one, [network], client, [BASELINE.name], watcher, origins=recorded) as run:
             for row, document in run.store.documents():
                 if not row.superseded:
                     yield _validated(one, document)

@@ -5,21 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fastopen.clients import CHROMIUM, LOADER
-from fastopen.contract import LoadRecord, Network, Origins, Tcp
-from fastopen.experiments import (
-    BASELINE,
-    HEADLINE,
-    ArmName,
-    EngineName,
-    Experiment,
-    clients_of,
-    make_plan,
-    setups_of,
-)
-from fastopen.pages import Page
+from fastopen.contract import LoadRecord, Network
+from fastopen.experiments import BASELINE, HEADLINE, ArmName
+from fastopen.pages import ImportedPage, Page
 from fastopen.runs import RunStore
 from fastopen.workflows.differences import TwoTimes
-from fastopen.workflows.run import Watch, run_in_memory
+from fastopen.workflows.page_loads import PageLoads, last_records
+from fastopen.workflows.run import Watch
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 COMPARED: Final = (LOADER.label, CHROMIUM.label)
@@ -73,33 +65,16 @@ class ClientComparison(TwoTimes):
 
 
 def compare_clients(
-    pages: Iterable[Page],
-    network: Network,
-    *,
-    engine: EngineName,
-    seed: int,
-    kernel: str | None,
-    jobs: int | None,
-    watch: Callable[[str], Watch],
+    pages: Iterable[Page], network: Network, loads: PageLoads, watch: Callable[[str], Watch]
 ) -> Iterator[ClientComparison]:
     """Loads each page once by each client, without Fast Open and with warm cookies.
 
     `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are missing,
     and KeyboardInterrupt where it is interrupted.
     """
+    clients = {"kind": list(COMPARED)}
     for page in pages:
-        asked = Experiment(
-            name="clients",
-            pages=[page.name],
-            networks=[network],
-            setups=setups_of(clients_of({"kind": list(COMPARED)}), [Origins()], [Tcp()]),
-            arms=ARMS,
-            engines=[engine],
-            repeats=1,
-            seed=seed,
-        )
-        plan = make_plan(asked, [page])
-        with run_in_memory(plan, kernel, jobs, watch(page.name)) as run:
+        with loads.run(ImportedPage(page), [network], clients, ARMS, watch(page.name)) as run:
             found = _found(run.store)
         for arm in ARMS:
             yield _compared(page, arm, *(found.get((client, arm)) for client in COMPARED))
@@ -112,7 +87,7 @@ def _found(store: RunStore) -> _Found:
     """The last attempt of each load by client and arm, and how many resources its page could not name."""
     cells = {cell.index: cell for cell in store.cells()}
     found: _Found = {}
-    for row, record in store.load_records(row for row in store.loads() if not row.superseded):
+    for row, record in last_records(store):
         cell = cells[row.cell]
         client = store.experiment().setups[cell.setup].client.label
         unlike = 0

@@ -13,6 +13,7 @@ from fastopen.experiments import Cell, EngineName, Plan, PlannedJob, make_plan
 from fastopen.pages import ImportedPage, Page
 from fastopen.replay_validation import Replay, Rules, ValidatedReplay, cause_of, replay_of
 from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.run import Watch, run_in_memory
 
 # A replay that takes so many times the time of its recording has hung.
@@ -62,8 +63,7 @@ def validate_replays(
         return ReplayValidation((), tuple(unreplayable), (), chosen, None)
     records: defaultdict[int, list[LoadRecord]] = defaultdict(list)
     with run_in_memory(_side_by_side(plans), kernel, jobs, watch) as run:
-        last = (row for row in run.store.loads() if not row.superseded)
-        for row, record in run.store.load_records(last):
+        for row, record in last_records(run.store):
             records[row.cell].append(record)
     validated: list[ValidatedReplay] = []
     failed: list[Skipped] = []

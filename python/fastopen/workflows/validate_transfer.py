@@ -2,32 +2,28 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from fastopen.clients import CHROMIUM, LOADER
-from fastopen.contract import Network, Origins, Tcp
+from fastopen.contract import LoadRecord, Network
 from fastopen.errors import InputError
-from fastopen.experiments import (
-    BASELINE,
-    HEADLINE,
-    ArmName,
-    EngineName,
-    Experiment,
-    clients_of,
-    make_plan,
-    setups_of,
-)
-from fastopen.pages import Page, load_pages
+from fastopen.experiments import BASELINE, HEADLINE, ArmName
+from fastopen.pages import ImportedPage, Page, load_pages
+from fastopen.replay_validation import PredictionError, error_of, misfit, nearer, without_thinking
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
-from fastopen.workflows.run import ExecutedRun, Watch, run_in_memory
+from fastopen.workflows.page_loads import PageLoads, last_records
+from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# PLT in milliseconds by client, network (of its list) and arm; None where no load is valid.
-Times = dict[tuple[str, int, ArmName], float | None]
+# How often think times are told anew from queues: a load is tens of milliseconds of computing, and the first
+# requests of a page are right after the first round, those that wait for them after the next.
+ROUNDS: Final = 4
+# Valid loads by client, network (of its list) and arm.
+Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,8 @@ class Prediction(TwoTimes):
     predicted_ms: float | None
     saving_error_points: float | None
     """Saving predicted less saving measured, in points of percent; None of the baseline."""
+    error: PredictionError | None = None
+    """The step that errs most on the way to the load event; None where none does."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
@@ -66,6 +64,14 @@ class Prediction(TwoTimes):
             "predicted_ms": self.predicted_ms,
             "error_percent": self.difference_percent,
             "saving_error_points": self.saving_error_points,
+            "step": None
+            if self.error is None
+            else {
+                "kind": self.error.kind,
+                "url": self.error.url,
+                "measured_ms": self.error.recorded_ms,
+                "predicted_ms": self.error.replayed_ms,
+            },
         }
 
 
@@ -75,11 +81,8 @@ class Transfer:
 
     before: Network
     after: Sequence[Network]
-    engine: EngineName
+    loads: PageLoads
     repeats: int
-    seed: int
-    kernel: str | None
-    jobs: int | None
 
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
@@ -92,75 +95,95 @@ class Transfer:
         for page in pages:
             watcher = watch(page.name)
             try:
-                imported = self._recorded(page, watcher)
+                recorded = self._recorded(page, watcher)
             except InputError as error:
                 yield error
                 continue
-            measured = self._times(page, (CHROMIUM.label,), watcher)
-            predicted = self._times(imported, (LOADER.label, CHROMIUM.label), watcher)
-            yield from self._compared(page.name, measured, predicted)
+            imported = self._told_from_queues(recorded, watcher)
+            measured = self._loaded(page, (CHROMIUM.label,), watcher)
+            foretold = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
+            yield from self._compared((page, measured), (imported, foretold))
 
-    def _recorded(self, page: Page, watch: Watch) -> Page:
+    def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
         """What the importer makes of the HAR of one load of the page over the first network."""
-        with self._run(page, (CHROMIUM.label,), [self.before], [BASELINE.name], 1, watch) as run:
+        once = self.loads.run(
+            ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
+        )
+        with once as run:
             if run.results.cells[0].plt_ms_median is None:
                 why = "; ".join(f"{one.kind}: {one.example}" for one in run.results.cells[0].reasons)
                 raise InputError(f"its load over the first network does not count: {why}", page.name)
             with tempfile.TemporaryDirectory() as folder:
                 export(run.store, Path(folder) / "har", "har")
                 (imported,) = load_pages(sorted((Path(folder) / "har").rglob("*.har")))
-        return imported.page.model_copy(update={"name": page.name})
+        return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
 
-    def _times(self, page: Page, clients: Sequence[str], watch: Watch) -> Times:
-        with self._run(page, clients, self.after, ARMS, self.repeats, watch) as run:
+    def _told_from_queues(self, imported: ImportedPage, watch: Watch) -> Page:
+        """The page with think times that hold no queue: of those tried, the nearest to the recording."""
+        assert imported.recording is not None
+        page = without_thinking(imported.page)
+        tried: list[tuple[float, Page]] = []
+        for _ in range(ROUNDS):
+            client = {"kind": LOADER.label}
+            with self.loads.run(ImportedPage(page), [self.before], client, [BASELINE.name], watch) as run:
+                ((_, record),) = last_records(run.store)
+            found = misfit(page, imported.recording.exchanges, record)
+            tried.append((found.total_us, page))
+            page = nearer(page, found)
+        return min(tried, key=lambda one: one[0])[1]
+
+    def _loaded(self, page: Page, clients: Sequence[str], watch: Watch) -> Loads:
+        client = {"kind": list(clients)}
+        loads: Loads = {
+            (name, network, arm): [] for name in clients for network in range(len(self.after)) for arm in ARMS
+        }
+        with self.loads.run(ImportedPage(page), self.after, client, ARMS, watch, repeats=self.repeats) as run:
             setups = run.results.experiment.setups
-            return {
-                (
-                    setups[one.cell.setup].client.label,
-                    one.cell.network,
-                    one.cell.arm.name,
-                ): one.plt_ms_median
-                for one in run.results.cells
-            }
+            cells = {one.index: one for one in run.store.cells()}
+            for row, record in last_records(run.store):
+                cell = cells[row.cell]
+                if record.valid and record.plt_ns is not None:
+                    loads[setups[cell.setup].client.label, cell.network, cell.arm.name].append(record)
+        return loads
 
-    def _run(
-        self,
-        page: Page,
-        clients: Sequence[str],
-        networks: Sequence[Network],
-        arms: Sequence[ArmName],
-        repeats: int,
-        watch: Watch,
-    ) -> ExecutedRun:
-        asked = Experiment(
-            name="transfer",
-            pages=[page.name],
-            networks=list(networks),
-            setups=setups_of(clients_of({"kind": list(clients)}), [Origins()], [Tcp()]),
-            arms=list(arms),
-            engines=[self.engine],
-            repeats=repeats,
-            seed=self.seed,
-        )
-        return run_in_memory(make_plan(asked, [page]), self.kernel, self.jobs, watch)
-
-    def _compared(self, page: str, measured: Times, predicted: Times) -> Iterator[Prediction]:
-        for (client, network, arm), foretold in predicted.items():
+    def _compared(self, original: tuple[Page, Loads], imported: tuple[Page, Loads]) -> Iterator[Prediction]:
+        (page, measured), (foretold_page, foretold) = original, imported
+        for (client, network, arm), records in foretold.items():
             savings = [
-                saving(times.get((by, network, BASELINE.name)), times.get((by, network, arm)))
-                for times, by in ((predicted, client), (measured, CHROMIUM.label))
+                saving(_median_ms(loads[by, network, BASELINE.name]), _median_ms(loads[by, network, arm]))
+                for loads, by in ((foretold, client), (measured, CHROMIUM.label))
             ]
             known = arm != BASELINE.name and None not in savings
+            against = measured[CHROMIUM.label, network, arm]
+            error = (
+                error_of(foretold_page, _middle(records), page, _middle(against))
+                if records and against
+                else None
+            )
             yield Prediction(
-                page=page,
+                page=page.name,
                 before=self.before,
                 after=self.after[network],
                 arm=arm,
                 client=client,
-                measured_ms=measured.get((CHROMIUM.label, network, arm)),
-                predicted_ms=foretold,
+                measured_ms=_median_ms(against),
+                predicted_ms=_median_ms(records),
                 saving_error_points=(savings[0] or 0.0) - (savings[1] or 0.0) if known else None,
+                error=error,
             )
+
+
+def _plt_ms(record: LoadRecord) -> float:
+    return (record.plt_ns or 0) / 1e6
+
+
+def _median_ms(records: Sequence[LoadRecord]) -> float | None:
+    return median(map(_plt_ms, records)) if records else None
+
+
+def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
+    """The load with the median PLT (the lower of two in the middle)."""
+    return sorted(records, key=_plt_ms)[(len(records) - 1) // 2]
 
 
 def saving(off_ms: float | None, on_ms: float | None) -> float | None:

@@ -70,7 +70,7 @@ def test_a_run_gives_frames_figures_and_files(fake_world: FakeWorld, tmp_path: P
         assert "example" in repr(done)
         assert "<pre" in done._repr_html_()
         assert done.report(tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
-        assert sorted(path.stem for path in done.export(tmp_path / "out").iterdir())[-1] == "requests"
+        assert "requests" in {path.stem for path in done.export(tmp_path / "out").iterdir()}
     with open_run(tmp_path / "kept") as again:
         assert again.frame().equals(cells.reset_index(drop=True))
 

@@ -12,6 +12,7 @@ from fastopen.attribution import (
     Kind,
     attribute,
     page_answers,
+    read_source,
     registrable_domain,
     run_answers,
     third_parties,
@@ -119,3 +120,16 @@ def test_what_a_page_is_called_stays_text_as_it_is() -> None:
     named = made_up_page("<script>alert(1)</script>", 6)
     results, attribution = taken_apart(made_up_plan([named, PAGES[1]]))
     assert "<script>" in text_of(run_answers(results, attribution))
+
+
+def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 100), rates_mbit=(1, 8))
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        source = read_source(store)
+    answers = {one.question: one for one in page_answers(source.results, source.attribution, "one")}
+    without, with_tfo = answers["What do the other settings change?"].sentences
+    expected = "Without TFO, 8 Mbit/s down in place of 1 Mbit/s down (100 ms, 1 Mbit/s down): "
+    assert without.startswith(expected)
+    assert "transfer \N{MINUS SIGN}" in without
+    assert with_tfo.startswith("With TFO, 8 Mbit/s down")

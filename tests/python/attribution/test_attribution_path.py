@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fastopen.attribution import Kind, critical_path
 from fastopen.contract import Client, LoadRecord
+from fastopen.contract.records import TlsSession
 from fastopen.pages import Page
 from fastopen.runs.chain import handshakes_in_a_row_ns
 
@@ -88,6 +89,22 @@ def test_a_connection_that_sends_in_its_syn_has_no_handshake() -> None:
     record = record_of(50, [request(0, 0, (0, 0.1, 30, 50), **opened(0, 0.1))], [None])
     kinds = [kind for kind, _, _ in pieces(page_of([{"initiator": None}]), record)]
     assert kinds == [Kind.QUEUEING, Kind.WAIT, Kind.TRANSFER]
+
+
+def test_early_data_waits_for_its_answer_and_not_for_tls() -> None:
+    session = {**GOLDEN["connections"][1]["tls"], "secured_ns": 40 * MS - 1}
+    page = page_of([{"initiator": None}])
+
+    def kinds(sent_ms: float) -> list[tuple[Kind, float, int]]:
+        record = record_of(60, [request(0, 0, (0, sent_ms, sent_ms + 20, 60), **opened(0, 20))], [20_000])
+        connection = record.connections[0].model_copy(
+            update={"tls": TlsSession.model_validate(session), "connected_ns": 20 * MS}
+        )
+        return pieces(page, record.model_copy(update={"connections": [connection]}))
+
+    assert kinds(20) == [(Kind.HANDSHAKE, 20, 0), (Kind.WAIT, 20, 0), (Kind.TRANSFER, 20, 0)]
+    later = [kind for kind, _, _ in kinds(40)]
+    assert later == [Kind.HANDSHAKE, Kind.TLS, Kind.QUEUEING, Kind.WAIT]
 
 
 def test_the_path_goes_through_the_initiator_at_the_byte_that_gave_the_resource_away() -> None:

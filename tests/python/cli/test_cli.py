@@ -33,7 +33,7 @@ def test_a_command_reads_no_other_commands_modules() -> None:
 
 def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorld) -> None:
     fake_world()
-    done = fastopen("run", "example", "--rtt", "20ms,100ms", "--repeats", "3", "--seed", "1")
+    done = fastopen("run", "example", "--rtt", "20ms,100ms", "--repeats", "6", "--seed", "1")
     assert done.returncode == 0
     engine, kept = done.stderr.splitlines()
     assert engine == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
@@ -295,6 +295,21 @@ def test_doctor_names_what_is_missing_and_the_remedy(fake_world: FakeWorld) -> N
     document = json.loads(fastopen("doctor", "--json").stdout)
     assert document["ok"] is False
     assert {"name": "veth", "ok": True, "detail": "not allowed", "remedy": ""} in document["checks"]
+
+
+def test_doctor_says_at_which_ends_programs_of_this_machine_use_tfo(
+    fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_world()
+    settings = {"net.ipv4.tcp_fastopen": "1", "net.ipv4.tcp_fastopen_blackhole_timeout_sec": "3600"}
+    monkeypatch.setattr("fastopen.cli.doctor._sysctl", settings.get)
+    checks = {one["name"]: one for one in json.loads(fastopen("doctor", "--json").stdout)["checks"]}
+    here = checks["TFO on this machine"]
+    assert here["ok"] is True
+    assert here["detail"].startswith("clients on, servers off (net.ipv4.tcp_fastopen is 1")
+    assert "sysctl -w net.ipv4.tcp_fastopen=3" in here["detail"]
+    assert checks["TFO black hole"]["detail"].startswith("TFO off for 3600 s")
+    assert "no current one uses TFO" in checks["browsers"]["detail"]
 
 
 def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

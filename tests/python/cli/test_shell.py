@@ -175,3 +175,22 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="root maps all users; others have what /etc/subuid gives them")
+def test_as_root_programs_change_their_user_as_daemons_do(tmp_path: Path) -> None:
+    become = "import os; os.chown('kept', 33, 33); os.setgroups([]); os.setgid(33); os.setuid(33)"
+    (tmp_path / "kept").write_text("")
+    done = shell(["-q"], [sys.executable, "-c", f"{become}; print(os.getuid(), os.getgid())"], cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "33 33\n", "")
+    assert (tmp_path / "kept").stat().st_uid == 33
+
+
+def test_an_isolated_command_meets_the_page_without_your_files_and_without_root(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("")
+    script = f"id -u; ls {tmp_path}; touch /usr/x; mount -o remount,rw /usr; touch /dev/shm/x && echo wrote"
+    done = shell(["-q", "--isolate"], ["/bin/sh", "-c", script], cwd=tmp_path)
+    assert done.stdout == "1000\nwrote\n"
+    fetch = "curl -sf http://www.example.com/hero.jpg | wc -c"
+    fetched = shell(["-q", "--isolate"], ["/bin/sh", "-c", fetch])
+    assert (fetched.returncode, fetched.stdout.strip()) == (0, "64000")

@@ -122,7 +122,9 @@ def test_records_of_real_worlds_fit_the_schema(client: dict[str, Any]) -> None:
         [PROGRAM], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False, timeout=120
     )
     records = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [record["type"] for record in records] == ["world", *["load"] * len(job["loads"]), "end"]
+    assert [record["type"] for record in records] == [
+        *("world", *["packets", "load"] * len(job["loads"]), "end"),
+    ]
     for record in records:
         RECORD_SCHEMA.validate(record)
         assert parse_record(json.dumps(record)).model_dump(mode="json") == record

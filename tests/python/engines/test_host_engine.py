@@ -11,6 +11,7 @@ import pytest
 from fastopen.clients import CHROMIUM, CLIENTS, LOADER
 from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel
+from fastopen.engines.host import WorldEngine
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
@@ -51,6 +52,29 @@ def test_a_job_is_told_in_the_order_in_which_it_happens(small_plan: MakePlan, fa
     jobs = [planned.job for planned in small_plan(repeats=1).jobs]
     kinds = [type(event) for event in HostEngine(fake_world(), 1).run(jobs, {})]
     assert kinds == [JobStarted, WorldBuilt, LoadDone, LoadDone, LoadDone, JobEnded]
+
+
+def test_jobs_that_share_a_process_are_told_as_if_each_had_its_own(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    jobs = [planned.job for planned in small_plan(repeats=3).jobs]
+    engine = WorldEngine([fake_world()], 1)
+    together, alone = engine.run_together([jobs], {}), engine.run(jobs, {})
+    assert list(together) == list(alone)
+
+
+@pytest.mark.parametrize("mode", ["dies", "killed", "rubbish", "internal", "off", "off once"])
+def test_a_job_that_fails_takes_none_of_those_with_it_that_share_its_process(
+    small_plan: MakePlan, fake_world: FakeWorld, mode: str
+) -> None:
+    jobs = [planned.job for planned in small_plan(repeats=4).jobs]
+    engine = WorldEngine([fake_world({jobs[1].id: mode})], 2)
+    events = list(engine.run_together([jobs], {}))
+    loads = [event.record for event in events if isinstance(event, LoadDone)]
+    assert len({(load.job, load.id) for load in loads}) == len(loads) == 12
+    faulty = {load.job for load in loads if not load.valid}
+    assert faulty == (set() if mode == "off once" else {jobs[1].id})
+    assert sorted(event.job for event in events if isinstance(event, JobEnded)) == sorted(j.id for j in jobs)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +122,7 @@ def test_a_world_that_says_nothing_is_ended_after_its_deadline(
 
 def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: FakeWorld) -> None:
     job = small_plan(repeats=1).jobs[0].job
-    world = WorldProcess([fake_world()], job, 1, (), now=1000.0)
+    world = WorldProcess([fake_world()], [job], 1, (), now=1000.0)
     try:
         silence = job.load_timeout_us / 1e6 + LOADER.timeout_margin_s
         assert world.deadline == 1000 + silence

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fastopen import kernels
-from fastopen.engines import LoadDone, VirtualEngine
+from fastopen.engines import LoadDone, VirtualEngine, virtual
 from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
@@ -184,6 +184,14 @@ def test_the_longest_jobs_come_first(tmp_path: Path, fake_world: Callable[..., P
     engine = VirtualEngine(fake_world(), kernels.Kernel(tmp_path, manifest), parallel=1)
     begun = [event.job for event in engine.run(jobs, {}) if isinstance(event, JobStarted)]
     assert begun == ["wikipedia-tcp", "gnu", "example"]
+
+
+@pytest.mark.parametrize(("repeats", "sizes"), [(4, {1}), (40, {5}), (400, {10})])
+def test_many_jobs_share_kernels_and_few_have_one_each(page: Page, repeats: int, sizes: set[int]) -> None:
+    jobs = [one.job for one in planned(page, repeats=repeats, loss=0.01).jobs]
+    assert {len(batch) for batch in virtual._batches(jobs, 2)} == sizes
+    browsers = [one.job for one in planned(page, repeats=repeats, clients="chromium").jobs]
+    assert {len(batch) for batch in virtual._batches(browsers, 2)} == {1}
 
 
 def another_name(kernel: Path, folder: Path) -> Path:

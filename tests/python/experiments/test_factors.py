@@ -38,7 +38,10 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "screenshots": (True, True),
     "isolate": (True, True),
     "http2_hosts": ("a.test,b.test", ["a.test", "b.test"]),
+    "path_hosts": ("a.test,b.test", ["a.test", "b.test"]),
 }
+# They ask for TLS.
+TLS = ("key_share", "session", "tickets", "early_data_rejected", "chain_bytes")
 # What else must be asked for, so that a factor means something.
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
@@ -46,7 +49,7 @@ NEEDED: dict[str, dict[str, str]] = {
     "request_heads": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
     "fixed_scripts": {"client": "chromium"},
-    **{name: {"tls": "1.3"} for name in ("key_share", "resumption", "chain_bytes")},
+    **{name: {"tls": "1.3"} for name in TLS},
 }
 NAMES = [factor.name for factor in ASKED]
 
@@ -119,7 +122,8 @@ def test_a_factor_is_asked_for_in_the_same_words_everywhere(tmp_path: Path, name
 def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     assert by_options({}) == by_file(tmp_path, {}) == by_call({})
     usual = {factor.name: factor.usual for factor in ASKED if factor.usual is not None and factor.several}
-    del usual["key_share"], usual["resumption"], usual["chain_bytes"]  # they ask for TLS
+    for name in TLS:
+        del usual[name]
     assert by_options(usual) == by_options({})
     (limits,) = {(network.down, network.up) for network in by_options({}).networks}
     assert [limit.rate_bit_per_s for limit in limits] == [4_000_000, 256_000]
@@ -222,8 +226,9 @@ def test_the_command_lists_them_all() -> None:
         ),
         (
             {"link": "kernel", "extra_rtt": ["a.test=20ms"]},
-            "neither traces, nor jitter, nor extra RTTs of hosts (ask for link program)",
+            "neither traces, nor jitter, nor extra RTTs of hosts, nor path rules (ask for link program)",
         ),
+        ({"link": "kernel", "path": "strip-both"}, "nor path rules"),
         ({"link": "kernel", "jitter": "2ms"}, "neither traces, nor jitter, nor extra RTTs of hosts"),
         ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
         ({"jitter": "pareto:2ms"}, "'pareto' is none of normal, uniform"),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from fastopen.figures import (
     Figure,
     Format,
     load_figures,
+    median_loads,
     overview_figures,
     rendered,
     slug_of,
     write_figures,
 )
+from fastopen.figures.panels import columns_of
 from fastopen.figures.requests import request_name
 from fastopen.figures.spread import distribution, median_span
 from fastopen.figures.style import KIND_COLOURS
@@ -58,8 +61,8 @@ def test_a_run_over_several_rtts_has_its_figures() -> None:
 
 def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
     source = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4, 8)))
-    rows = rows_of(named(overview_figures(source), "plt-by-rate"))
-    assert {row["panel"] for row in rows} == {"small, 20 ms", "small, 100 ms"}
+    rows = rows_of(named(overview_figures(source), "plt-by-down"))
+    assert {row["panel"] for row in rows} == {"20 ms", "100 ms"}
     assert {row["x"] for row in rows} == {1, 4, 8}
 
 
@@ -103,6 +106,24 @@ def test_a_waterfall_has_every_request_of_both_loads_and_the_path_through_them()
     (event,) = (row for row in rows if row["what"] == "load event" and row["arm"] == "no TFO")
     assert event["end"] == pytest.approx(max(row["end"] for row in path))
     assert sum(row["what"] == "request" for row in rows_of(timing)) == 2 * 30
+
+
+def test_a_traced_load_has_a_figure_of_its_connections_over_time() -> None:
+    plan = made_up_plan(PAGES[1:], (100,))
+    jobs = (replace(one, job=one.job.model_copy(update={"tcp_trace": True})) for one in plan.jobs)
+    source = source_of(replace(plan, jobs=tuple(jobs)))
+    figure = list(load_figures(source))[-1]
+    rows = rows_of(figure)
+    assert rendered(figure, "svg")
+    (shown, *_) = (shown for _, _, arms in median_loads(source) for shown in arms.values())
+    traced = [one for one in shown.record.connections if one.origin_samples]
+    first = [row for row in rows if row["connection"] == f"{traced[0].id} {traced[0].host}"]
+    assert {row["quantity"]: row["value"] for row in first} == {
+        "congestion window, kB": 14.48,
+        "bytes in flight, kB": 5.792,
+        "smoothed RTT, ms": 100.0,
+    }
+    assert {row["at"] for row in rows} == {105.0}
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -204,3 +225,23 @@ def test_figures_need_no_network() -> None:
     """vl-convert carries all it needs: no specification names a file or a host."""
     spec = json.dumps(overview_figures(source_of(made_up_plan(PAGES[:1])))[0].spec())
     assert "http" not in spec.replace("https://vega.github.io/schema/vega-lite/v6", "")
+
+
+def test_many_settings_are_small_multiples_against_what_decides() -> None:
+    source = source_of(made_up_plan(PAGES, (20, 100), rates_mbit=(1, 4)))
+    rows = rows_of(named(overview_figures(source), "improvement"))
+    assert {row["x"] for row in rows} == {"20", "100"}
+    assert {row["panel"] for row in rows} == {
+        f"{page.name}, {rate} Mbit/s down" for page in PAGES for rate in (1, 4)
+    }
+    assert {row["place"] for row in rows} >= {"20 ms, 1 Mbit/s down"}
+
+
+def test_the_panels_of_a_page_fill_rows_of_their_own() -> None:
+    def rows(pages: int, each: int) -> list[dict[str, str]]:
+        return [{"page": str(page), "panel": f"{page} {n}"} for page in range(pages) for n in range(each)]
+
+    assert columns_of(rows(1, 9), 170) == 3
+    assert columns_of(rows(3, 4), 170) == 2
+    assert columns_of(rows(4, 1), 170) == 3
+    assert columns_of(rows(1, 1), 600) == 1

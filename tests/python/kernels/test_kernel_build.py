@@ -1,9 +1,13 @@
 """Building a kernel, of a small fake source: what is installed, and each fault on the way."""
 
+import contextlib
+import hashlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +62,51 @@ def test_the_same_inputs_build_nothing_again_unless_forced(tmp_path: Path, run_b
     again = run_build(source, force=True)
     assert again.new
     assert [kernel.name for kernel in kernels.installed()] == [first.kernel.name]
+
+
+def test_a_tarball_is_known_by_its_digest_and_a_folder_by_none(tmp_path: Path, run_build: Build) -> None:
+    source = write_source(tmp_path / "linux")
+    assert run_build(source).kernel.manifest.source_sha256 is None
+    tarball = tmp_path / "linux.tar"
+    with tarfile.open(tarball, "w") as archive:
+        archive.add(source, "linux")
+    digest = hashlib.sha256(tarball.read_bytes()).hexdigest()
+    assert run_build(tarball).kernel.manifest.source_sha256 == digest
+
+
+@pytest.mark.parametrize("kind", ["up", "absolute", "through a link", "hard link", "link in place of a file"])
+def test_a_hostile_tarball_writes_nothing_outside_of_its_folder(
+    tmp_path: Path, run_build: Build, kind: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("mine")
+    tarball = tmp_path / "hostile.tar"
+    with tarfile.open(tarball, "w") as archive:
+        archive.add(write_source(tmp_path / "linux"), "linux")
+
+        def add(name: str, link: str = "", of: bytes = tarfile.REGTYPE) -> None:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = of, link
+            member.size = 0 if link else 4
+            archive.addfile(member, None if link else io.BytesIO(b"evil"))
+
+        if kind == "up":
+            add("linux/" + "../" * 20 + f"{victim}/file")
+        elif kind == "absolute":
+            add(f"{victim}/file")
+        elif kind == "through a link":
+            add("linux/out", str(victim), tarfile.SYMTYPE)
+            add("linux/out/file")
+        elif kind == "hard link":
+            add("linux/same", f"{victim}/file", tarfile.LNKTYPE)
+            add("linux/same")
+        else:
+            add("linux/.config", f"{victim}/file", tarfile.SYMTYPE)
+            add("linux/out", f"{victim}/new", tarfile.SYMTYPE)
+    with contextlib.suppress(InputError):  # tar itself passes some members over
+        run_build(tarball)
+    assert [(path.name, path.read_text()) for path in victim.iterdir()] == [("file", "mine")]
 
 
 def test_a_changed_source_is_another_kernel(tmp_path: Path, run_build: Build) -> None:

@@ -101,7 +101,7 @@ def _programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(apt, "codename", lambda: "bookworm")
     script(folder / "dpkg-deb", "exit 0")
     script(folder / "apt-get", 'echo "$@" >> "$0.log"')
-    offer(folder, "linux-source-6.12 | 6.12.9-1 | x", "linux-source-6.12 | 6.12.1-1 | x")
+    offer(folder, "linux-source-6.12 6.12.9-1")
     return folder
 
 
@@ -112,11 +112,15 @@ def script(path: Path, text: str) -> None:
 
 def offer(folder: Path, *rows: str) -> None:
     """What apt-cache answers; `linux-source` itself and others are to be passed over."""
-    known = "\\n".join(["linux-source", "linux-source-x", *(row.split(" ")[0] for row in rows)])
-    answers = "\\n".join(rows)
+    offered = dict(row.split(" ") for row in rows)
+    known = "\\n".join(["linux-source", "linux-source-x", *offered])
+    answers = "\\n".join(
+        f"{name}:\\n  Installed: (none)\\n  Candidate: {version}\\n  Version table:\\n     {version} 500"
+        for name, version in offered.items()
+    )
     script(
         folder / "apt-cache",
-        f'case "$*" in *pkgnames*) printf "{known}\\n" ;; *madison*) printf "{answers}\\n" ;; esac',
+        f'case "$*" in *pkgnames*) printf "{known}\\n" ;; *policy*) printf "{answers}\\n" ;; esac',
     )
 
 
@@ -125,7 +129,7 @@ def updates(folder: Path) -> int:
 
 
 def test_a_new_enough_kernel_in_the_backports_ends_the_search(programs: Path, tmp_path: Path) -> None:
-    offer(programs, "linux-source-6.12 | 6.12.9-1 | x", "linux-source-7.3 | 7.3.4-1 | x")
+    offer(programs, "linux-source-6.12 6.12.9-1", "linux-source-7.3 7.3.4-1")
     assert Apt(tmp_path / "apt").newest() == Package("linux-source-7.3", "7.3.4-1")
     assert updates(programs) == 1
 
@@ -136,12 +140,22 @@ def test_an_older_kernel_is_taken_where_all_archives_have_no_newer(programs: Pat
 
 
 def test_versions_are_compared_as_numbers(programs: Path, tmp_path: Path) -> None:
-    offer(programs, "linux-source-7.9 | 7.9-1 | x", "linux-source-7.10 | 7.10-1 | x")
+    offer(programs, "linux-source-7.9 7.9-1", "linux-source-7.10 7.10-1")
     assert Apt(tmp_path / "apt").newest().name == "linux-source-7.10"
 
 
+def test_a_package_that_the_machines_pins_forbid_is_passed_over(programs: Path, tmp_path: Path) -> None:
+    offer(programs, "linux-source-6.17 6.17.1-1", "linux-source-99.1 (none)")
+    assert Apt(tmp_path / "apt").newest().name == "linux-source-6.17"
+
+
+def test_apts_own_user_for_fetching_stays_as_the_machine_has_it(programs: Path, tmp_path: Path) -> None:
+    Apt(tmp_path / "apt").newest()
+    assert "Sandbox" not in (programs / "apt-get.log").read_text()
+
+
 def test_a_series_can_be_asked_for(programs: Path, tmp_path: Path) -> None:
-    offer(programs, "linux-source-6.12 | 6.12.9-1 | x", "linux-source-7.3 | 7.3.4-1 | x")
+    offer(programs, "linux-source-6.12 6.12.9-1", "linux-source-7.3 7.3.4-1")
     assert Apt(tmp_path / "apt").newest("6.12").version == "6.12.9-1"
     with pytest.raises(MachineError, match=r"no source of Linux 6\.1; it offers 6\.12, 7\.3"):
         Apt(tmp_path / "again").newest("6.1")

@@ -1,5 +1,6 @@
 """How sure a run is, in words: noise floor, precision, repeats needed, outliers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,16 @@ def test_outliers_are_named_and_stay_in_every_figure(tmp_path: Path) -> None:
 
 def test_too_few_repeats_say_nothing_of_precision(tmp_path: Path) -> None:
     assert list(certainty_lines(results_of(tmp_path, 3))) == []
+
+
+def test_loads_with_a_random_loss_are_no_outliers_of_the_machine(tmp_path: Path) -> None:
+    slow = "plt_ns * 3 AS INT) WHERE id = 'tcp' AND repeat = 2"
+    results = results_of(tmp_path, 8, slow)
+    networks = [
+        network.model_copy(update={"down": network.down.model_copy(update={"loss": 0.01})})
+        for network in results.experiment.networks
+    ]
+    lossy = results.experiment.model_copy(update={"networks": networks})
+    lines = list(certainty_lines(replace(results, experiment=lossy)))
+    assert any(line.startswith("Where segments are lost at random, 1 of 24 loads") for line in lines)
+    assert not any("outlier" in line for line in lines)

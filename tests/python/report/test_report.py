@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from fastopen.engines import HostEngine
 from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import page_verdicts, results_document, results_renderables
+from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import Results, collect
+from fastopen.statistics import Results, Verdict, collect
 from made_up_run import fill, made_up_page, made_up_plan
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -87,7 +89,7 @@ def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -
     text = printed(virtual_run(), 100)
     assert "[" not in text
     assert "No range: one load each, which virtual time repeats to the byte." in text
-    assert "intervals are narrower than the truth" not in text
+    assert "With fewer than 6 repeats" not in text
     assert "Worth turning on. With warm cookies TFO reduces page load time" in text
 
 
@@ -129,6 +131,7 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
             cell,
             improvement_percent=figures[cell.cell.network][0],
             improvement_ci95=figures[cell.cell.network][1],
+            pairs=9,
         )
         if cell.cell.arm.name == "warm"
         else cell
@@ -147,7 +150,7 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
         ([(5, (4, 6)), (1, (-1, 2))], "Worth turning on for some of these networks."),
         ([(5, (4, 6)), (-9, (-10, -8))], "and increases page load time by 9.0 % at 100 ms"),
         ([(5, (4, 6)), (-9, (-10, -8))], "Worth turning on for some of these networks, not for others."),
-        ([(0, (-1, 1)), (1, (-1, 2))], "No difference that these repeats could tell."),
+        ([(0, (-1, 1)), (1, (-1, 2))], "No certain effect."),
         (
             [(0, (-0.1, 0.1)), (0.2, (0.1, 0.3))],
             "No difference. With warm cookies TFO makes no difference at 20 ms",
@@ -204,4 +207,11 @@ def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
     results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
     (verdict,) = page_verdicts(results, "small")
-    assert verdict.startswith("No difference that these repeats could tell.")
+    assert verdict.startswith("No certain effect.")
+
+
+def test_what_is_no_claim_has_no_certainty() -> None:
+    assert how_sure(Verdict.UNCLEAR, []) == how_sure(Verdict.UNKNOWN, []) == ""
+    few = [SimpleNamespace(confidence=0.75, interval=(-1.0, 2.0))]
+    assert how_sure(Verdict.UNCLEAR, few) == ""  # type: ignore[arg-type]
+    assert how_sure(Verdict.WORTH_IT, few) == " (75\N{NO-BREAK SPACE}% sure)"  # type: ignore[arg-type]

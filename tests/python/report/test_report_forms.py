@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
@@ -19,14 +20,16 @@ from fastopen.contract import Client
 from fastopen.experiments import Plan
 from fastopen.pages import Page
 from fastopen.report import latex, markdown
+from fastopen.report.browser_metrics import paint_grid, paint_lines
 from fastopen.report.embedding import script_json
-from fastopen.report.grids import all_grids, cells_grid
+from fastopen.report.grids import all_grids, cells_grid, paper_grids
 from fastopen.report.method import method_paragraphs
 from fastopen.report.page import html
 from fastopen.report.sheet import csv_text
 from fastopen.report.summary import summarise_run
 from fastopen.report.vega import library
 from fastopen.runs import RunStore
+from fastopen.statistics import BrowserMetrics
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
 EVIL = '</script><script>window.broken = 1</script>"\'><img src=x onerror="window.broken=1">'
@@ -82,7 +85,7 @@ def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
     verdict = text.index('<section id="verdict" class="good">')
     assert verdict < text.index('<section id="results">') < text.index('<section id="figures">')
     assert text.index('<section id="answers">') < text.index('<section id="method">')
-    assert "Worth turning on." in text[verdict : verdict + 200]
+    assert "Worth turning on (94\N{NO-BREAK SPACE}% sure)." in text[verdict : verdict + 200]
 
 
 def test_the_first_screen_says_what_was_measured_and_tables_have_the_answer_first(
@@ -318,3 +321,40 @@ def test_a_run_with_many_loads_has_a_small_report(monkeypatch: pytest.MonkeyPatc
     assert int(shown[1]) == 16
     data = json.loads(Elements(text).scripts[0])
     assert len(data["loads"]) == int(shown[2]) < 16
+
+
+def test_a_paper_gets_the_results_of_all_pages_in_one_table_with_a_label(source: Source) -> None:
+    first, *_ = paper_grids(source)
+    assert [column.heading for column in first.columns][:2] == ["page", "RTT ms"]
+    assert [row[0].text for row in first.rows] == ["small", "small", "large", "large"]
+    text = latex.latex(paper_grids(source), [], "a_run")
+    labels = [line.strip() for line in text.splitlines() if r"\label{" in line]
+    assert labels[0] == r"\label{tab:a-run-page-load-time-without-and-with-tcp-fast-open}"
+    assert len(labels) == len(set(labels)) == text.count(r"\begin{table}")
+
+
+def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(source: Source) -> None:
+    assert paint_grid(source.results) is None
+    metrics = {
+        cell.cell.index: BrowserMetrics(
+            requests=None,
+            from_cache=None,
+            revalidated=None,
+            missing_screenshots=(),
+            first_paints_ms={0: 100.0 - cell.cell.index, 1: 200.0 - 2 * cell.cell.index},
+            largest_paints_ms={0: 300.0},
+        )
+        for cell in source.results.cells[:3]
+    }
+    painted = replace(source.results, browser_metrics=metrics)
+    grid = paint_grid(painted)
+    assert grid is not None
+    assert [[entry.text for entry in row] for row in grid.rows] == [
+        ["small", "20 ms", "off", "150", "-", "300", "-", "1"],
+        ["small", "20 ms", "cold", "148", "+1.0", "300", "0.0", "1"],
+        ["small", "20 ms", "warm", "147", "+2.0", "300", "0.0", "1"],
+    ]
+    (line,) = paint_lines(painted, "small")
+    assert line.endswith(
+        "first 150\N{NO-BREAK SPACE}ms (saves +2.0 %), largest 300\N{NO-BREAK SPACE}ms (saves 0.0 %)."
+    )

@@ -15,7 +15,7 @@ from fastopen.report import page_verdicts
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import Effect, Results, collect, effect_of
+from fastopen.statistics import Effect, FirstFlight, Results, collect, effect_of
 
 FakeWorld = Callable[..., Path]
 MakePlan = Callable[..., Plan]
@@ -41,6 +41,7 @@ def several_questions(small_plan: MakePlan, fake_world: FakeWorld) -> Results:
             else INTERVALS[cell.cell.setup][1],
             saved_ms=INTERVALS[cell.cell.setup][0] * 10,
             plt_ms_median=1000.0,
+            pairs=9,
             connections=6,
             syn_data_connections=6 if cell.cell.arm.cookies == "warm" else 0,
         )
@@ -48,8 +49,16 @@ def several_questions(small_plan: MakePlan, fake_world: FakeWorld) -> Results:
         else cell
         for cell in results.cells
     ]
-    hellos = {cell.cell.index: 1480 for cell in cells if cell.cell.setup and cell.cell.arm.fast_open}
-    return replace(results, cells=cells, client_hello_bytes=hellos)
+    flight = FirstFlight(
+        client_hello_bytes=1480,
+        secured_connections=6,
+        most_to_a_host=6,
+        resumed_connections=0,
+        early_connections=0,
+        first_byte_rtts=3.0,
+    )
+    flights = {cell.cell.index: flight for cell in cells if cell.cell.setup and cell.cell.arm.fast_open}
+    return replace(results, cells=cells, first_flights=flights)
 
 
 def test_each_question_has_a_verdict_of_its_own(several_questions: Results) -> None:

@@ -18,7 +18,7 @@ from fastopen.runs import RunStore
 from fastopen.runs.export import Format, export
 from fastopen.runs.export import files as export_files
 from fastopen.runs.tables import TABLES
-from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
+from made_up_run import GOLDEN, load_data, made_up_page, made_up_plan, made_up_run
 from runs.har_schema import SCHEMA
 
 
@@ -48,6 +48,7 @@ def test_the_tables_hold_every_load_request_and_connection(kept: Path) -> None:
         "requests": 144,
         "connections": 72,
         "evidence": 12,
+        "tcp_samples": 0,
     }
     with RunStore.open(kept) as run:
         for row, flat in zip(run.loads(), tables["loads"], strict=True):
@@ -103,6 +104,51 @@ def test_the_timings_of_a_har_add_up_to_the_load(kept: Path) -> None:
             assert spent == pytest.approx(took_ms)
             carried = entry["_connection"]["client"]["syn_data_acked"]
             assert carried == record.connections[request.connection or 0].carried_syn_data
+
+
+def test_a_handshake_that_began_before_its_request_was_queued_is_waiting(tmp_path: Path) -> None:
+    plan = made_up_plan([made_up_page("page")], rtts_ms=[20], repeats=1)
+    (planned,) = plan.jobs
+    with RunStore.create(tmp_path / "run", plan, {}) as store:
+        for number, load in enumerate(planned.job.loads):
+            data = load_data(planned, load.cookies, number)
+            data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+            late = data["requests"][1]
+            late["connect_start_ns"] = late["queued_ns"] - 5_000_000
+            late["connected_ns"] = late["sent_ns"] = late["queued_ns"] + 10_000_000
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+        store.set_status("finished")
+        export(store, tmp_path / "har", "har")
+    for path in (tmp_path / "har").rglob("*.har"):
+        timings = json.loads(path.read_text())["log"]["entries"][1]["timings"]
+        assert (timings["blocked"], timings["connect"], timings["send"]) == (10, -1, 0)
+
+
+def test_a_request_that_went_as_early_data_did_not_wait_for_tls(tmp_path: Path) -> None:
+    plan = made_up_plan([made_up_page("page")], rtts_ms=[20], repeats=1)
+    (planned,) = plan.jobs
+    session = json.loads((GOLDEN / "load.json").read_text())["connections"][-1]["tls"]
+    with RunStore.create(tmp_path / "run", plan, {}) as store:
+        for number, load in enumerate(planned.job.loads):
+            data = load_data(planned, load.cookies, number)
+            data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+            first = data["requests"][0]
+            data["connections"][0]["tls"] = {**session, "secured_ns": first["first_byte_ns"] - 1000}
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+        store.set_status("finished")
+        export(store, tmp_path / "har", "har")
+    hars = [json.loads(path.read_text()) for path in (tmp_path / "har").rglob("*.har")]
+    assert len(hars) == len(planned.job.loads)
+    for har in hars:
+        entry = har["log"]["entries"][0]
+        timings = entry["timings"]
+        assert (timings["ssl"], timings["send"]) == (0, 0)
+        assert timings["wait"] == pytest.approx(20, abs=1.1)
+        assert sum(value for key, value in timings.items() if key != "ssl" and value > 0) == pytest.approx(
+            entry["time"]
+        )
 
 
 def test_a_har_that_was_written_can_be_loaded_again_as_the_same_page(kept: Path) -> None:

@@ -8,15 +8,19 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 import pytest
 
 from command_line import FASTOPEN, fastopen
+from fastopen.contract import Job
 from fastopen.engines import HostEngine
+from fastopen.engines.base import Bodies, Event
+from fastopen.engines.host import WorldEngine
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan, make_plan
+from fastopen.experiments.variation import Variation
 from fastopen.pages import Page
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
 from fastopen.runs.disk import DiskSync
@@ -71,6 +75,37 @@ def test_a_run_is_resumed_where_it_stopped(
     assert done(kept)[:loads] == first
     assert_each_once(kept, plan)
     assert [path.name for path in kept.iterdir()] == ["run.sqlite"]
+
+
+@pytest.mark.parametrize("loads", [1, 4, 8])
+def test_a_run_with_draws_goes_on_with_those_that_it_lacks(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path, loads: int
+) -> None:
+    usual = small_plan((20, 100), repeats=3)
+    plan = make_plan(usual.experiment.model_copy(update={"vary": Variation()}), usual.pages)
+    assert len({planned.job.network.rtt_us for planned in plan.jobs}) == 6
+    program, kept = fake_world(), tmp_path / "kept"
+    begin(kept, plan, program, loads)
+    with RunStore.resume(kept) as store:
+        again = stored_plan(store)
+        # Also the jobs that are done: draws come from the seed and the repeat alone.
+        assert [planned.job for planned in again.jobs] == [planned.job for planned in plan.jobs]
+        execute(again, SharedProcesses(program), {}, store, lambda _: None)
+    assert_each_once(kept, plan)
+    with RunStore.open(kept) as store:
+        for planned in plan.jobs:
+            measured = {one.measured.rtt_us.asked for one in store.world_records(planned.job.id)}
+            assert measured == {planned.job.network.rtt_us}
+
+
+class SharedProcesses(WorldEngine):
+    """Runs all that is owed in one process, as the virtual engine does with what is small."""
+
+    def __init__(self, program: Path) -> None:
+        super().__init__([program], 1)
+
+    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+        return self.run_together([list(jobs)], bodies)
 
 
 def test_a_run_of_another_experiment_is_refused_with_what_differs(

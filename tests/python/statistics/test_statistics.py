@@ -121,3 +121,13 @@ def test_the_median_lies_within_its_interval() -> None:
     interval = median_interval(values, 1)
     assert interval is not None
     assert interval[0] <= median(values) <= interval[1]
+
+
+def test_of_few_pairs_the_interval_is_all_that_they_span_and_says_how_sure_that_is() -> None:
+    for pairs, confidence in ((3, 0.75), (4, 0.875), (5, 0.9375), (6, 0.95)):
+        loads = [load(cell, repeat, 100 - cell * repeat) for cell in range(3) for repeat in range(pairs)]
+        warm = results(loads)[WARM]
+        assert warm.confidence == confidence
+        assert warm.interval is not None
+        savings = warm.improvements_percent.values()
+        assert warm.interval == (min(savings), max(savings)) if pairs < 6 else True

@@ -88,8 +88,8 @@ def test_every_packaged_experiment_can_be_planned(name: str) -> None:
     assert plan.loads() == len(plan.cells) * asked.repeats
     assert asked.title
     assert asked.source
-    assert asked.published is not None
-    assert asked.published.experiment == name
+    # Some measure what nobody has published.
+    assert asked.published is None or asked.published.experiment == name
 
 
 def test_the_bandwidth_sweeps_take_rates_first_with_first() -> None:

@@ -3,7 +3,9 @@
 import pytest
 
 from fastopen.contract import Network
-from fastopen.workflows.validate_transfer import Prediction, Transfer, saving, summary
+from fastopen.workflows.page_loads import PageLoads
+from fastopen.workflows.validate_transfer import Loads, Prediction, Transfer, saving, summary
+from made_up_loads import load, page, request
 
 
 def network(rtt_ms: int) -> Network:
@@ -11,18 +13,27 @@ def network(rtt_ms: int) -> Network:
     return Network.model_validate({"rtt_us": rtt_ms * 1000, "down": limit, "up": limit})
 
 
-MEASURED = {("chromium", 0, "off"): 1000.0, ("chromium", 0, "warm"): 900.0}
-PREDICTED = {
-    ("loader", 0, "off"): 1020.0,
-    ("loader", 0, "warm"): 867.0,
-    ("chromium", 0, "off"): 990.0,
-    ("chromium", 0, "warm"): None,
-}
+def loads(plts_ms: dict[tuple[str, str], float | None]) -> Loads:
+    return {
+        (client, 0, arm): [] if ms is None else [load(ms, request(0, 0, 50, 60, 70))]  # type: ignore[misc]
+        for (client, arm), ms in plts_ms.items()
+    }
+
+
+MEASURED = loads({("chromium", "off"): 1000.0, ("chromium", "warm"): 900.0})
+PREDICTED = loads(
+    {
+        ("loader", "off"): 1020.0,
+        ("loader", "warm"): 867.0,
+        ("chromium", "off"): 990.0,
+        ("chromium", "warm"): None,
+    }
+)
 
 
 def compared() -> list[Prediction]:
-    task = Transfer(network(20), [network(50)], "virtual", 1, 1, None, None)
-    return [*task._compared("example", MEASURED, PREDICTED)]  # type: ignore[arg-type]
+    task = Transfer(network(20), [network(50)], PageLoads("virtual", 1, None, None), 1)
+    return [*task._compared((page(), MEASURED), (page(), PREDICTED))]
 
 
 def test_each_client_and_arm_is_held_against_the_browsers_load_of_the_original() -> None:

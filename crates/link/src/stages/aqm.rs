@@ -1,7 +1,7 @@
 //! A queue under active management (AQM): it keeps packets, and may drop one when it takes it out.
 //!
-//! Its length is limited in bytes of what waits, as that of the tail-drop queue. The packet on the wire is out of it:
-//! the next one is taken out when the wire is free, where its sojourn time ends.
+//! Its length is limited in bytes of what waits, as that of the tail-drop queue. The packet on the wire is
+//! out of it: the next one is taken out when the wire is free, where its sojourn time ends.
 
 use serde::Deserialize;
 
@@ -38,7 +38,8 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// As of when the wire is asked whether it is free: an opportunity of a trace serves what was there before it.
+    /// As of when the wire is asked whether it is free: an opportunity of a trace serves what was there
+    /// before it.
     asked: Nanos,
 }
 

@@ -1,8 +1,8 @@
-//! `CoDel`, controlled delay (RFC 8289): drops packets at the head while the sojourn time of each has been above a
-//! target for a whole interval, and the sooner one after the other the longer that goes on.
+//! `CoDel`, controlled delay (RFC 8289): drops packets at the head while the sojourn time of each has been
+//! above a target for a whole interval, and the sooner one after the other the longer that goes on.
 //!
-//! Names and order of steps are those of the RFC's pseudocode (section 5), constants those of its section 4.4, which
-//! are Linux's defaults (tc-codel(8)) as well.
+//! Names and order of steps are those of the RFC's pseudocode (section 5), constants those of its section
+//! 4.4, which are Linux's defaults (tc-codel(8)) as well.
 
 use std::collections::VecDeque;
 
@@ -61,7 +61,8 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Takes out the first packet that is not dropped. `backlog` is what waits beside this queue for the same wire.
+    /// Takes out the first packet that is not dropped. `backlog` is what waits in all queues for the same
+    /// wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {

@@ -1,10 +1,12 @@
-//! Propagation: a delay that is the same for all packets, or with jitter drawn anew for each, around that delay.
+//! Propagation: a delay that is the same for all packets, or with jitter drawn anew for each, around that
+//! delay.
 //!
 //! The distributions are those of netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
-//! `net/sched/sch_netem.c`): uniform within the jitter to either side, or normal with the jitter as standard deviation.
-//! A delay is never below 0. netem alone lets packets overtake each other then, and with a `rate` takes the jitter off
-//! every packet that waits; here packets keep their order unless they are to be reordered: one that would overtake the
-//! one before it arrives together with it, as behind a queue whose length varies.
+//! `net/sched/sch_netem.c`): uniform within the jitter to either side, or normal with the jitter as standard
+//! deviation. A delay is never below 0. netem alone lets packets overtake each other then, and with a `rate`
+//! takes the jitter off every packet that waits; here packets keep their order unless they are to be
+//! reordered: one that would overtake the one before it arrives together with it, as behind a queue whose
+//! length varies.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -28,8 +30,9 @@ impl Jitter {
     /// How far the next packet is from the delay of all.
     fn draw(self, generator: &mut Xoshiro256PlusPlus) -> i64 {
         match self {
-            // The sum of twelve uniform numbers is all but normal (Irwin and Hall), and needs no logarithm, which
-            // platforms round differently. Of 16 bits each, its standard deviation is 2^16, its mean 6 * (2^16 - 1).
+            // The sum of twelve uniform numbers is all but normal (Irwin and Hall), and needs no logarithm,
+            // which platforms round differently. Of 16 bits each, its standard deviation is 2^16, its mean 6
+            // * (2^16 - 1).
             Self::Normal(deviation) => {
                 let sum: i64 = (0..3).map(|_| sum_of_four(generator.next_u64())).sum();
                 ((i128::from(sum - 6 * 0xffff) * i128::from(deviation)) >> 16) as i64

@@ -1,8 +1,9 @@
-//! FQ-CoDel, flow queue `CoDel` (RFC 8290): a queue with a `CoDel` of its own for each flow, of which those that send little
-//! go first, and all others in turn by bytes (deficit round-robin).
+//! FQ-CoDel, flow queue `CoDel` (RFC 8290): a queue with a `CoDel` of its own for each flow, of which those
+//! that send little go first, and all others in turn by bytes (deficit round-robin).
 //!
-//! Terms and steps are those of the RFC's section 4, constants those of its section 5.2: 1024 queues, and a quantum of
-//! a full packet. A flow is the hash of protocol, addresses and ports; the seed decides which flows collide.
+//! Terms and steps are those of the RFC's section 4, constants those of its section 5.2: 1024 queues, and a
+//! quantum of a full packet. A flow is the hash of protocol, addresses and ports; the seed decides which
+//! flows collide.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -94,8 +95,8 @@ impl<P: Datagram> ManagedQueue<P> for FqCodel<P> {
                 return Some(packet);
             }
             list.pop_front();
-            // An empty new queue waits for its turn among the old ones: else a flow that sends a packet now and then
-            // would always go first, and the old ones never (section 4.2).
+            // An empty new queue waits for its turn among the old ones: else a flow that sends a packet now
+            // and then would always go first, and the old ones never (section 4.2).
             if of_new {
                 self.old.push_back(number);
             } else {
@@ -105,8 +106,8 @@ impl<P: Datagram> ManagedQueue<P> for FqCodel<P> {
     }
 }
 
-/// Protocol, addresses and ports of an IPv4 packet (RFC 791 section 3.1), as one number; no ports where there are none,
-/// and nothing of what is no IPv4 packet.
+/// Protocol, addresses and ports of an IPv4 packet (RFC 791 section 3.1), as one number; no ports where there
+/// are none, and nothing of what is no IPv4 packet.
 fn flow_key(ip: &[u8]) -> u128 {
     let Some(header) = ip.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else { return 0 };
     let fragment_offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;

@@ -15,6 +15,7 @@ pub use random_loss::{Loss, LossError};
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
 use crate::Nanos;
+use crate::path::{Crossing, Way};
 use crate::stage::{Datagram, Stage};
 use crate::stages::aqm::Managed;
 
@@ -57,8 +58,20 @@ impl DirectionConfig {
 }
 
 /// The stages in the order in which packets meet them.
-pub(crate) fn stages<P: Datagram>(config: &DirectionConfig, start: Nanos) -> Vec<Box<dyn Stage<P>>> {
+///
+/// The middlebox has the long way between itself and the client: it is before all that is done to packets
+/// down, and between the access link and the delay up.
+pub(crate) fn stages<P: Datagram>(
+    config: &DirectionConfig,
+    start: Nanos,
+    crossing: Option<Crossing>,
+) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
+    let (before, after) = match crossing {
+        Some(crossing) if crossing.way() == Way::Down => (Some(crossing), None),
+        crossing => (None, crossing),
+    };
+    stages.extend(before.map(|crossing| Box::new(crossing) as Box<dyn Stage<P>>));
     if config.loss != Loss::NONE {
         stages.push(Box::new(random_loss::RandomLoss::new(config.loss, config.seed)));
     }
@@ -74,6 +87,7 @@ pub(crate) fn stages<P: Datagram>(config: &DirectionConfig, start: Nanos) -> Vec
         Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(*bit_per_s))),
         Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
     }
+    stages.extend(after.map(|crossing| Box::new(crossing) as Box<dyn Stage<P>>));
     stages.push(Box::new(delay::Delay::new(config.delay, config.jitter, config.reorder, config.seed)));
     stages
 }

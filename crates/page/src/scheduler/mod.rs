@@ -15,7 +15,8 @@ pub use policy::{Limits, Policy, PolicyError, Profile};
 pub(crate) use plan::selected;
 
 use discovery::Discovery;
-use plan::Plan;
+use partition::{Partition, frames, partitions};
+use plan::{Plan, root_and_redirects};
 use pool::Pool;
 use throttle::Throttle;
 
@@ -31,8 +32,8 @@ use crate::{Nanos, Origin, Page};
 /// It ignores events of connections that it closed and of requests that have ended: they crossed with its
 /// actions.
 ///
-/// Not modelled: speculative connections, backup connections after 250 ms, and caches (a URL that occurs twice
-/// in the page is requested twice).
+/// Not modelled: speculative connections, backup connections after 250 ms, and caches (a URL that occurs
+/// twice in the page is requested twice).
 #[derive(Debug)]
 pub struct Scheduler {
     origins: Vec<Origin>,
@@ -53,8 +54,14 @@ impl Scheduler {
         let (origins, origin_of) = page.number_origins();
         let plan = Plan::new(page, policy);
         let origin_of: Vec<_> = origin_of.into_iter().map(OriginId).collect();
-        let throttle = Throttle::new(page, policy, &origin_of);
-        let pool = Pool::new(policy, page, origin_of, &origins);
+        let top = root_and_redirects(page, &selected(page, policy)).last().copied().unwrap_or(0);
+        let frames = frames(page, top);
+        let partitions = match policy.profile {
+            Profile::Browser => partitions(page, top, &frames),
+            Profile::Mget => vec![Partition::default(); page.resources.len()],
+        };
+        let throttle = Throttle::new(page, policy, &origin_of, &frames);
+        let pool = Pool::new(policy, page, origin_of, partitions, &origins);
         Ok(Self { origins, discovery: Discovery::new(plan), throttle, pool, now: 0 })
     }
 

@@ -1,7 +1,7 @@
 //! Which requests may share connections: a browser keeps those without credentials and those of other sites'
 //! frames apart.
 
-use crate::{Origin, Page, ResourceType};
+use crate::{Origin, Page, Resource, ResourceType};
 
 /// Requests of different partitions never share a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,25 +13,30 @@ pub(crate) struct Partition {
     cross_site_frame: bool,
 }
 
-/// The partition of each request of a browser. `top` is the document that the root's redirects lead to.
-pub(crate) fn partitions(page: &Page, top: usize) -> Vec<Partition> {
-    let top_site = site(page.resources[top].url.host());
-    // By resource: the document that it belongs to; of a frame's document the frame's own.
-    let mut documents: Vec<usize> = Vec::with_capacity(page.resources.len());
-    let mut partitions = Vec::with_capacity(page.resources.len());
+/// By resource: the document of the frame that it belongs to; of a frame's document the document itself.
+/// `top` is the document that the root's redirects lead to.
+pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
+    let mut frames: Vec<usize> = Vec::with_capacity(page.resources.len());
     for (index, resource) in page.resources.iter().enumerate() {
-        let document = match resource.initiator {
-            Some(initiator) if index > top && resource.kind != ResourceType::Document => documents[initiator],
+        frames.push(match resource.initiator {
+            Some(initiator) if index > top && resource.kind != ResourceType::Document => frames[initiator],
             _ => index,
-        };
-        documents.push(document);
-        let url = &page.resources[document].url;
-        partitions.push(Partition {
-            anonymous: resource.kind == ResourceType::Font && Origin::of(&resource.url) != Origin::of(url),
-            cross_site_frame: index > top && document > top && site(url.host()) != top_site,
         });
     }
-    partitions
+    frames
+}
+
+/// The partition of each request of a browser, with its [`frames`].
+pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Partition> {
+    let top_site = site(page.resources[top].url.host());
+    let of = |(index, (resource, &document)): (usize, (&Resource, &usize))| {
+        let url = &page.resources[document].url;
+        Partition {
+            anonymous: resource.kind == ResourceType::Font && Origin::of(&resource.url) != Origin::of(url),
+            cross_site_frame: index > top && document > top && site(url.host()) != top_site,
+        }
+    };
+    page.resources.iter().zip(frames).enumerate().map(of).collect()
 }
 
 /// The site of a host: its last two labels. Those below public suffixes of two labels (`co.uk`) count as one.

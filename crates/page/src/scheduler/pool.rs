@@ -7,12 +7,12 @@
 //! pool closes an idle one for one that is needed.
 //!
 //! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, with
-//! HTTP/2 as many as the server allows streams. A server has a pool of its own for each partition of requests.
+//! HTTP/2 as many as the server allows streams. A server has a pool of its own for each partition of
+//! requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::partition::{Partition, partitions};
-use super::plan::{root_and_redirects, selected};
+use super::partition::Partition;
 use super::{Action, ConnectionId, Limits, OriginId, Policy, Profile};
 use crate::{Origin, Page};
 
@@ -82,14 +82,14 @@ enum ConnectionState {
 }
 
 impl Pool {
-    pub(crate) fn new(policy: &Policy, page: &Page, origin_of: Vec<OriginId>, origins: &[Origin]) -> Self {
+    pub(crate) fn new(
+        policy: &Policy,
+        page: &Page,
+        origin_of: Vec<OriginId>,
+        partitions: Vec<Partition>,
+        origins: &[Origin],
+    ) -> Self {
         let browser = policy.profile == Profile::Browser;
-        let partitions = if browser {
-            let top = root_and_redirects(page, &selected(page, policy)).last().copied().unwrap_or(0);
-            partitions(page, top)
-        } else {
-            vec![Partition::default(); page.resources.len()]
-        };
         let mut servers = Vec::new();
         let mut numbers = BTreeMap::new();
         let requests = page.resources.iter().zip(origin_of.into_iter().zip(partitions));

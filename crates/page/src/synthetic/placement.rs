@@ -19,8 +19,8 @@ const MAX_DEPTH: usize = 100;
 const DOCTYPE: &str = "<!DOCTYPE html>";
 /// Keeps the browser from requesting `/favicon.ico`.
 const NO_ICON: &str = "<link rel=icon href=data:,>";
-/// Visible content: without it there is no first contentful paint. Images are not displayed: of one pixel each,
-/// they would all be in the viewport, and the browser would request them as urgently as scripts.
+/// Visible content: without it there is no first contentful paint. Images are not displayed: of one pixel
+/// each, they would all be in the viewport, and the browser would request them as urgently as scripts.
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
@@ -119,7 +119,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Puts `runtime.js` into the document or, if it has no room for the script beside its own references,
+    /// Puts `runtime.js` into the document or, if it has no room for the script besides its own references,
     /// into the nearest enclosing document that has: the enclosing document then starts what the inner one
     /// cannot hold.
     fn give_runtime(&mut self, mut document: usize) {

@@ -162,6 +162,20 @@ fn images_of_one_server_leave_those_of_others_their_place_among_the_ten() {
 }
 
 #[test]
+fn the_images_of_each_frame_have_a_limit_of_their_own() {
+    let of = |initiator, resource| Resource { initiator: Some(initiator), ..resource };
+    let of_page = (0..12).map(|host| image(&format!("http://{host}.test/")));
+    let frame = resource("http://a.test/frame", ResourceType::Document);
+    let of_frame = (20..32).map(|host| of(13, image(&format!("http://{host}.test/"))));
+    let page = page(root("http://a.test/"), of_page.chain([frame]).chain(of_frame));
+    let load = load(&page, &browser(6));
+    let opened =
+        |at: &str| load.trace().iter().filter(|line| line.starts_with(at) && line.contains("open")).count();
+    // The frame's document comes on the connection of the page's, while the ten of the page open theirs.
+    assert_eq!([opened("200 "), opened("300 ")], [10, 10]);
+}
+
+#[test]
 fn requests_without_credentials_and_those_of_other_sites_frames_have_connections_of_their_own() {
     let of = |initiator, resource| Resource { initiator: Some(initiator), ..resource };
     let after = |ms: u64, resource| Resource { processing_us: ms * 1000, ..resource };

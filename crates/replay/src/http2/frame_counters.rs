@@ -1,6 +1,7 @@
 //! Traffic counters of an HTTP/2 connection: they parse its frames, and count the bytes of each stream.
 
 use std::collections::BTreeMap;
+use std::task::Waker;
 
 use crate::counters::TrafficCounters;
 
@@ -33,6 +34,8 @@ pub struct StreamTraffic {
 pub struct FrameCounters {
     written: DirectionCounters,
     read: DirectionCounters,
+    /// By stream: who waits for more of its body than these bytes.
+    waiting: BTreeMap<u32, (u64, Waker)>,
 }
 
 impl FrameCounters {
@@ -40,6 +43,18 @@ impl FrameCounters {
     pub fn stream(&self, id: u32) -> StreamTraffic {
         let of = |direction: &DirectionCounters| direction.streams.get(&id).copied().unwrap_or_default();
         StreamTraffic { written: of(&self.written), read: of(&self.read) }
+    }
+
+    /// How many bytes of the stream's body were read so far, also of a DATA frame that is not whole yet.
+    /// Wakes `waker` when there are more.
+    pub fn poll_body(&mut self, id: u32, waker: &Waker) -> u64 {
+        let bytes = self.body_read(id);
+        self.waiting.insert(id, (bytes, waker.clone()));
+        bytes
+    }
+
+    fn body_read(&self, id: u32) -> u64 {
+        self.read.streams.get(&id).map_or(0, |traffic| traffic.body_bytes)
     }
 }
 
@@ -50,6 +65,15 @@ impl TrafficCounters for FrameCounters {
 
     fn read(&mut self, at_ns: u64, bytes: &[u8]) {
         self.read.parse(at_ns, bytes);
+        let read = &self.read.streams;
+        let more = |id: &u32, seen: u64| read.get(id).is_some_and(|traffic| traffic.body_bytes > seen);
+        self.waiting.retain(|id, (seen, waker)| {
+            let wakes = more(id, *seen);
+            if wakes {
+                waker.wake_by_ref();
+            }
+            !wakes
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::clock::{monotonic_ns, sleep_until};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -19,8 +19,8 @@ use crate::log::{Arrived, Written};
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let (stream, counters) = counted::<SerialTraffic>(stream);
     let service = service_fn(|request| {
-        let (shared, counters) = (shared.clone(), counters.clone());
-        async move { Ok::<_, Infallible>(respond(&shared, connection, counters, request).await) }
+        let (shared, connection, counters) = (shared.clone(), connection.clone(), counters.clone());
+        async move { Ok::<_, Infallible>(respond(&shared, &connection, counters, request).await) }
     });
     // The client causes all errors (it resets its connections at the end of a load) and records them.
     let _ = hyper::server::conn::http1::Builder::new()
@@ -32,24 +32,26 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
 
 async fn respond(
     shared: &Shared,
-    connection: Connection,
+    connection: &Connection,
     counters: CountersHandle<SerialTraffic>,
     request: Request<Incoming>,
 ) -> Response<SizedBody> {
     let (request, body) = request.into_parts();
     let (resource, url) = shared.find(connection, &request);
     let _ = body.collect().await;
+    connection.may_process(&request.method).await;
     let at_ns = monotonic_ns();
     let served = resource.and_then(|number| shared.resources().get(number));
     let response = shared.site.response(served, &request);
     let (header_bytes, body_bytes) = (site::response_header_bytes(&response), response.body().len());
     let number = counters.with(SerialTraffic::start_request);
     let status = response.status().as_u16();
-    let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, status };
+    let due_ns = super::due_ns(served, at_ns);
+    let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, due_ns, status };
     shared.log.arrived(arrived, move || {
         written(&counters.with(|traffic| traffic.of_request(number)), header_bytes, body_bytes)
     });
-    super::think(served, at_ns).await;
+    let _ = sleep_until(due_ns).await;
     response
 }
 

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::clock::{monotonic_ns, sleep_until};
 use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
 use hyper::{Method, Request, Response};
@@ -59,15 +59,17 @@ impl Streams {
     ) -> Result<(), h2::Error> {
         let Self { connection, shared, counters, scheduler } = self;
         let (request, body) = request.into_parts();
-        let (resource, url) = shared.find(connection, &request);
+        let (resource, url) = shared.find(&connection, &request);
         discard(body).await?;
+        connection.may_process(&request.method).await;
         let at_ns = monotonic_ns();
         let served = resource.and_then(|number| shared.resources().get(number));
         let (head, body) = shared.site.response(served, &request).into_parts();
         let body = if request.method == Method::HEAD { SizedBody::default() } else { body };
         let stream = respond.stream_id().as_u32();
         let status = head.status.as_u16();
-        let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, status };
+        let due_ns = super::due_ns(served, at_ns);
+        let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, due_ns, status };
         shared.log.arrived(arrived, move || {
             let written = counters.with(|counters| counters.stream(stream)).written;
             Written {
@@ -77,7 +79,7 @@ impl Streams {
                 body_bytes: written.body_bytes,
             }
         });
-        super::think(served, at_ns).await;
+        let _ = sleep_until(due_ns).await;
         let mut stream = respond.send_response(Response::from_parts(head, ()), body.is_empty())?;
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }

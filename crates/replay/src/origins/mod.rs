@@ -15,13 +15,13 @@ use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::sandbox::renounce;
 use fastopen_netns::tcp::set_fastopen_queue;
+use hyper::Method;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
-use tokio_rustls::TlsAcceptor;
 
 use self::index::Index;
 use crate::HttpVersion;
@@ -29,7 +29,7 @@ use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::log::{OriginLog, TlsHandshake};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
-use crate::tls::{Security, Session};
+use crate::tls::{Handshake, Secured, Security, TlsStream};
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
@@ -47,6 +47,8 @@ struct Shared {
     log: OriginLog,
     /// Whether the load uses TLS.
     encrypted: AtomicBool,
+    /// Whether early data is rejected.
+    rejecting: AtomicBool,
 }
 
 /// Running origin servers. They stop when dropped.
@@ -68,6 +70,7 @@ impl Origins {
             sockets: Arc::default(),
             log: OriginLog::default(),
             encrypted: AtomicBool::new(false),
+            rejecting: AtomicBool::new(false),
         });
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
@@ -95,17 +98,30 @@ impl Origins {
         &self.shared.sockets
     }
 
+    /// The same, for another thread.
+    pub fn shared_sockets(&self) -> Arc<SocketTable> {
+        self.shared.sockets.clone()
+    }
+
     /// The log of the current load.
     pub fn log(&self) -> &OriginLog {
         &self.shared.log
     }
 
     /// Clears the log and the request counts of URLs. From now on all origins speak TLS on their ports, or
-    /// none does.
-    pub fn begin_load(&self, encrypted: bool) {
+    /// none does, and they reject early data or not.
+    pub fn begin_load(&self, encrypted: bool, rejecting: bool) {
         self.shared.log.clear();
         self.shared.encrypted.store(encrypted, Ordering::Relaxed);
+        self.shared.rejecting.store(rejecting, Ordering::Relaxed);
         self.shared.index.reset();
+    }
+
+    /// Forgets the TLS sessions of earlier loads.
+    pub fn forget_sessions(&self) {
+        if let Some(tls) = &self.shared.site.tls {
+            tls.sessions.forget();
+        }
     }
 }
 
@@ -180,27 +196,47 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
         Some(Security::Recorded) => stream.begins_with(TLS_HANDSHAKE).await,
     };
     if !encrypted {
-        return serve_http(stream, Connection { four_tuple, encrypted }, shared).await;
+        let connection = Connection { four_tuple, encrypted, secured: Secured::default() };
+        return serve_http(stream, connection, shared).await;
     }
-    let Some(tls) = tls.and_then(|tls| tls.servers.get(origin.ip()).cloned()) else { return };
+    let Some(tls) = tls.and_then(|tls| tls.server(*origin.ip(), shared.rejecting.load(Ordering::Relaxed)))
+    else {
+        return;
+    };
     let (stream, counters) = counted::<Traffic>(stream);
-    if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
-        let (session, traffic) = (Session::of(stream.get_ref().1), counters.with(|traffic| *traffic));
-        shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), session, traffic });
-        serve_http(stream, Connection { four_tuple, encrypted }, shared).await;
+    let logged = shared.clone();
+    let observer = move |handshake: Handshake| {
+        let (at_ns, traffic) = (monotonic_ns(), counters.with(|traffic| *traffic));
+        logged.log.tls_handshake(four_tuple, TlsHandshake { at_ns, handshake, traffic });
+    };
+    if let Ok(stream) = TlsStream::accept(tls, stream, observer).await {
+        let secured = stream.secured();
+        serve_http(stream, Connection { four_tuple, encrypted, secured }, shared).await;
     }
 }
 
 /// An accepted connection.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Connection {
     four_tuple: FourTuple,
     /// Whether it speaks TLS.
     encrypted: bool,
+    /// Whether its TLS handshake is complete.
+    secured: Secured,
 }
 
-/// Serves HTTP with the driver of the host's version. Among connections with TLS those without it speak HTTP/1.1,
-/// as everywhere on the web.
+impl Connection {
+    /// Waits until a request may be processed: what came as early data may have been replayed, so that a
+    /// method that is not safe waits for the end of the handshake (RFC 8470 section 3).
+    async fn may_process(&self, method: &Method) {
+        if !method.is_safe() {
+            self.secured.wait().await;
+        }
+    }
+}
+
+/// Serves HTTP with the driver of the host's version. Among connections with TLS those without it speak
+/// HTTP/1.1, as everywhere on the web.
 async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let with_tls = shared.encrypted.load(Ordering::Relaxed);
     match shared.site.version(*connection.four_tuple.origin.ip()) {
@@ -212,9 +248,9 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 }
 
 impl Shared {
-    /// The resource of a request and, unless the request is exactly the resource's, the URL that was asked for;
-    /// with the method for a request without a resource.
-    fn find(&self, connection: Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
+    /// The resource of a request and, unless the request is exactly the resource's, the URL that was asked
+    /// for; with the method for a request without a resource.
+    fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {
             let scheme = if connection.encrypted { "https" } else { "http" };
@@ -237,9 +273,7 @@ impl Shared {
     }
 }
 
-/// Waits until the server's think time after `arrived_ns` is over.
-async fn think(served: Option<&ServedResource>, arrived_ns: u64) {
-    if let Some(served) = served {
-        let _ = sleep_until(arrived_ns + served.think_ns).await;
-    }
+/// When the server's think time for a request that arrived at `arrived_ns` is over.
+fn due_ns(served: Option<&ServedResource>, arrived_ns: u64) -> u64 {
+    arrived_ns + served.map_or(0, |served| served.think_ns)
 }

@@ -16,7 +16,7 @@ use crate::caching::CachePolicy;
 use crate::cors;
 use crate::header::{fill, header_bytes, pad};
 use crate::recorded_head;
-use crate::tls::Security;
+use crate::tls::{Security, Sessions, rejecting_early_data};
 
 /// The request header by which a client names the resource (by index) if several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -51,6 +51,16 @@ pub struct TlsSite {
     pub resources: Vec<ServedResource>,
     /// The connections that speak TLS: all, or those that the client begins with a TLS record.
     pub security: Security,
+    /// The sessions that can be resumed.
+    pub sessions: Arc<Sessions>,
+}
+
+impl TlsSite {
+    /// The TLS configuration of the host at `address`.
+    pub(super) fn server(&self, address: Ipv4Addr, rejecting: bool) -> Option<Arc<ServerConfig>> {
+        let config = self.servers.get(&address)?;
+        Some(if rejecting { Arc::new(rejecting_early_data(config)) } else { config.clone() })
+    }
 }
 
 /// One resource as an origin serves it.

@@ -3,20 +3,32 @@
 
 mod authority;
 mod hybrid;
+mod key_lines;
 mod session;
 mod signer;
+mod store;
+mod stream;
 
 use std::sync::Arc;
 
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
+pub use key_lines::KeyLines;
 pub use session::Session;
+pub use store::Sessions;
+pub use stream::{Handshake, Secured, TlsStream};
+
+/// The most early data that an origin takes on a connection, in bytes: the usual limit (OpenSSL's, nginx').
+const MAX_EARLY_DATA: u32 = 16_384;
+/// The tickets that rustls keeps of each host, of TLS 1.3.
+const TICKETS_KEPT: usize = 8;
 
 /// Why TLS cannot be set up: a bug, or a host name that no certificate can have.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +48,13 @@ pub struct Settings {
     pub version: Version,
     /// The key shares in the loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// Whether origins send session tickets, with which later connections of a load resume (RFC 8446 section
-    /// 2.2).
-    pub resumption: bool,
+    /// How connections begin.
+    pub session: SessionStart,
+    /// Session tickets that an origin sends on a connection, with which later ones resume (RFC 8446 section
+    /// 4.6.1).
+    pub tickets: u8,
+    /// Whether origins reject early data.
+    pub early_data_rejected: bool,
     /// Bytes of the certificate chain that an origin sends.
     pub chain_bytes: u16,
     /// The URLs that are served over TLS, in loads that have TLS.
@@ -50,11 +66,25 @@ impl Default for Settings {
         Self {
             version: Version::Tls13,
             key_share: KeyShare::X25519MlKem768,
-            resumption: true,
+            session: SessionStart::None,
+            tickets: 2,
+            early_data_rejected: false,
             chain_bytes: 3500,
             security: Security::Tls,
         }
     }
+}
+
+/// How the connections of a load begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionStart {
+    /// The client has no session ticket when the load begins.
+    None,
+    /// It has tickets of an earlier visit.
+    Resumed,
+    /// It has them, and sends its first requests as early data.
+    Early,
 }
 
 /// The URLs that are served over TLS.
@@ -87,11 +117,19 @@ pub enum KeyShare {
     X25519,
 }
 
-/// The configuration of an origin with the certificate `identity` and these ALPN protocols.
+/// The configuration of an origin with the certificate `identity` and these ALPN protocols, which keeps its
+/// sessions in `sessions` (with stateless tickets, early data could be replayed: RFC 8446 section 8.1), and
+/// leaves its connections' secrets in `keys`.
 ///
 /// # Errors
 /// If the key does not match the certificates.
-pub fn server(settings: &Settings, identity: CertifiedKey, alpn: &[&[u8]]) -> Result<ServerConfig, Error> {
+pub fn server(
+    settings: &Settings,
+    identity: CertifiedKey,
+    alpn: &[&[u8]],
+    sessions: Arc<Sessions>,
+    keys: Option<Arc<KeyLines>>,
+) -> Result<ServerConfig, Error> {
     let versions = match settings.version {
         Version::Tls12 => &[&TLS12][..],
         Version::Tls13 => &[&TLS13, &TLS12],
@@ -100,30 +138,48 @@ pub fn server(settings: &Settings, identity: CertifiedKey, alpn: &[&[u8]]) -> Re
         .with_protocol_versions(versions)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
-    if settings.resumption {
-        config.ticketer = ring::Ticketer::new()?;
-    } else {
-        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-    }
+    config.send_tls13_tickets = settings.tickets.into();
+    config.session_storage = match settings.tickets {
+        0 => Arc::new(NoServerSessionStorage {}),
+        _ => sessions,
+    };
+    config.max_early_data_size = MAX_EARLY_DATA;
+    config.send_half_rtt_data = true;
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    if let Some(keys) = keys {
+        config.key_log = keys;
+    }
     Ok(config)
 }
 
-/// The configuration of a client that trusts `authority` alone and has no session tickets.
+/// The configuration of an origin that rejects early data, and is like `config` else.
+pub fn rejecting_early_data(config: &ServerConfig) -> ServerConfig {
+    let mut config = config.clone();
+    config.max_early_data_size = 0;
+    config
+}
+
+/// The configuration of a client that trusts `authority` alone and has no session tickets yet, with room for
+/// those of `hosts`.
 ///
 /// # Errors
 /// If the authority's certificate is invalid.
-pub fn client(settings: &Settings, authority: &Authority, alpn: &[&[u8]]) -> Result<ClientConfig, Error> {
+pub fn client(
+    settings: &Settings,
+    authority: &Authority,
+    alpn: &[&[u8]],
+    hosts: usize,
+) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.root().clone())?;
     let mut config = ClientConfig::builder_with_provider(provider(settings.key_share))
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    if !settings.resumption {
-        config.resumption = Resumption::disabled();
-    }
+    config.resumption = match settings.tickets {
+        0 => Resumption::disabled(),
+        _ => Resumption::in_memory_sessions(hosts.saturating_mul(TICKETS_KEPT)),
+    };
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     Ok(config)
 }

@@ -1,5 +1,9 @@
 //! Traffic counters of HTTP/2 streams, from the bytes of a connection.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
 use fastopen_replay::counters::TrafficCounters;
 use fastopen_replay::http2::frame_counters::{DirectionTraffic, FrameCounters};
 
@@ -73,4 +77,34 @@ fn a_server_sends_no_preface_and_may_break_off() {
     counters.read(1, &answer.concat()[..9 + 18 + 9 + 20]);
     let read = counters.stream(1).read;
     assert_eq!((read.header_bytes, read.body_bytes, read.ended), (18, 20, false));
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn who_waits_for_a_body_is_woken_once_by_more_of_it_also_within_a_frame() {
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    let times = || woken.0.load(Ordering::Relaxed);
+    let mut counters = FrameCounters::default();
+    let body = |stream| frame(DATA, END_STREAM, stream, &[0; 50]);
+    let of_first = body(1);
+    let (first, rest) = of_first.split_at(9 + 20);
+    assert_eq!(counters.poll_body(1, &waker), 0);
+    for read in [&frame(4, 0, 0, &[]), &frame(HEADERS, END_HEADERS, 1, &[0; 9]), &body(3)] {
+        counters.read(1, read);
+    }
+    assert_eq!(times(), 0);
+    counters.read(2, first);
+    counters.read(3, &rest[..10]);
+    assert_eq!((times(), counters.poll_body(1, &waker)), (1, 30));
+    counters.read(4, &rest[10..]);
+    assert_eq!((times(), counters.poll_body(1, &waker)), (2, 50));
 }

@@ -2,6 +2,7 @@
 
 mod caching;
 mod cors;
+mod early_data;
 mod frame_counters;
 mod header;
 mod priority;

@@ -17,7 +17,7 @@ use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 
-/// The environment of the client beside `PATH`, `HOME` and `TMPDIR`.
+/// The environment of the client besides `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
 /// The `PATH` of the client if this program has none.
@@ -64,7 +64,7 @@ impl CommandLine {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command. The page load time is the time from its start to its exit.
+    /// Runs the command. The page load time is the time from the execution of its program to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = Home::make().blame(Fault::Machine, "making a folder for the client")?;
         let command = self.command(&home).blame(Fault::Machine, "making a file for the client")?;

@@ -67,6 +67,8 @@ pub struct Loading<'a> {
 /// A load; times in nanoseconds since its start.
 #[derive(Debug)]
 pub struct Loaded {
+    /// When it started, on the monotonic clock.
+    pub start_ns: u64,
     /// Page load time; none if a resource that the load event waits for is missing.
     pub plt_ns: Option<u64>,
     /// Why the load did not finish, if it did not.

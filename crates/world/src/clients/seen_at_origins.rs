@@ -45,6 +45,7 @@ pub fn loaded(
         }
     }
     Loaded {
+        start_ns,
         plt_ns,
         unfinished,
         seen_at: SeenAt::Origins,
@@ -125,11 +126,12 @@ impl ConnectionRecords {
             connected_ns: connected_ns.map(|at| self.since_start(at)),
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
             tls: accepted
-                .and_then(|one| one.tls.as_ref())
+                .and_then(AcceptedConnection::secured)
                 .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
             requests: 0,
             client: info.map(Into::into),
             origin: None,
+            origin_samples: Vec::new(),
         });
     }
 
@@ -138,10 +140,9 @@ impl ConnectionRecords {
     fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
         let secured_ns = self.since_start(handshake.at_ns.saturating_sub(way_ns));
         TlsRecord {
-            hello_bytes: handshake.traffic.bytes_read_first,
             sent_bytes: handshake.traffic.bytes_read,
             received_bytes: handshake.traffic.bytes_written,
-            ..TlsRecord::new(handshake.session.clone(), secured_ns)
+            ..TlsRecord::new(handshake.handshake.clone(), secured_ns)
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use fastopen_page::{Phase, Policy, Profile};
 use fastopen_replay::HttpVersion;
+use fastopen_replay::tls::SessionStart;
 use serde::Deserialize;
 
 /// A kind of client.
@@ -41,11 +42,13 @@ pub struct Capabilities {
     pub reads_bodies: bool,
     /// The versions of HTTP that it speaks without TLS.
     pub clear_versions: &'static [HttpVersion],
+    /// How its TLS connections can begin.
+    pub sessions: &'static [SessionStart],
     /// Whether it contacts the hosts of the HSTS preload list by https alone, and so needs alias hosts.
     pub hsts_preloaded: bool,
     /// Whether it polls the clock until the clock has advanced, so that reading it must take virtual time.
     pub polls_clock: bool,
-    /// Memory that it needs beside the world, in bytes.
+    /// Memory that it needs in addition to the world's, in bytes.
     pub memory_bytes: u64,
     /// The longest real time between two records of a job in virtual time, in seconds: its start, or a load.
     pub silence_s: u64,
@@ -62,6 +65,7 @@ const LOADER: Capabilities = Capabilities {
     recorded_heads: false,
     reads_bodies: false,
     clear_versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2],
+    sessions: &[SessionStart::None, SessionStart::Resumed, SessionStart::Early],
     hsts_preloaded: false,
     polls_clock: false,
     memory_bytes: 0,
@@ -78,6 +82,7 @@ impl ClientKind {
                 runs_command: true,
                 is_foreign: true,
                 reads_bodies: true,
+                sessions: &[SessionStart::None],
                 ..LOADER
             },
             Self::Chromium => Capabilities {
@@ -90,6 +95,7 @@ impl ClientKind {
                 recorded_heads: true,
                 reads_bodies: true,
                 clear_versions: &[HttpVersion::Http10, HttpVersion::Http11],
+                sessions: &[SessionStart::None],
                 hsts_preloaded: true,
                 polls_clock: true,
                 memory_bytes: 3 << 30,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Page, Policy, Schemes};
 use fastopen_replay::HttpVersion;
@@ -39,6 +40,10 @@ pub struct Job {
     pub start_phase_us: u64,
     #[serde(default)]
     pub shuffle_equal_requests: bool,
+    #[serde(default)]
+    pub packets: bool,
+    #[serde(default)]
+    pub tcp_trace: bool,
 }
 
 fn default_load_timeout_us() -> u64 {
@@ -59,6 +64,31 @@ pub struct Network {
     pub mtu_bytes: u32,
     #[serde(default)]
     pub link: LinkMaker,
+    #[serde(default)]
+    #[expect(clippy::zero_sized_map_values, reason = "the contract's form, for further kinds of traffic")]
+    pub cross: Option<BTreeMap<Way, CrossTraffic>>,
+    #[serde(default)]
+    pub path: Behaviour,
+    #[serde(default)]
+    pub path_hosts: Option<BTreeSet<String>>,
+}
+
+/// A direction of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// To the client.
+    Down,
+    /// From the client.
+    Up,
+}
+
+/// What shares the link with a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CrossTraffic {
+    /// A TCP flow that always has something to send.
+    Bulk,
 }
 
 /// Who makes the link.
@@ -72,6 +102,18 @@ pub enum LinkMaker {
     Program,
     /// The kernel's `netem` and `tbf`.
     Kernel,
+}
+
+impl Network {
+    /// The RTT to a host, without queues.
+    pub fn rtt_us_to(&self, host: &str) -> u64 {
+        self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
+    }
+
+    /// Whether delays vary from packet to packet.
+    pub fn varies(&self) -> bool {
+        self.down.jitter.is_some() || self.up.jitter.is_some()
+    }
 }
 
 fn default_mtu() -> u32 {
@@ -182,7 +224,8 @@ impl Job {
         }
     }
 
-    /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as browsers do.
+    /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as
+    /// browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let policy = Policy { order_seed, ..self.client.policy() };
@@ -231,7 +274,8 @@ pub enum Bodies {
     /// Recorded bytes where there are some, else dots.
     #[default]
     Filler,
-    /// Made from the page's facts: HTML, CSS and scripts of the page's sizes that have a browser ask for exactly its resources.
+    /// Made from the page's facts: HTML, CSS and scripts of the page's sizes that have a browser ask for
+    /// exactly its resources.
     Synthetic,
     /// Recorded responses with their headers, also for requests that differ in the query alone.
     Recorded,

@@ -4,8 +4,9 @@ use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
+use fastopen_link::path::PathRule;
 use fastopen_page::{Resource, Scheduler, Schemes};
-use fastopen_replay::tls::Security;
+use fastopen_replay::tls::{Security, SessionStart, Settings, Version};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -13,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::VERSION;
 use super::client::{ClientSettings, RequestHeads, View};
-use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network};
+use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, Way};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
 
@@ -23,6 +24,8 @@ const HEAD_BYTES: u64 = 256 * 1024;
 const TARGET_BYTES: u64 = 65_534;
 /// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
 const WORD_BYTES: u64 = 131_071;
+/// The most session tickets of an origin: what rustls keeps of a host.
+const TICKETS: u8 = 8;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
 /// A time or a size that nobody asks for, as of pages: sums over all resources stay within 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
@@ -72,6 +75,8 @@ impl Job {
             format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
         })?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
+        within("tls.tickets", self.tls.tickets, 0..=TICKETS)?;
+        self.validate_session()?;
         within("loads: their number", self.loads.len(), 1..=10_000)?;
         for (number, load) in self.loads.iter().enumerate() {
             self.validate_load(load).map_err(|problem| format!("loads[{number}].{problem}"))?;
@@ -81,6 +86,19 @@ impl Job {
         within("tolerance.late_us", self.tolerance.late_us.unwrap_or_default(), 0..=MAX_US)?;
         within("load_timeout_us", self.load_timeout_us, 1..=3_600_000_000)?;
         within("start_phase_us", self.start_phase_us, 0..=60_000_000)
+    }
+
+    fn validate_session(&self) -> Checked {
+        let Settings { session, tickets, version, .. } = self.tls;
+        demand(session == SessionStart::None || tickets > 0, || {
+            "tls.session: with tls.tickets 0 there is none to resume".into()
+        })?;
+        demand(session != SessionStart::Early || version == Version::Tls13, || {
+            "tls.session: early data needs tls.version 1.3".into()
+        })?;
+        demand(self.client.kind.capabilities().sessions.contains(&session), || {
+            format!("tls.session: {} cannot begin with a session of an earlier visit", self.client.kind)
+        })
     }
 
     fn validate_page(&self) -> Checked {
@@ -95,11 +113,12 @@ impl Job {
         Ok(())
     }
 
-    /// Hosts that are named beside the page's.
+    /// Hosts that are named besides the page's.
     fn validate_hosts(&self) -> Checked {
         let known = |host: &str| self.page.resources.iter().any(|resource| resource.url.host() == host);
         for (place, named) in [
             ("network.host_extra_rtt_us", self.network.host_extra_rtt_us.keys().collect::<Vec<_>>()),
+            ("network.path_hosts", self.network.path_hosts.iter().flatten().collect()),
             ("origins.http2_hosts", self.origins.http2_hosts.iter().collect()),
         ] {
             if let Some(host) = named.into_iter().find(|host| !known(host)) {
@@ -143,10 +162,21 @@ impl Network {
             down: model("down", &self.down)?,
             up: model("up", &self.up)?,
             extra_delay: self.host_extra_rtt_us.values().copied().collect(),
+            path: PathRule { behaviour: self.path, hosts: None },
         };
         let unsupported = Routers::unsupported(&link).filter(|_| self.link == LinkMaker::Kernel);
         unsupported
             .map_or(Ok(()), |feature| Err(format!("network.link: the kernel's link has no {feature}")))?;
+        if let Some(cross) = &self.cross {
+            demand(!cross.is_empty(), || "network.cross: is empty".into())?;
+            let endless = |way: &&Way| {
+                let direction = if **way == Way::Down { &self.down } else { &self.up };
+                direction.rate_bit_per_s.is_none() && direction.trace_ms.is_none()
+            };
+            demand(!cross.keys().any(|way| endless(&way)), || {
+                "network.cross: a bulk flow needs a rate or a trace in its direction".into()
+            })?;
+        }
         for (host, extra) in &self.host_extra_rtt_us {
             within(format!("network.host_extra_rtt_us.{host}"), *extra, RTT_US)?;
         }

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 pub enum Record {
     World(Box<WorldRecord>),
     Load(Box<LoadRecord>),
+    Packets { job: String, id: String, pcapng: String, dropped: u32 },
     End { job: String, loads: usize, teardown_us: u64 },
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
@@ -147,9 +148,31 @@ pub struct LoadRecord {
     pub given_up: GivenUpRecord,
     pub counters: BothEnds<BTreeMap<String, i64>>,
     pub link: LinkRecord,
+    pub cross: Option<CrossRecord>,
 }
 
-/// What a browser measured beside the requests; nanoseconds since the navigation's start.
+/// What cross traffic moved during a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct CrossRecord {
+    pub down_bytes: Option<u64>,
+    pub up_bytes: Option<u64>,
+}
+
+impl CrossRecord {
+    /// What was moved since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
+        Self {
+            down_bytes: since(self.down_bytes, before.down_bytes),
+            up_bytes: since(self.up_bytes, before.up_bytes),
+        }
+    }
+}
+
+/// What a browser measured besides the requests; nanoseconds since the navigation's start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
@@ -173,7 +196,8 @@ pub enum SeenAt {
     Origins,
 }
 
-/// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to write).
+/// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to
+/// write).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
@@ -187,8 +211,15 @@ pub enum InvalidKind {
     FastopenFailed,
     Blackhole,
     CountersDisagree,
+    SessionBeforeFirst,
+    NotResumed,
+    EarlyDataUnasked,
+    NoEarlyData,
+    AnswerHeld,
+    SoonerThanPossible,
     WrongBytes,
     LinkLate,
+    PathWithoutEffect,
 }
 
 /// Why a load does not count.
@@ -249,10 +280,41 @@ pub struct ConnectionRecord {
     pub requests: usize,
     pub client: Option<EndEvidence>,
     pub origin: Option<EndEvidence>,
+    pub origin_samples: Vec<TcpSample>,
 }
 
-/// Connections that the client closed before it had a segment of the server, and that carried no request, as browsers
-/// do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
+/// What the kernel said of the origin's end of a connection at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct TcpSample {
+    pub at_ns: u64,
+    pub congestion_window_segments: u32,
+    pub in_flight_segments: u32,
+    pub segment_bytes: u32,
+    pub rtt_us: u32,
+}
+
+impl TcpSample {
+    /// A sample at a time of the monotonic clock.
+    pub fn new(at_ns: u64, info: &fastopen_netns::tcp::TcpInfo) -> Self {
+        Self {
+            at_ns,
+            congestion_window_segments: info.congestion_window,
+            in_flight_segments: info.segments_in_flight,
+            segment_bytes: info.send_mss,
+            rtt_us: info.rtt_us,
+        }
+    }
+
+    /// Whether the other differs in its time alone.
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        Self { at_ns: other.at_ns, ..*self } == *other
+    }
+}
+
+/// Connections that the client closed before it had a segment of the server, and that carried no request, as
+/// browsers do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
@@ -272,19 +334,52 @@ pub struct TlsRecord {
     pub group: Option<Cow<'static, str>>,
     pub alpn: Option<String>,
     pub resumed: bool,
+    pub early_bytes: u64,
     pub hello_bytes: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    pub origin: Option<OriginTlsRecord>,
 }
 
 impl TlsRecord {
-    /// A handshake with these parameters; its bytes are to be filled in.
-    pub fn new(session: tls::Session, secured_ns: u64) -> Self {
+    /// A handshake that came to this; the bytes of both directions are to be filled in.
+    pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
+        let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
-        let (cipher, group) = (cipher.into(), group.map(Into::into));
-        let (hello_bytes, sent_bytes, received_bytes) = (0, 0, 0);
-        Self { secured_ns, version, cipher, group, alpn, resumed, hello_bytes, sent_bytes, received_bytes }
+        Self {
+            secured_ns,
+            version,
+            cipher: cipher.into(),
+            group: group.map(Into::into),
+            alpn,
+            resumed,
+            early_bytes,
+            hello_bytes,
+            sent_bytes: 0,
+            received_bytes: 0,
+            origin: None,
+        }
     }
+
+    /// Bytes of early data that the origin had read before the handshake was complete.
+    pub fn seen_early(&self) -> u64 {
+        self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
+    }
+
+    /// Whether the ends disagree on whether a session was resumed.
+    pub fn disagrees(&self) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.resumed != self.resumed)
+    }
+}
+
+/// What the origin says of a handshake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct OriginTlsRecord {
+    pub resumed: bool,
+    pub early_bytes: u64,
+    pub answer_held_ns: u64,
 }
 
 /// What the kernel says of one end of a connection.
@@ -330,6 +425,22 @@ pub struct LinkRecord {
     pub up: LinkDirectionRecord,
 }
 
+impl LinkRecord {
+    /// With the counts since `before`; what is no count stays.
+    #[must_use]
+    pub fn since(self, before: &Self) -> Self {
+        let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {
+            packets: now.packets - before.packets,
+            bytes: now.bytes - before.bytes,
+            dropped_queue: now.dropped_queue - before.dropped_queue,
+            dropped_loss: now.dropped_loss - before.dropped_loss,
+            overruns: now.overruns - before.overruns,
+            ..now
+        };
+        Self { down: since(self.down, &before.down), up: since(self.up, &before.up) }
+    }
+}
+
 /// What crossed one direction since it was configured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -339,6 +450,8 @@ pub struct LinkDirectionRecord {
     pub bytes: u64,
     pub dropped_queue: u64,
     pub dropped_loss: u64,
+    #[serde(default)]
+    pub dropped_path: u64,
     pub overruns: u32,
     pub queue_bytes_max: Option<u64>,
     pub late_us_p50: u64,

@@ -1,5 +1,7 @@
 //! What a load's evidence must show, derived from its plan.
 
+use fastopen_replay::tls::{SessionStart, Settings};
+
 use crate::contract::{Cookies, LoadPlan};
 
 /// What a load's evidence must show. The world is prepared by it, and the load judged by it.
@@ -9,6 +11,21 @@ pub struct Expectation {
     pub tls: bool,
     /// How connections use Fast Open; none: no SYN asks for a cookie or carries data.
     pub fast_open: Option<FastOpen>,
+    /// The session tickets that the client has of each host when the load begins.
+    pub tickets_before: u8,
+    /// What becomes of early data.
+    pub early_data: EarlyData,
+}
+
+/// What becomes of early data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlyData {
+    /// None is sent.
+    None,
+    /// It is accepted, and answered before the handshake is complete.
+    Accepted,
+    /// It is rejected.
+    Rejected,
 }
 
 /// How the connections of a load use Fast Open.
@@ -39,8 +56,9 @@ pub enum SynData {
     AfterCookie,
 }
 
-impl From<&LoadPlan> for Expectation {
-    fn from(plan: &LoadPlan) -> Self {
+impl Expectation {
+    /// What a load as `plan` says must show, with TLS set so.
+    pub fn of(plan: &LoadPlan, tls: &Settings) -> Self {
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| match cookies {
             Cookies::Cold => {
                 FastOpen { cookies_before: CookiesBefore::NoHost, syn_data: SynData::AfterCookie }
@@ -49,6 +67,17 @@ impl From<&LoadPlan> for Expectation {
                 FastOpen { cookies_before: CookiesBefore::EveryHost, syn_data: SynData::EveryConnection }
             }
         });
-        Self { tls: plan.transport.is_encrypted(), fast_open }
+        let encrypted = plan.transport.is_encrypted();
+        let session = if encrypted { tls.session } else { SessionStart::None };
+        Self {
+            tls: encrypted,
+            fast_open,
+            tickets_before: if session == SessionStart::None { 0 } else { tls.tickets },
+            early_data: match session {
+                SessionStart::Early if tls.early_data_rejected => EarlyData::Rejected,
+                SessionStart::Early => EarlyData::Accepted,
+                SessionStart::None | SessionStart::Resumed => EarlyData::None,
+            },
+        }
     }
 }

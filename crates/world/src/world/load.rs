@@ -3,13 +3,14 @@
 //! Each step consumes the step before: [`Prepared`], [`Observed`], [`LoadRecord`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{Error, tcp};
+use fastopen_replay::log::OriginLog;
 use fastopen_replay::tls;
 use rustls::ClientConfig;
 use socket2::{Domain, Socket, Type};
@@ -17,24 +18,39 @@ use socket2::{Domain, Socket, Type};
 use super::World;
 use crate::addresses::client_address;
 use crate::clients::{Loaded, Loading, UserAgent};
-use crate::contract::{Bodies, BothEnds, Fault, LinkRecord, LoadPlan, LoadRecord, View};
-use crate::evidence::{CookiesBefore, Expectation, Observations, given_up, judge};
-use crate::failure::Failure;
+use crate::contract::{
+    Bodies, BothEnds, CrossRecord, Fault, LinkRecord, LoadPlan, LoadRecord, OriginTlsRecord, TcpSample, View,
+};
+use crate::cross_traffic::{CrossTraffic, WARM_UP};
+use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
+use crate::failure::{Blame, Failure};
 use crate::link_config::LinkConfig;
+use crate::memory_guard::MemoryGuard;
+use crate::tcp_trace::TcpTrace;
+use crate::tls::fetch_tickets;
+
+/// A pcapng file, and how many packets are not in it for want of room.
+pub(super) type Packets = (Vec<u8>, u32);
 
 /// How long the last packets of a load may take on an unshaped link.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
-    /// Loads the page as `plan` says; `number` counts the job's loads.
+    /// Loads the page as `plan` says, with its packets where the job asks for them; `number` counts the job's
+    /// loads.
     pub(super) fn load(
         &self,
         number: usize,
         plan: &LoadPlan,
         client: &mut dyn UserAgent,
-    ) -> Result<LoadRecord, Failure> {
-        let prepared = self.prepare(client_address(number as u16 + 1), Expectation::from(plan), client)?;
-        Ok(prepared.run(client)?.into_record(plan))
+    ) -> Result<(LoadRecord, Option<Packets>), Failure> {
+        let address = client_address(number as u16 + 1);
+        let observed = self.prepare(address, Expectation::of(plan, &self.job.tls), client)?.run(client)?;
+        let packets = self.capture.as_ref().map(|capture| {
+            let comment = format!("{} {}", self.job.id, plan.id);
+            capture.end_load(&comment, &self.hosts, address, observed.ended_unix_ns)
+        });
+        Ok((observed.into_record(plan), packets.transpose()?))
     }
 
     /// Gives the client a new address, and the cookies, cache and link that the load begins with.
@@ -48,31 +64,35 @@ impl<'a> World<'a> {
         self.settle()?;
         self.network.link.configure(&LinkConfig::default())?;
         self.network.topology.set_client_address(address)?;
+        self.servers.origins.forget_sessions();
+        let tls = self.tls(expected)?;
         if self.job.client.view == View::Repeat {
-            self.first_view(expected, client)?;
+            self.first_view(expected, tls.clone(), client)?;
+        }
+        if let Some(tls) = tls.as_ref().filter(|_| expected.tickets_before > 0) {
+            self.fetch_tickets(expected, tls)?;
         }
         self.network.topology.set_fastopen(expected.fast_open.is_some())?;
         if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
             self.fetch_cookies()?;
         }
         self.settle()?;
-        self.servers.origins.begin_load(expected.tls);
+        self.servers.origins.begin_load(expected.tls, expected.early_data == EarlyData::Rejected);
         self.network.link.configure(&self.network.asked)?;
-        Ok(Prepared {
-            world: self,
-            expected,
-            address,
-            cookies: self.cookies(address)?,
-            counters: self.counters()?,
-        })
+        Ok(Prepared { world: self, expected, tls, address, cookies: self.cookies(address)? })
     }
 
     /// Loads the page for the first time, to fill the client's cache: over an unshaped link and without Fast
     /// Open, so that it leaves no cookie. Resets its connections.
-    fn first_view(&self, expected: Expectation, client: &mut dyn UserAgent) -> Result<(), Failure> {
+    fn first_view(
+        &self,
+        expected: Expectation,
+        tls: Option<Arc<ClientConfig>>,
+        client: &mut dyn UserAgent,
+    ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(false)?;
-        self.servers.origins.begin_load(expected.tls);
-        let loading = self.loading(expected)?;
+        self.servers.origins.begin_load(expected.tls, false);
+        let loading = self.loading(expected, tls);
         self.network.topology.client.run(|| {
             exact_timers();
             Ok(client.first_view(&loading))
@@ -90,11 +110,30 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// Gets session tickets from each host that speaks TLS, as an earlier visit leaves them: over an unshaped
+    /// link and without Fast Open, so that it leaves no cookie.
+    fn fetch_tickets(&self, expected: Expectation, tls: &Arc<ClientConfig>) -> Result<(), Failure> {
+        self.network.topology.set_fastopen(false)?;
+        self.servers.origins.begin_load(expected.tls, false);
+        let schemes = self.job.schemes(expected.tls);
+        let urls = self.job.page.resources.iter().map(|resource| &resource.url);
+        let hosts = urls
+            .filter(|url| url.is_encrypted(schemes))
+            .map(|url| (url.host().to_owned(), SocketAddrV4::new(self.hosts[url.host()], url.port())))
+            .collect();
+        self.network
+            .topology
+            .client
+            .run(|| Ok(fetch_tickets(tls, expected.tickets_before, &hosts, SETTLE_TIMEOUT)))?
+            .blame(Fault::World, "the earlier visit")
+    }
+
     /// Gets a cookie from each host by a connection that requests one and is then reset. To be called with an
     /// unshaped link: what the cookie costs is what a cold load measures.
     fn fetch_cookies(&self) -> Result<(), Failure> {
         self.servers.origins.log().clear();
-        self.network.topology.client.run(|| {
+        let connections = self.network.topology.client.run(|| {
+            let mut connections = Vec::new();
             // A second connection to a host would use the cookie, and wait for a first write.
             let mut fetched = BTreeSet::new();
             for address in self.servers.addresses.iter().filter(|address| fetched.insert(*address.ip())) {
@@ -104,13 +143,16 @@ impl<'a> World<'a> {
                 let address = SocketAddr::V4(*address);
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
+                connections.push(socket);
             }
-            Ok(())
+            Ok(connections)
         })?;
-        // A connection that is accepted later would count as the load's.
+        // A connection that is accepted later would count as the load's. A reset that overtakes the last
+        // packet of the handshake, from one processor to the other, would end the connection before.
         if !self.servers.origins.log().wait_until_accepted(self.hosts.len(), SETTLE_TIMEOUT) {
             return Err(Failure::new(Fault::World, "connections that fetched cookies were not accepted"));
         }
+        drop(connections);
         Ok(())
     }
 
@@ -123,9 +165,28 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// The cross traffic of the job's loads, after its warm-up.
+    fn cross_traffic(&self) -> Result<Option<CrossTraffic>, Failure> {
+        let Some(asked) = &self.job.network.cross else { return Ok(None) };
+        let begin_ns = monotonic_ns();
+        let cross = CrossTraffic::start(asked, &self.network.topology)?;
+        let until_ns = begin_ns + WARM_UP.as_nanos() as u64;
+        std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns())));
+        Ok(Some(cross))
+    }
+
+    /// A trace of the origins' connections, where the job asks for it.
+    fn tcp_trace(&self) -> Result<Option<TcpTrace>, Failure> {
+        let start = || {
+            let sockets = self.servers.origins.shared_sockets();
+            TcpTrace::start(sockets, self.job.network.rtt_us * 1000).blame(Fault::Machine, "tracing TCP")
+        };
+        self.job.tcp_trace.then(start).transpose()
+    }
+
     /// The load as a client gets it.
-    fn loading(&self, expected: Expectation) -> Result<Loading<'_>, Failure> {
-        Ok(Loading {
+    fn loading(&self, expected: Expectation, tls: Option<Arc<ClientConfig>>) -> Loading<'_> {
+        Loading {
             page: &self.job.page,
             policy: &self.policy,
             addresses: &self.servers.addresses,
@@ -135,7 +196,7 @@ impl<'a> World<'a> {
             origins: &self.job.origins,
             recorded_date: self.servers.recorded_date.as_deref(),
             schemes: self.job.schemes(expected.tls),
-            tls: self.tls(expected)?,
+            tls,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
@@ -143,7 +204,7 @@ impl<'a> World<'a> {
             authority: self.servers.authority.as_ref(),
             engine: self.engine,
             start_phase: Duration::from_micros(self.job.start_phase_us),
-        })
+        }
     }
 
     /// A TLS client without sessions; none where the load has no TLS.
@@ -152,8 +213,10 @@ impl<'a> World<'a> {
         let spoken: BTreeSet<_> =
             self.hosts.keys().map(|host| self.job.origins.http_of(host).alpn()).collect();
         let offered: Vec<_> = spoken.into_iter().collect();
-        let client = |authority| tls::client(&self.job.tls, authority, &offered);
-        Ok(authority.map(client).transpose()?.map(Arc::new))
+        let Some(authority) = authority else { return Ok(None) };
+        let mut config = tls::client(&self.job.tls, authority, &offered, self.hosts.len())?;
+        config.enable_early_data = expected.early_data != EarlyData::None;
+        Ok(Some(Arc::new(config)))
     }
 
     /// The hosts of this world whose cookie the client at `address` holds.
@@ -180,48 +243,99 @@ impl<'a> World<'a> {
 struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
+    tls: Option<Arc<ClientConfig>>,
     /// The client's.
     address: Ipv4Addr,
     /// The hosts whose cookie the client holds.
     cookies: Vec<Ipv4Addr>,
-    counters: BothEnds<Counters>,
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {
     /// Runs the client, and reads link, sockets and counters as soon as the load is over.
-    fn run(self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
+    fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
-        let loading = world.loading(self.expected)?;
+        let loading = world.loading(self.expected, self.tls.take());
         world.engine.begin_load(loading.start_phase);
+        let mut cross = world.cross_traffic()?;
+        let cross_before = cross.as_ref().map(CrossTraffic::moved);
+        let link_before = cross.as_ref().map(|_| world.network.link.report()).transpose()?;
+        let before = world.counters()?;
+        if let Some(capture) = &world.capture {
+            capture.begin_load();
+        }
+        let mut trace = world.tcp_trace()?;
         let started_unix_ms = realtime_ns() / 1_000_000;
-        let mut observed = None;
+        let (mut observed, mut trace_taken) = (None, None);
         let loaded = world.network.topology.client.run(|| {
             exact_timers();
             Ok(client.load(&loading, &mut || {
                 observed = Some((
+                    realtime_ns(),
                     world.network.link.report(),
                     world.servers.origins.sockets().evidence(),
                     world.counters(),
+                    cross.as_ref().map(CrossTraffic::moved),
                 ));
+                trace_taken = trace.take().map(TcpTrace::take);
+                // It would fill an unshaped link.
+                cross = None;
                 // Later packets belong to no load; the resets that follow need no delay.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
+        let ended = world.memory.as_ref().and_then(MemoryGuard::reason);
         let mut loaded = loaded?;
-        let (link, evidence, after) = observed.expect("a client calls `after` once");
+        if let Some(reason) = ended {
+            loaded.unfinished = Some(reason);
+            loaded.plt_ns = None;
+        }
+        let (ended_unix_ns, link, evidence, after, moved) = observed.expect("a client calls `after` once");
         let (link, after) = (link?, after?);
+        let link = link_before.iter().fold(link, LinkRecord::since);
+        let cross = moved.zip(cross_before).map(|(moved, before)| moved.since(before));
+        let mut samples = trace_taken.unwrap_or_default();
         for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
             connection.origin =
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
+            let of_connection = four_tuple.and_then(|four_tuple| samples.remove(&four_tuple));
+            let since_start =
+                |one: TcpSample| TcpSample { at_ns: one.at_ns.saturating_sub(loaded.start_ns), ..one };
+            connection.origin_samples =
+                of_connection.unwrap_or_default().into_iter().map(since_start).collect();
         }
+        add_origins_handshakes(&mut loaded, world.servers.origins.log());
         let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
             after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
         };
         let counters = BothEnds {
-            client: growth(&self.counters.client, &after.client),
-            origins: growth(&self.counters.origins, &after.origins),
+            client: growth(&before.client, &after.client),
+            origins: growth(&before.origins, &after.origins),
         };
-        Ok(Observed { prepared: self, started_unix_ms, loaded, counters, link })
+        Ok(Observed { prepared: self, started_unix_ms, ended_unix_ns, loaded, counters, link, cross })
+    }
+}
+
+/// Adds what the origins saw of the TLS handshakes.
+fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
+    let accepted: BTreeMap<_, _> =
+        log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();
+    let mut first_requests = BTreeMap::new();
+    for served in log.requests() {
+        first_requests.entry(served.request.four_tuple).or_insert(served);
+    }
+    for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
+        let Some(four_tuple) = four_tuple else { continue };
+        let (Some(tls), Some(seen)) = (&mut connection.tls, accepted.get(four_tuple)) else { continue };
+        let held_ns = first_requests.get(four_tuple).and_then(|first| {
+            let answered = first.written.first_byte_ns?;
+            let held = seen.handshake.complete && first.request.due_ns < seen.at_ns && answered >= seen.at_ns;
+            held.then(|| answered - first.request.due_ns)
+        });
+        tls.origin = Some(OriginTlsRecord {
+            resumed: seen.handshake.session.resumed,
+            early_bytes: seen.handshake.early_bytes,
+            answer_held_ns: held_ns.unwrap_or(0),
+        });
     }
 }
 
@@ -229,10 +343,12 @@ impl<'w, 'a> Prepared<'w, 'a> {
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,
+    ended_unix_ns: u64,
     loaded: Loaded,
     /// Growth of each counter.
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
+    cross: Option<CrossRecord>,
 }
 
 impl Observed<'_, '_> {
@@ -251,8 +367,13 @@ impl Observed<'_, '_> {
             unfinished: loaded.unfinished.as_deref(),
             counters: &counters,
             link: &link,
+            repeat_view: job.client.view == View::Repeat,
             recorded: job.origins.bodies == Bodies::Recorded,
+            path: &world.network.asked.path,
             late_us: job.tolerance.late_us_at(job.network.rtt_us),
+            seen_at: loaded.seen_at,
+            network: &job.network,
+            tolerance_us: job.tolerance.rtt_us,
         };
         let invalid = judge(&observations, expected);
         LoadRecord {
@@ -275,6 +396,7 @@ impl Observed<'_, '_> {
             connections: loaded.connections,
             counters,
             link,
+            cross: self.cross,
         }
     }
 }

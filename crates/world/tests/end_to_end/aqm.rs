@@ -1,11 +1,11 @@
-//! Active queue management of the link, by what a download does to the handshakes beside it.
+//! Active queue management of the link, by what a download does to handshakes at the same time.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, image, job, list, network, number, page, root, run_command, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine};
 
-/// A download of 3 s beside which, a second into it, connections to other hosts are opened.
+/// A download of 3 s during which, after a second, connections to other hosts are opened.
 fn download(aqm: &str, link: &str) -> Value {
     let late = (0..3).map(|host| {
         with(

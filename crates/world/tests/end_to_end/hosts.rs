@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::support::{image, job, list, network, page, root, run, with, with_syn_data};
+use crate::support::{image, job, list, network, number, page, root, run, with, with_syn_data};
 
 #[test]
 fn hosts_with_odd_names_and_ports_are_reached() {
@@ -87,10 +87,10 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
                 connection["client"]["bytes_received"], connection["origin"]["bytes_sent"],
                 "{connection:#}"
             );
-            assert_eq!(
-                connection["client"]["segments_out"], connection["origin"]["segments_in"],
-                "{connection:#}"
-            );
+            // The client's own FIN is not among its segments; the origin has it where it closes later.
+            let (sent, received) =
+                (&connection["client"]["segments_out"], &connection["origin"]["segments_in"]);
+            assert!([0, 1].contains(&(number(received) - number(sent))), "{connection:#}");
         }
     }
     assert!(shared > 0, "no port was shared, so this proved nothing");

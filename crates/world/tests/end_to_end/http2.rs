@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use crate::chromium::{browser, in_chromium};
 use crate::support::{
-    Run, image, job, list, network, number, page, plt_ms, rate, request, root, run, run_command, with,
-    with_syn_data,
+    image, job, list, network, number, page, plt_ms, rate, request, root, run, with, with_syn_data,
 };
-use crate::virtual_time::{in_virtual_time, on_each_engine, written};
+use crate::virtual_time::{exactly, in_virtual_time, on_each_engine, written};
 
 const ARMS: [&str; 6] = ["tcp", "cold", "warm", "tls", "tls-cold", "tls-warm"];
 /// A key share that fits into a SYN.
@@ -26,11 +25,6 @@ fn gallery(images: usize, body_bytes: u64) -> Value {
 /// A job over HTTP/2.
 fn over_http2(page: &Value, network: &Value, names: &[&str]) -> Value {
     with(job(page, network, names), json!({"origins": {"http": "2"}, "tls": {"key_share": SMALL}}))
-}
-
-/// Runs the job in virtual time; none without the virtual engine's kernel.
-fn exactly(job: &Value) -> Option<Run> {
-    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
 
 fn times(load: &Value, key: &str) -> Vec<u64> {
@@ -236,50 +230,41 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
     let arms = &ARMS[3..];
     let job = in_chromium(job(&page, &network(100_000), arms));
     let job = with(job, json!({"origins": {"http": "2", "bodies": "synthetic"}}));
-    for run in on_each_engine(&job) {
-        for arm in arms {
-            let load = run.valid(arm);
+    let run = run(&job);
+    for arm in arms {
+        let load = run.valid(arm);
+        assert_eq!(
+            (list(&load["requests"]).len(), &load["unknown_requests"]),
+            (25, &json!(0)),
+            "{arm}: {run}"
+        );
+        let used: Vec<_> = list(&load["connections"])
+            .iter()
+            .filter(|connection| number(&connection["requests"]) > 0)
+            .collect();
+        // It may open more connections to a server whose version it does not know, but uses one.
+        assert_eq!(used.len(), 3, "{arm}: {load:#}");
+        let mut served: Vec<_> = used.iter().map(|one| one["host"].as_str().expect("it is text")).collect();
+        served.sort_unstable();
+        assert_eq!(served, hosts, "{arm}");
+        for connection in used {
+            let session = &connection["tls"];
             assert_eq!(
-                (list(&load["requests"]).len(), &load["unknown_requests"]),
-                (25, &json!(0)),
-                "{arm}: {run}"
+                (&session["alpn"], &session["version"]),
+                (&json!("h2"), &json!("1.3")),
+                "{connection:#}"
             );
-            let used: Vec<_> = list(&load["connections"])
-                .iter()
-                .filter(|connection| number(&connection["requests"]) > 0)
-                .collect();
-            // It may open more connections to a server whose version it does not know, but uses one.
-            assert_eq!(used.len(), 3, "{arm}: {load:#}");
-            let mut served: Vec<_> =
-                used.iter().map(|one| one["host"].as_str().expect("it is text")).collect();
-            served.sort_unstable();
-            assert_eq!(served, hosts, "{arm}");
-            for connection in used {
-                let session = &connection["tls"];
-                assert_eq!(
-                    (&session["alpn"], &session["version"]),
-                    (&json!("h2"), &json!("1.3")),
-                    "{connection:#}"
-                );
-                assert_eq!(connection["multiplexed"], true, "{connection:#}");
-                let with_data = |end: &str| connection[end]["syn_data_acked"] == true;
-                assert_eq!(
-                    [with_data("client"), with_data("origin")],
-                    [*arm == "tls-warm"; 2],
-                    "{connection:#}"
-                );
-            }
-            // Eight requests to each host are in flight at once: the last is sent before the first response
-            // ends.
-            let of_host =
-                |host: usize| (0..8).map(move |number| request(load, (1 + host + 3 * number) as u64));
-            for (host, name) in hosts.iter().enumerate() {
-                let last_sent =
-                    of_host(host).map(|one| number(&one["sent_ns"])).max().expect("there are eight");
-                let first_end =
-                    of_host(host).map(|one| number(&one["end_ns"])).min().expect("there are eight");
-                assert!(last_sent < first_end, "{arm}, {name}: {load:#}");
-            }
+            assert_eq!(connection["multiplexed"], true, "{connection:#}");
+            let with_data = |end: &str| connection[end]["syn_data_acked"] == true;
+            assert_eq!([with_data("client"), with_data("origin")], [*arm == "tls-warm"; 2], "{connection:#}");
+        }
+        // Eight requests to each host are in flight at once: the last is sent before the first response
+        // ends.
+        let of_host = |host: usize| (0..8).map(move |number| request(load, (1 + host + 3 * number) as u64));
+        for (host, name) in hosts.iter().enumerate() {
+            let last_sent = of_host(host).map(|one| number(&one["sent_ns"])).max().expect("there are eight");
+            let first_end = of_host(host).map(|one| number(&one["end_ns"])).min().expect("there are eight");
+            assert!(last_sent < first_end, "{arm}, {name}: {load:#}");
         }
     }
 }
@@ -303,16 +288,12 @@ fn connections_that_a_browser_gives_up_when_it_learns_the_version_leave_the_load
     let arms = &ARMS[3..];
     let job = in_chromium(job(&page, &network(100_000), arms));
     let job = with(job, json!({"origins": {"http": "2", "bodies": "synthetic"}}));
-    for run in on_each_engine(&job) {
-        for arm in arms {
-            let given_up = &run.valid(arm)["given_up"];
-            // On a busy machine the browser may be too late to open them.
-            if run.is_of("virtual") {
-                assert!(number(&given_up["connections"]) > 0, "{arm}: {given_up}");
-                let taken = if *arm == "tls" { 0 } else { number(&given_up["connections"]) };
-                assert_eq!(number(&given_up["syn_data"]), taken, "{arm}");
-            }
-        }
+    let Some(run) = exactly(&job) else { return };
+    for arm in arms {
+        let given_up = &run.valid(arm)["given_up"];
+        assert!(number(&given_up["connections"]) > 0, "{arm}: {given_up}");
+        let taken = if *arm == "tls" { 0 } else { number(&given_up["connections"]) };
+        assert_eq!(number(&given_up["syn_data"]), taken, "{arm}");
     }
 }
 

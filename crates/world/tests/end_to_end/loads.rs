@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::{forgiving, image, job, list, network, page, root, run, run_text, with};
+use crate::virtual_time::exactly;
 
 fn golden(name: &str) -> Value {
     let path =
@@ -55,9 +56,11 @@ fn records_have_the_keys_of_the_golden_examples() {
     // A queue that overflows makes a load invalid, so that there is a reason to compare.
     let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
     let page = page(&[&[root(100)][..], &images].concat());
-    let job =
-        with(job(&page, &network(20_000), &["tcp", "warm", "tls"]), json!({"origins": {"tfo_queue": 1}}));
-    let done = run(&job);
+    let limit = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": null});
+    let network =
+        with(network(20_000), json!({"down": limit, "up": limit, "cross": {"down": "bulk", "up": "bulk"}}));
+    let changes = json!({"origins": {"tfo_queue": 1}, "tcp_trace": true});
+    let Some(done) = exactly(&with(job(&page, &network, &["tcp", "warm", "tls"]), changes)) else { return };
     let failed = run_text("{}");
     for (kind, run) in [("world", &done), ("load", &done), ("end", &done), ("error", &failed)] {
         assert_eq!(keys_of(&run.of_type(kind)), keys_of(&[&golden(kind)]), "{kind}");

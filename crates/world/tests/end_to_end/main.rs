@@ -1,4 +1,5 @@
-//! The program as it is used: jobs on its standard input, worlds on this machine's kernel, records on its standard output.
+//! The program as it is used: jobs on its standard input, worlds on this machine's kernel, records on its
+//! standard output.
 
 mod support;
 
@@ -7,8 +8,10 @@ mod bodies;
 mod chromium;
 mod chromium_faults;
 mod clients;
+mod cross_traffic;
 mod fastopen;
 mod faults;
+mod first_flight;
 mod hosts;
 mod http;
 mod http2;
@@ -18,11 +21,14 @@ mod links;
 mod loads;
 mod nothing_left;
 mod ordinary_user;
+mod packets;
+mod paths;
 mod processes;
 mod profiles;
 mod repeat_view;
 mod sandbox;
 mod tcp;
+mod tcp_trace;
 mod timing;
 mod tls;
 mod virtual_time;

@@ -42,7 +42,7 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
     if !browser() {
         return;
     }
-    let arms = ["tcp", "cold", "warm", "tls-warm"];
+    let arms = ["tcp", "warm", "tls-warm"];
     for run in on_each_engine(&repeat_view(job(&site(), &network(100_000), &arms))) {
         for arm in arms {
             let load = run.valid(arm);
@@ -60,9 +60,12 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
             let carried: u64 = list(&load["connections"]).iter().map(|one| number(&one["requests"])).sum();
             assert_eq!(carried, 4, "{arm}: {load:#}");
         }
-        let counts = ["tcp", "cold", "warm"].map(|arm| with_syn_data(run.valid(arm), "client"));
-        assert!(counts[0] == 0 && counts[2] >= 3, "{run}");
-        assert!(plt_ms(run.valid("warm")) < plt_ms(run.valid("tcp")) - 90.0, "{run}");
+        let [tcp, warm] = ["tcp", "warm"].map(|arm| with_syn_data(run.valid(arm), "client"));
+        assert!(tcp == 0 && warm >= 3, "{run}");
+        // In real time a busy machine may take longer than the round trip that is saved.
+        if run.is_of("virtual") {
+            assert!(plt_ms(run.valid("warm")) < plt_ms(run.valid("tcp")) - 90.0, "{run}");
+        }
     }
 }
 

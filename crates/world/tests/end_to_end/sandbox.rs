@@ -1,14 +1,16 @@
 //! What a client may do to the machine: nothing, on either engine. Each test is a trial of docs/security.md.
 
 use std::fs;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::chromium::browser;
-use crate::support::{job, network, page, root, run, with};
+use crate::support::{PROGRAM, job, network, page, root, run, run_command, with};
 use crate::virtual_time::on_each_engine;
 
 /// A folder of the machine that every user may write to; removed on drop.
@@ -126,9 +128,80 @@ tried("over", lambda: s.socketpair())' "$1""#;
 }
 
 #[test]
+fn no_packet_of_a_client_leaves_the_world() {
+    if !PathBuf::from("/usr/bin/python3").is_file() {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("there are ports");
+    let listener = TcpListener::bind("0.0.0.0:0").expect("there are ports");
+    (socket.set_nonblocking(true).and_then(|()| listener.set_nonblocking(true))).expect("they are sockets");
+    let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("it is bound").port();
+    let ports = format!("{} {}", port(socket.local_addr()), port(listener.local_addr()));
+    let script = r#"/usr/bin/python3 -Ic 'import socket as s, sys
+def tried(name, call):
+    try: call(); print(name)
+    except OSError: pass
+udp, tcp = map(int, sys.argv[1].split())
+tried("icmp", lambda: s.socket(s.AF_INET, s.SOCK_RAW, s.IPPROTO_ICMP))
+tried("ping", lambda: s.socket(s.AF_INET, s.SOCK_DGRAM, s.IPPROTO_ICMP))
+tried("packet", lambda: s.socket(s.AF_PACKET, s.SOCK_RAW))
+for place in "127.0.0.1", "127.0.0.53", "1.1.1.1", "169.254.169.254", "192.168.0.1":
+    for port in udp, 53:
+        try: s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b"x", (place, port))
+        except OSError: pass
+    def call():
+        with s.socket() as client:
+            client.settimeout(0.2); client.connect((place, tcp))
+    tried(place, call)
+print("over")' "$1""#;
+    expect(script, &ports, false, "over");
+    assert!(socket.recv(&mut [0]).is_err() && listener.accept().is_err(), "somebody was heard");
+}
+
+#[test]
+fn a_lower_limit_of_the_user_s_own_stays() {
+    let client = json!({"kind": "command", "command": ["bash", "-c", "ulimit -u >&2; exit 3"]});
+    let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), json!({"client": client}));
+    let limited = r#"ulimit -u 900; exec "$1""#;
+    let mut command = Command::new("bash");
+    let run = run_command(command.args(["-c", limited, "bash", PROGRAM]), job.to_string().as_bytes());
+    assert_eq!(run.load("tcp")["invalid"][0]["detail"], "bash ended with exit code 3: 900");
+}
+
+#[test]
 fn what_a_client_writes_is_limited() {
     let script = r#"dd if=/dev/zero of="$HOME/big" bs=1M count=4096; [ $(stat -c %s "$HOME/big") -lt 4000000000 ] && rm "$HOME/big" && echo over"#;
     expect(script, "", true, "over");
+}
+
+#[test]
+fn the_processes_of_a_world_are_limited_whoever_starts_them() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("it is Linux");
+    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(14)) {
+        eprintln!("skipped: Linux {release} has one limit for all PID namespaces");
+        return;
+    }
+    expect("[ $(cat /proc/sys/kernel/pid_max) -le 4096 ] && echo over", "", false, "over");
+}
+
+#[test]
+fn a_client_whose_processes_take_too_much_memory_together_ends_its_load_with_the_reason() {
+    let memory = fs::read_to_string("/proc/meminfo").expect("it is Linux");
+    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = available.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
+    if kibibytes.unwrap_or(0u64) < 4 << 20 {
+        eprintln!("skipped: there are less than 4 GiB of memory");
+        return;
+    }
+    // Without a line's end tail keeps all that it reads.
+    let script = "for i in 1 2 3; do head -c 900M /dev/zero | tail >/dev/null & done; wait; sleep 60";
+    let client = json!({"kind": "command", "command": ["bash", "-c", script]});
+    let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), json!({"client": client}));
+    let run = run(&job);
+    let reason = &run.load("tcp")["invalid"][0]["detail"];
+    assert_eq!(reason, "out of memory: the client had more than 2 GiB", "{run}");
 }
 
 /// What becomes of a page of this recorded HTML in Chromium on the host engine.

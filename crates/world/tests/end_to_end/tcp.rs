@@ -36,7 +36,7 @@ fn packets_are_no_larger_than_the_mtu() {
     let run = run(&job(&page(&[root(52_400)]), &link, &["tcp", "warm"]));
     for id in ["tcp", "warm"] {
         let load = run.valid(id);
-        // 576 bytes hold 524 of data beside IP, TCP and time stamps.
+        // 576 bytes hold 524 of data besides IP, TCP and time stamps.
         let [connection] = list(&load["connections"]) else { panic!("one connection") };
         assert!(number(&connection["origin"]["segments_out"]) >= 100);
         let down = &load["link"]["down"];

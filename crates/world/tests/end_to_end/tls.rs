@@ -5,10 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    Run, image, job, list, network, number, page, plt_ms, root, run, run_command, with, with_syn_data,
-};
-use crate::virtual_time::{in_virtual_time, written};
+use crate::support::{image, job, list, network, number, page, plt_ms, root, run, with, with_syn_data};
+use crate::virtual_time::{exactly, in_virtual_time, written};
 
 const ARMS: [&str; 5] = ["tcp", "warm", "tls", "tls-cold", "tls-warm"];
 /// A key share that fits into a SYN.
@@ -17,11 +15,6 @@ const SMALL: &str = "x25519";
 /// One resource over a round trip of 100 ms and no limits.
 fn small_job(tls: &Value) -> Value {
     with(job(&page(&[root(500)]), &network(100_000), &ARMS), json!({"tls": tls}))
-}
-
-/// Runs the job in virtual time; none without the virtual engine's kernel.
-fn exactly(job: &Value) -> Option<Run> {
-    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
 
 /// Page load times of the arms in round trips of 100 ms, to the nearest.
@@ -54,7 +47,7 @@ fn a_key_share_too_large_for_the_syn_leaves_fast_open_nothing_to_save() {
 }
 
 #[test]
-fn a_later_connection_resumes_with_a_session_ticket_unless_the_job_disables_it() {
+fn a_later_connection_resumes_with_a_session_ticket_unless_origins_send_none() {
     let images: Vec<_> = (0..4).map(|number| image(&format!("http://a.test/{number}"), 500)).collect();
     let page = page(&[&[root(500)][..], &images].concat());
     let resumed = |tls: Value| {
@@ -64,7 +57,7 @@ fn a_later_connection_resumes_with_a_session_ticket_unless_the_job_disables_it()
     };
     assert_eq!(resumed(json!({})), [false, true, true, true, true]);
     assert_eq!(resumed(json!({"version": "1.2"})), [false, true, true, true, true]);
-    assert_eq!(resumed(json!({"resumption": false})), [false; 5]);
+    assert_eq!(resumed(json!({"tickets": 0})), [false; 5]);
 }
 
 #[test]

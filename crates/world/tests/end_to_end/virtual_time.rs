@@ -42,6 +42,11 @@ pub(crate) fn in_virtual_time() -> Option<Command> {
     Some(on(&kernel, &arguments))
 }
 
+/// Runs the job in virtual time; none without the virtual engine's kernel.
+pub(crate) fn exactly(job: &Value) -> Option<Run> {
+    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
+}
+
 /// Runs the job on each engine, on the virtual one where a kernel is installed.
 pub(crate) fn on_each_engine(job: &Value) -> Vec<Run> {
     let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];

@@ -230,7 +230,7 @@ def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span 
 
 
 def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str) -> float | None:
-    """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and beside it as ssl.
+    """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and gives it as ssl too.
 
     Firefox does not: its entries last as long as all parts together, ssl included.
 

@@ -168,7 +168,7 @@ def _body(
 def _recorded_body(
     entry: Mapping[str, Any], response: Mapping[str, Any], content: Mapping[str, Any]
 ) -> int | None:
-    """bodySize, or WebPageTest's object size; 0 beside a content that is not empty means unknown."""
+    """bodySize, or WebPageTest's object size; 0 with a content that is not empty means unknown."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
         found = fields.size(value)
         empty = not fields.size(content.get("size")) and not content.get("text")

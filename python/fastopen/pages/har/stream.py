@@ -224,7 +224,8 @@ def read_json(
         scanner.end()
     except DamageError as error:
         # What follows the entries is of no use without them, and of little with them.
-        if not lenient or not whole.get("log", {}).get("entries"):
+        found = whole.get("log")
+        if not lenient or not isinstance(found, dict) or not found.get("entries"):
             raise
         if error.ended and not notes.count("cut"):
             notes.add("cut")

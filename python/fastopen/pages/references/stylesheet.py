@@ -51,6 +51,6 @@ def _in_function(node: Any, kind: ResourceType, depth: int) -> Iterator[InStyles
     if node.lower_name == "url" or node.lower_name in _SETS:
         yield from ((one.value, kind) for one in node.arguments if one.type == "string")
     if depth < _MAX_DEPTH:
-        # @import takes layers and conditions beside its URL: strings in them are no URLs.
+        # @import takes layers and conditions in addition to its URL: strings in them are no URLs.
         inner = "image" if kind == "stylesheet" else kind
         yield from _walk(node.arguments, inner, depth + 1)

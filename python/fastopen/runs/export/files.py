@@ -2,25 +2,24 @@
 
 import csv
 import json
-import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from fastopen.csv_cells import inert
 from fastopen.errors import InputError
 from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document
 from fastopen.runs.reader import RunReader
-from fastopen.runs.rows import LoadRow
+from fastopen.runs.rows import LoadRow, file_name
 from fastopen.runs.tables import TABLES, Flattener, Row
 
 Format = Literal["parquet", "csv", "har", "png"]
 # Rows of a table in memory: a row group of a Parquet file, which readers take whole.
 BATCH: Final = 50_000
-NAME_MAX: Final = 120
 
 
 def export(
@@ -40,19 +39,20 @@ def export(
     """
     if job is not None and job not in run.jobs():
         raise InputError(f"has no job {job!r}", run.place, "fastopen export --format csv lists them in loads")
-    count = 0
-    with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
-        for count, (row, record) in enumerate(run.documents(job), 1):
-            try:
+    count, at = 0, ""
+    try:
+        with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
+            for count, (row, record) in enumerate(run.documents(job), 1):
+                at = f"{row.job} {row.load}"
                 write(row, record)
-            except (KeyError, IndexError, TypeError) as error:
-                raise InputError(
-                    f"damaged: the record of {row.job} {row.load}: {error!r}", run.place
-                ) from None
-            watch(count)
+                watch(count)
+    except _UNLIKE_A_RECORD as error:
+        raise InputError(f"damaged: the record of {at}: {error!r}", run.place) from None
     return count
 
 
+# What is met in a record that no world wrote; of Parquet's types, at the end of a batch.
+_UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
 Add = Callable[[Row], object]
 """Takes the next row of a table's file."""
@@ -95,7 +95,7 @@ def _hars(run: RunReader, place: Path) -> Write:
             addresses[row.job] = run.hosts(row.job)
         hosts = addresses[row.job]
         document = har_document(experiment, cell, pages[cell.page], row, record, hosts)
-        with (place / file_name(row, "har")).open("x", encoding="utf-8") as file:
+        with (place / file_name(row.number, row.job, row.load, "har")).open("x", encoding="utf-8") as file:
             json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
 
     return write
@@ -107,15 +107,9 @@ def _screenshots(place: Path) -> Write:
     def write(row: LoadRow, record: dict[str, Any]) -> None:
         shown = (record.get("browser") or {}).get("screenshot_png")
         if shown is not None:
-            (place / file_name(row, "png")).write_bytes(b64decode(shown))
+            (place / file_name(row.number, row.job, row.load, "png")).write_bytes(b64decode(shown))
 
     return write
-
-
-def file_name(row: LoadRow, ending: str) -> str:
-    """Load, then job: safe on every file system, and unique since it begins with the load's number."""
-    plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{row.job} {row.load}").strip("-")[:NAME_MAX]
-    return f"{row.number:06}-{plain}.{ending}"
 
 
 @contextmanager
@@ -123,7 +117,7 @@ def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        yield writer.writerow
+        yield lambda row: writer.writerow([inert(value) for value in row])
 
 
 @contextmanager

@@ -100,11 +100,15 @@ def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[
     """In milliseconds; they add up to the time from queueing to the end. -1: does not apply (HAR 1.2).
 
     Names come from a hosts file. `ssl` is a part of `connect`, as the format wants it.
-    Where TCP Fast Open sends the request in the SYN,
-    `connect` is what opening took, and the round trip stands in `wait`.
+    Where TCP Fast Open sends the request in the SYN, `connect` is what opening took, and the round trip
+    stands in `wait`. A connection that was opened before the request was queued, for another that then took
+    a free one, is no part of its time: what is left of the handshake is waiting, as for any connection.
+    A request that went as early data did not wait for TLS: `ssl` is 0, and the handshake went on in `wait`.
     """
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
+    if opened is not None and opened < queued:
+        opened = connected = None
     sent, first = request["sent_ns"], request["first_byte_ns"]
     timings = {"blocked": 0.0, "dns": -1.0, "connect": -1.0, "ssl": -1.0}
     timings |= {"send": 0.0, "wait": 0.0, "receive": 0.0}
@@ -113,6 +117,7 @@ def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[
         timings["blocked"] = _ms(started - queued)
     if opened is not None and connected is not None:
         ready = connected if tls is None else max(connected, tls["secured_ns"])
+        ready = ready if sent is None else max(min(ready, sent), connected)
         timings["connect"] = _ms(ready - opened)
         timings["ssl"] = -1.0 if tls is None else _ms(ready - connected)
         timings["send"] = _ms(sent - ready) if sent is not None else 0.0

@@ -221,7 +221,8 @@ fn command(
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // Under User-Mode Linux its renderers crash in their sandbox: there the kernel's own namespaces bound them.
+    // Under User-Mode Linux its renderers crash in their sandbox: there the kernel's own namespaces bound
+    // them.
     let unboxed: &[&str] =
         if loading.engine == Engine::Virtual { &["--no-sandbox", "--no-zygote"] } else { &[] };
     let mut command = Command::new("/bin/sh");

@@ -9,7 +9,7 @@ use super::pipe::{Event, PipeError};
 
 /// How often the page is asked for a sign of life, and how long it may take to answer, in nanoseconds.
 const PERIOD_NS: u64 = 8_000_000_000;
-/// The most requests beside those of the page.
+/// The most requests in addition to those of the page.
 const UNKNOWN_REQUESTS: usize = 1000;
 
 /// The conduct of a page so far.

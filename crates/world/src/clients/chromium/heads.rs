@@ -58,8 +58,8 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// The fields of the request for a resource, so that its header section has the page's size on the wire of
-    /// HTTP/1, and with HTTP/2 before compression.
+    /// The fields of the request for a resource, so that its header section has the page's size on the wire
+    /// of HTTP/1, and with HTTP/2 before compression.
     fn filled(&self, number: usize, request: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.page.resources[number];
         let added = self.added_bytes(number, request);

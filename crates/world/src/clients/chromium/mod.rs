@@ -25,12 +25,12 @@ use super::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault};
 use crate::failure::{Blame, Failure};
 
-/// Time without any event, beside the timers of the page, after which the missing requests count as never
+/// Time without any event, apart from the timers of the page, after which the missing requests count as never
 /// sent, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time after the load event in which a recorded page may go on with requests, in nanoseconds; some pages never
-/// end.
+/// Time after the load event in which a recorded page may go on with requests, in nanoseconds; some pages
+/// never end.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// Sets clock and chance of scripts; `RECORDED` stands for the date of the recording.

@@ -22,8 +22,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// The resource of a `Network.Request`: of several with its URL the next, and whether the URL was asked for
-    /// more often than the page has it; none for a URL that the page does not have.
+    /// The resource of a `Network.Request`: of several with its URL the next, and whether the URL was asked
+    /// for more often than the page has it; none for a URL that the page does not have.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -33,8 +33,8 @@ impl Resources {
     }
 }
 
-/// The errors of a request to a host that the page does not have; the second if the browser has just found the
-/// network down.
+/// The errors of a request to a host that the page does not have; the second if the browser has just found
+/// the network down.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
 /// The events of one load so far.

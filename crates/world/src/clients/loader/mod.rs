@@ -153,10 +153,12 @@ impl PageLoad {
                 self.four_tuples[connection.0] = Some(opened.four_tuple);
                 record.connected_ns = Some(at_ns);
                 record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
-                record.tls = opened
-                    .tls
-                    .map(|tls| TlsRecord { secured_ns: tls.secured_ns.saturating_sub(self.start_ns), ..tls });
                 Event::ConnectionReady(connection)
+            }
+            Report::Secured(connection, tls) => {
+                let secured_ns = tls.secured_ns.saturating_sub(self.start_ns);
+                self.connections[connection.0].tls = Some(TlsRecord { secured_ns, ..tls });
+                return;
             }
             Report::Failed(connection, error) => {
                 self.senders.remove(&connection);
@@ -221,6 +223,7 @@ impl PageLoad {
             requests: 0,
             client: None,
             origin: None,
+            origin_samples: Vec::new(),
         });
         self.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
@@ -296,6 +299,7 @@ impl PageLoad {
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
         }
         let loaded = Loaded {
+            start_ns: self.start_ns,
             plt_ns: scheduler.plt(),
             unfinished: (!scheduler.is_finished()).then(|| "not finished in the time given".into()),
             seen_at: SeenAt::Client,

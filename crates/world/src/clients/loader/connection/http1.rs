@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::counters::{Duplex, SerialTraffic, counted};
+use fastopen_replay::counters::{SerialTraffic, counted};
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -13,18 +13,18 @@ use hyper::header::CONNECTION;
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Connection, Exchange, Opened, QueuedRequest, Report, Reusable};
+use super::{Connection, Exchange, Opened, Plaintext, QueuedRequest, Report, Reusable};
 
 /// The most header fields of a response.
 const MAX_HEADERS: usize = 1000;
 
-/// Sends requests over `stream` until the sender of `requests` is dropped or the connection fails.
+/// Sends requests until the sender of `requests` is dropped or the connection fails.
 ///
 /// # Errors
 /// If the connection cannot carry any request.
 pub(super) async fn run(
     connection: Arc<Connection>,
-    stream: Box<dyn Duplex>,
+    Plaintext { stream, mut first, .. }: Plaintext,
     opened: Opened,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
@@ -35,9 +35,15 @@ pub(super) async fn run(
         .await
         .map_err(io::Error::other)?;
     let mut driver = tokio::spawn(driver);
-    connection.report(Report::Ready(connection.id, opened));
-    while let Some(queued) = connection.next(&mut requests, &mut driver).await {
-        let QueuedRequest { resource, request, progress } = queued;
+    if first.is_none() {
+        connection.report(Report::Ready(connection.id, opened));
+    }
+    loop {
+        let queued = match first.take() {
+            Some(first) => Some(first),
+            None => connection.next(&mut requests, &mut driver).await,
+        };
+        let Some(QueuedRequest { resource, request, progress }) = queued else { break };
         let number = counters.with(SerialTraffic::start_request);
         let mut exchange = Exchange::new(connection.clone(), resource, progress);
         let outcome = send(&mut sender, request, &mut exchange).await;

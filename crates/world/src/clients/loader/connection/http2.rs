@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fastopen_replay::counters::{CountersHandle, Duplex, counted};
+use fastopen_replay::counters::{CountersHandle, counted};
 use fastopen_replay::http2::cork::corked;
 use fastopen_replay::http2::frame_counters::FrameCounters;
 use fastopen_replay::http2::send::{MAX_DATA_BYTES, send_body};
@@ -17,15 +17,15 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use hyper::Request;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Connection, Exchange, Opened, QueuedRequest, Report};
+use super::{Connection, Exchange, Opened, Plaintext, QueuedRequest, Report};
 
-/// Sends requests over `stream` until the sender of `requests` is dropped or the connection fails.
+/// Sends requests until the sender of `requests` is dropped or the connection fails.
 ///
 /// # Errors
 /// If the connection cannot carry any request.
 pub(super) async fn run(
     connection: Arc<Connection>,
-    stream: Box<dyn Duplex>,
+    Plaintext { stream, secured, first }: Plaintext,
     opened: Opened,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
@@ -41,21 +41,38 @@ pub(super) async fn run(
         .handshake::<_, Bytes>(stream)
         .await
         .map_err(io::Error::other)?;
-    connection.report(Report::Ready(connection.id, opened));
+    if first.is_none() {
+        connection.report(Report::Ready(connection.id, opened));
+    }
     let mut streams = Streams { connection, counters, scheduler: StreamScheduler::default(), sender };
-    // The driver starts with the first request: so the preface shares its packet and, in the clear, its SYN.
-    let Some(first) = requests.recv().await else { return Ok(()) };
+    // The driver starts with the first request: so the preface shares its packet and, in the clear or as
+    // early data, its SYN.
+    let first = match first {
+        Some(first) => Some(first),
+        None => requests.recv().await,
+    };
+    let Some(first) = first else { return Ok(()) };
     streams.send(first).await;
     let mut driver = tokio::spawn(poll_fn(move |context| {
         cork.flush_after(context, |context| Pin::new(&mut driver).poll(context))
     }));
     while let Some(request) = streams.connection.next(&mut requests, &mut driver).await {
-        streams.send(request).await;
+        if request.request.method().is_safe() || secured.is_complete() {
+            streams.send(request).await;
+        } else {
+            // Early data can be replayed (RFC 8470 section 4). Others do not wait for it.
+            let (mut streams, secured) = (streams.clone(), secured.clone());
+            tokio::spawn(async move {
+                secured.wait().await;
+                streams.send(request).await;
+            });
+        }
     }
     Ok(())
 }
 
 /// The streams of one connection.
+#[derive(Clone)]
 struct Streams {
     connection: Arc<Connection>,
     counters: CountersHandle<FrameCounters>,
@@ -88,7 +105,7 @@ impl Streams {
 
 async fn receive(mut exchange: Exchange, response: ResponseFuture, counters: CountersHandle<FrameCounters>) {
     let stream = response.stream_id().as_u32();
-    let outcome = read(&mut exchange, response).await;
+    let outcome = read(&mut exchange, response, &counters).await;
     let traffic = counters.with(|counters| counters.stream(stream));
     exchange.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
         response.sent_ns = traffic.written.first_ns;
@@ -98,10 +115,21 @@ async fn receive(mut exchange: Exchange, response: ResponseFuture, counters: Cou
     });
 }
 
-async fn read(exchange: &mut Exchange, response: ResponseFuture) -> Result<(), h2::Error> {
+async fn read(
+    exchange: &mut Exchange,
+    response: ResponseFuture,
+    counters: &CountersHandle<FrameCounters>,
+) -> Result<(), h2::Error> {
+    let stream = response.stream_id().as_u32();
     let (head, mut body) = response.await?.into_parts();
     exchange.header_arrived(head.status.as_u16());
-    while let Some(chunk) = body.data().await {
+    // h2 hands out DATA frames when they are whole; a browser's parser has their bytes as they come.
+    while let Some(chunk) = poll_fn(|context| {
+        exchange.body_read(|| counters.with(|counters| counters.poll_body(stream, context.waker())));
+        body.poll_data(context)
+    })
+    .await
+    {
         let bytes = chunk?.len();
         body.flow_control().release_capacity(bytes)?;
         exchange.body_arrived(bytes);

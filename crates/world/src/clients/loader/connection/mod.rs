@@ -14,6 +14,7 @@ use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::counters::Duplex;
 use fastopen_replay::sockets::{FourTuple, ObservedStream, SocketTable};
+use fastopen_replay::tls::Secured;
 use hyper::Request;
 use rustls::ClientConfig;
 use tokio::net::TcpSocket;
@@ -21,7 +22,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
 use crate::contract::{RequestRecord, TlsRecord};
-use crate::tls::secure;
+use crate::tls::connect;
 
 /// A request that a connection is to send.
 pub(super) struct QueuedRequest {
@@ -35,6 +36,8 @@ pub(super) struct QueuedRequest {
 /// What a connection's task reports to the loop of the loader.
 pub(super) enum Report {
     Ready(ConnectionId, Opened),
+    /// Its TLS handshake is complete; the record's time is of the monotonic clock.
+    Secured(ConnectionId, TlsRecord),
     Failed(ConnectionId, io::Error),
     Closed(ConnectionId),
     Progress {
@@ -53,14 +56,21 @@ pub(super) enum Report {
 pub(super) type Reusable = bool;
 
 /// A connection that can carry its first request.
+#[derive(Clone, Copy)]
 pub(super) struct Opened {
     /// When connect(2) returned.
     pub(super) at_ns: u64,
     /// Whether the TCP handshake was complete then; else the first write sends the SYN.
     pub(super) established: bool,
     pub(super) four_tuple: FourTuple,
-    /// The TLS handshake; its time is of the monotonic clock.
-    pub(super) tls: Option<TlsRecord>,
+}
+
+/// A connection's stream of plaintext.
+pub(super) struct Plaintext {
+    pub(super) stream: Box<dyn Duplex>,
+    pub(super) secured: Secured,
+    /// A request that goes with the TLS handshake, as early data; then the connection is reported already.
+    pub(super) first: Option<QueuedRequest>,
 }
 
 /// A connection of the loader.
@@ -87,11 +97,37 @@ impl Connection {
     }
 
     /// Sends requests with the driver of the version.
-    async fn try_run(self: Arc<Self>, requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
-        let (stream, opened) = self.open().await?;
+    async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
+        let (socket, opened) = self.open().await?;
+        let plaintext = match self.tls.clone() {
+            None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
+            Some((config, host)) => {
+                let (id, reports) = (self.id, self.reports.clone());
+                let secured = move |record| drop(reports.send(Report::Secured(id, record)));
+                let mut stream = connect(config, &host, socket, secured)?;
+                let mut first = None;
+                if stream.offers_early_data() {
+                    self.report(Report::Ready(self.id, opened));
+                    first = requests.recv().await;
+                    let Some(queued) = &first else { return Ok(()) };
+                    // Early data can be replayed (RFC 8470 section 4).
+                    if !queued.request.method().is_safe() {
+                        if let Err(error) = stream.handshake().await {
+                            let exchange = Exchange::new(self.clone(), queued.resource, queued.progress);
+                            exchange.end(Err(error.to_string()), |_| {});
+                            return Ok(());
+                        }
+                    }
+                } else {
+                    stream.handshake().await?;
+                }
+                let secured = stream.secured();
+                Plaintext { stream: Box::new(stream), secured, first }
+            }
+        };
         match self.version {
-            HttpVersion::Http10 | HttpVersion::Http11 => http1::run(self, stream, opened, requests).await,
-            HttpVersion::Http2 => http2::run(self, stream, opened, requests).await,
+            HttpVersion::Http10 | HttpVersion::Http11 => http1::run(self, plaintext, opened, requests).await,
+            HttpVersion::Http2 => http2::run(self, plaintext, opened, requests).await,
         }
     }
 
@@ -117,7 +153,7 @@ impl Connection {
         }
     }
 
-    async fn open(&self) -> io::Result<(Box<dyn Duplex>, Opened)> {
+    async fn open(&self) -> io::Result<(ObservedStream, Opened)> {
         let socket = TcpSocket::new_v4()?;
         if let Some(port) = self.port {
             socket.set_reuseaddr(true)?;
@@ -137,14 +173,7 @@ impl Connection {
         };
         let four_tuple = FourTuple { client, origin: self.address };
         let stream = ObservedStream::new(stream, four_tuple, self.sockets.clone());
-        let (stream, tls): (Box<dyn Duplex>, _) = match &self.tls {
-            None => (Box::new(stream), None),
-            Some((config, host)) => {
-                let (stream, record) = secure(config.clone(), host, stream).await?;
-                (stream, Some(record))
-            }
-        };
-        Ok((stream, Opened { at_ns, established, four_tuple, tls }))
+        Ok((stream, Opened { at_ns, established, four_tuple }))
     }
 }
 
@@ -170,6 +199,16 @@ impl Exchange {
     pub(super) fn body_arrived(&mut self, bytes: usize) {
         self.response.body_bytes += bytes as u64;
         self.report_progress();
+    }
+
+    /// Bytes of the body were read that have not arrived as a whole frame; `so_far` counts all of them.
+    pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
+        if self.progress {
+            let bytes = so_far();
+            if bytes > self.response.body_bytes {
+                self.connection.report(Report::Progress { resource: self.response.resource, bytes });
+            }
+        }
     }
 
     fn report_progress(&self) {

@@ -1,0 +1,357 @@
+//! Middleboxes that break TCP Fast Open: a pure function of packet, direction and what its flow did before.
+//!
+//! The middlebox stands between the access link and the hosts: packets of the client have crossed its queue,
+//! those of the hosts have not. What a behaviour does to Linux is in `docs/paths.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+
+use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
+use crate::{DropCause, Nanos};
+
+/// What a path does to the packets of TCP Fast Open (RFC 7413); the option is of kind 34, or 254 with the
+/// magic number of RFC 7413's appendix A.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Behaviour {
+    /// Nothing.
+    #[default]
+    None,
+    /// Drops SYNs with data.
+    DropSynData,
+    /// Drops SYNs with the option.
+    DropOption,
+    /// Takes the option out of SYNs.
+    StripOption,
+    /// Takes the data out of SYNs.
+    StripData,
+    /// Takes both out of SYNs.
+    StripBoth,
+    /// Takes the option out of SYN-ACKs.
+    StripSynackOption,
+    /// Changes the cookies in SYNs, so that no server takes them.
+    BreakCookie,
+    /// Answers SYNs with data by a RST.
+    RstSynData,
+    /// Drops the SYN-ACKs of flows whose SYN had data.
+    DropSynack,
+    /// Drops all that a server sends after it has accepted data in a SYN.
+    DropAnswers,
+}
+
+/// A behaviour, and the hosts that lie behind it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PathRule {
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// The addresses of the hosts; none: all.
+    pub hosts: Option<BTreeSet<[u8; 4]>>,
+}
+
+impl PathRule {
+    /// Whether a host lies behind the middlebox.
+    pub fn affects(&self, host: [u8; 4]) -> bool {
+        self.behaviour != Behaviour::None && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
+    }
+}
+
+/// The direction in which a packet crosses the middlebox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to a host.
+    Up,
+    /// From a host to the client.
+    Down,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// It goes on with so many bytes.
+    Forward(u32),
+    /// It goes no further.
+    Drop,
+    /// It has become the answer to itself, as long as its header says.
+    Answer,
+}
+
+/// Addresses and ports, the client's first.
+type FlowKey = ([u8; 4], u16, [u8; 4], u16);
+
+/// What a flow did.
+#[derive(Debug, Default)]
+struct Flow {
+    /// The sequence number after the SYN alone, of a SYN with data.
+    after_syn: u32,
+    /// Whether the server has accepted the data.
+    accepted: bool,
+}
+
+/// The middlebox: its rule, and the flows whose SYN had data.
+#[derive(Debug, Default)]
+pub struct Middlebox {
+    rule: PathRule,
+    flows: BTreeMap<FlowKey, Flow>,
+}
+
+impl Middlebox {
+    /// A middlebox that has seen nothing.
+    pub fn new(rule: PathRule) -> Self {
+        Self { rule, flows: BTreeMap::new() }
+    }
+
+    /// Passes an IPv4 packet on, changed where the rule says so, with its checksums made anew.
+    pub fn pass(&mut self, way: Way, ip: &mut [u8]) -> Passage {
+        let bytes = ip.len() as u32;
+        let Some(mut segment) = Segment::of(ip) else { return Passage::Forward(bytes) };
+        let flow = segment.flow(way);
+        if !self.rule.affects(flow.2) {
+            return Passage::Forward(bytes);
+        }
+        match way {
+            Way::Up if segment.flags() & (SYN | ACK) == SYN => self.pass_syn(flow, &mut segment),
+            Way::Up => Passage::Forward(bytes),
+            Way::Down => self.pass_down(flow, &mut segment),
+        }
+    }
+
+    fn pass_syn(&mut self, flow: FlowKey, syn: &mut Segment) -> Passage {
+        let with_data = syn.payload_bytes() > 0;
+        match self.rule.behaviour {
+            Behaviour::DropSynData if with_data => return Passage::Drop,
+            Behaviour::DropOption if syn.fast_open_option().is_some() => return Passage::Drop,
+            Behaviour::RstSynData if with_data => {
+                syn.reset();
+                return Passage::Answer;
+            }
+            Behaviour::StripOption => syn.strip_option(),
+            Behaviour::StripData => syn.strip_payload(),
+            Behaviour::StripBoth => {
+                syn.strip_option();
+                syn.strip_payload();
+            }
+            Behaviour::BreakCookie => syn.break_cookie(),
+            Behaviour::DropSynack | Behaviour::DropAnswers if with_data => {
+                let after_syn = syn.sequence_number().wrapping_add(1);
+                self.flows.insert(flow, Flow { after_syn, accepted: false });
+            }
+            _ => {}
+        }
+        Passage::Forward(syn.finish())
+    }
+
+    fn pass_down(&mut self, flow: FlowKey, segment: &mut Segment) -> Passage {
+        let synack = segment.flags() & (SYN | ACK) == SYN | ACK;
+        match (self.rule.behaviour, self.flows.get_mut(&flow)) {
+            (Behaviour::StripSynackOption, _) if synack => segment.strip_option(),
+            (Behaviour::DropSynack, Some(_)) if synack => return Passage::Drop,
+            (Behaviour::DropAnswers, Some(flow)) if synack => {
+                flow.accepted |= segment.acknowledgement_number() != flow.after_syn;
+            }
+            (Behaviour::DropAnswers, Some(flow)) if flow.accepted => return Passage::Drop,
+            _ => {}
+        }
+        Passage::Forward(segment.finish())
+    }
+}
+
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+const PROTOCOL_TCP: u8 = 6;
+const TCP_HEADER: usize = 20;
+const OPTION_END: u8 = 0;
+const OPTION_NOP: u8 = 1;
+/// RFC 7413 section 4.1.1; and the experimental one of its appendix A.
+const OPTION_FAST_OPEN: u8 = 34;
+const OPTION_EXPERIMENT: u8 = 254;
+const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
+
+/// A TCP segment in an IPv4 packet that is no fragment (RFC 791 section 3.1, RFC 9293 section 3.1).
+struct Segment<'a> {
+    ip: &'a mut [u8],
+    /// Where the TCP header begins.
+    tcp: usize,
+    /// Where the payload begins.
+    payload: usize,
+    /// Whether anything was changed.
+    changed: bool,
+}
+
+impl<'a> Segment<'a> {
+    fn of(ip: &'a mut [u8]) -> Option<Self> {
+        let tcp = usize::from(ip.first()? & 0x0f) * 4;
+        let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
+        if ip[0] >> 4 != 4 || tcp < 20 || *ip.get(9)? != PROTOCOL_TCP || fragment != 0 {
+            return None;
+        }
+        let payload = tcp + usize::from(*ip.get(tcp + 12)? >> 4) * 4;
+        let whole = payload >= tcp + TCP_HEADER && payload <= ip.len();
+        whole.then_some(Self { ip, tcp, payload, changed: false })
+    }
+
+    fn word(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.ip[at], self.ip[at + 1]])
+    }
+
+    fn number(&self, at: usize) -> u32 {
+        u32::from(self.word(at)) << 16 | u32::from(self.word(at + 2))
+    }
+
+    fn address(&self, at: usize) -> [u8; 4] {
+        [0, 1, 2, 3].map(|byte| self.ip[at + byte])
+    }
+
+    fn flow(&self, way: Way) -> FlowKey {
+        let source = (self.address(12), self.word(self.tcp));
+        let destination = (self.address(16), self.word(self.tcp + 2));
+        let (client, host) = if way == Way::Up { (source, destination) } else { (destination, source) };
+        (client.0, client.1, host.0, host.1)
+    }
+
+    fn flags(&self) -> u8 {
+        self.ip[self.tcp + 13]
+    }
+
+    fn sequence_number(&self) -> u32 {
+        self.number(self.tcp + 4)
+    }
+
+    fn acknowledgement_number(&self) -> u32 {
+        self.number(self.tcp + 8)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.ip.len() - self.payload
+    }
+
+    /// Where the Fast Open option begins and ends, and where its cookie begins.
+    fn fast_open_option(&self) -> Option<(usize, usize, usize)> {
+        let mut at = self.tcp + TCP_HEADER;
+        while at + 1 < self.payload && self.ip[at] != OPTION_END {
+            if self.ip[at] == OPTION_NOP {
+                at += 1;
+                continue;
+            }
+            let end = at + usize::from(self.ip[at + 1]);
+            if end < at + 2 || end > self.payload {
+                return None;
+            }
+            match self.ip[at] {
+                OPTION_FAST_OPEN => return Some((at, end, at + 2)),
+                OPTION_EXPERIMENT if self.ip[at + 2..end].starts_with(&EXPERIMENT_FAST_OPEN) => {
+                    return Some((at, end, at + 4));
+                }
+                _ => at = end,
+            }
+        }
+        None
+    }
+
+    fn strip_option(&mut self) {
+        if let Some((start, end, _)) = self.fast_open_option() {
+            self.ip[start..end].fill(OPTION_NOP);
+            self.changed = true;
+        }
+    }
+
+    fn break_cookie(&mut self) {
+        if let Some((_, end, cookie)) = self.fast_open_option() {
+            self.ip[cookie..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+            self.changed |= cookie < end;
+        }
+    }
+
+    fn strip_payload(&mut self) {
+        if self.payload_bytes() > 0 {
+            self.shorten(self.payload);
+        }
+    }
+
+    /// Cuts the packet off after `bytes`.
+    fn shorten(&mut self, bytes: usize) {
+        let ip = std::mem::take(&mut self.ip);
+        self.ip = &mut ip[..bytes];
+        self.ip[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+        self.changed = true;
+    }
+
+    /// Becomes the RST that answers this SYN (RFC 9293 section 3.10.7.1).
+    fn reset(&mut self) {
+        let acknowledged = self.sequence_number().wrapping_add(1);
+        for byte in 0..4 {
+            self.ip.swap(12 + byte, 16 + byte);
+        }
+        for byte in 0..2 {
+            self.ip.swap(self.tcp + byte, self.tcp + 2 + byte);
+        }
+        let header = &mut self.ip[self.tcp + 4..self.tcp + TCP_HEADER];
+        header.fill(0);
+        header[4..8].copy_from_slice(&acknowledged.to_be_bytes());
+        header[8] = (TCP_HEADER as u8 / 4) << 4;
+        header[9] = RST | ACK;
+        self.payload = self.tcp + TCP_HEADER;
+        self.shorten(self.payload);
+        self.finish();
+    }
+
+    /// Makes the checksums anew where anything was changed. Returns the bytes of the packet.
+    fn finish(&mut self) -> u32 {
+        if self.changed {
+            self.ip[10..12].fill(0);
+            let sum = checksum(0, &self.ip[..self.tcp]);
+            self.ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            let at = self.tcp + 16;
+            self.ip[at..at + 2].fill(0);
+            let segment = self.ip.len() - self.tcp;
+            let pseudo_header = u32::from(PROTOCOL_TCP) + segment as u32;
+            let addresses: u32 = (12..20).step_by(2).map(|at| u32::from(self.word(at))).sum();
+            let sum = checksum(pseudo_header + addresses, &self.ip[self.tcp..]);
+            self.ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        self.ip.len() as u32
+    }
+}
+
+/// The Internet checksum (RFC 1071) of `bytes`, on top of the sum of other words.
+fn checksum(others: u32, bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u32::from));
+    let mut sum = others + words.sum::<u32>();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// The middlebox as a stage of one direction; both directions share it.
+pub(crate) struct Crossing {
+    middlebox: Arc<Mutex<Middlebox>>,
+    way: Way,
+}
+
+impl Crossing {
+    pub(crate) fn new(middlebox: &Arc<Mutex<Middlebox>>, way: Way) -> Self {
+        Self { middlebox: middlebox.clone(), way }
+    }
+
+    pub(crate) fn way(&self) -> Way {
+        self.way
+    }
+}
+
+impl<P: Datagram> Stage<P> for Crossing {
+    fn offer(&mut self, _: Nanos, packet: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+        let mut middlebox = self.middlebox.lock().unwrap_or_else(PoisonError::into_inner);
+        match middlebox.pass(self.way, packet.payload.ip()) {
+            Passage::Forward(bytes) => {
+                packet.bytes = bytes;
+                Verdict::Pass
+            }
+            Passage::Drop => Verdict::Drop(DropCause::Path),
+            Passage::Answer => Verdict::Answer,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The sessions that origins remember.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use rustls::server::StoresServerSessions;
+
+use crate::lock;
+
+/// The sessions of all origins, by what their tickets hold. Without a limit, since a forgotten session would
+/// make a handshake full by chance: they are forgotten between loads.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<HashMap<Vec<u8>, Vec<u8>>>);
+
+impl Sessions {
+    /// Forgets them, so that all tickets are worthless.
+    pub fn forget(&self) {
+        lock(&self.0).clear();
+    }
+}
+
+impl StoresServerSessions for Sessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        lock(&self.0).insert(key, value);
+        true
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        lock(&self.0).get(key).cloned()
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        lock(&self.0).remove(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}

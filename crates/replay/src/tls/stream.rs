@@ -1,0 +1,443 @@
+//! TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
+//!
+//! The adapters for rustls that exist hand a server's stream out when the handshake is complete: then both
+//! ends call early data accepted, and yet the answer comes a round trip later than it could. Here a server
+//! reads early data before the handshake is complete, and answers at once, half a round trip after the client
+//! began ("0.5 RTT" data). A client writes its `ClientHello` together with its first request.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Read, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ProtocolVersion, ServerConfig, ServerConnection};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+
+use super::Session;
+use crate::counters::Duplex;
+
+/// The length of a TLS record's header (RFC 8446 section 5.1).
+const RECORD_HEADER: usize = 5;
+
+/// How far a handshake is.
+#[derive(Debug, Clone)]
+pub struct Handshake {
+    /// What was negotiated.
+    pub session: Session,
+    /// Bytes of the `ClientHello`, with the header of its record.
+    pub hello_bytes: u64,
+    /// Bytes of early data, which the client has written or the origin has read before the handshake was
+    /// complete; 0 where it was rejected.
+    pub early_bytes: u64,
+    /// Whether it is complete.
+    pub complete: bool,
+}
+
+/// What is told of a handshake: when it is complete and, by a server that has accepted early data, each time
+/// that it has read some before.
+type Observer = Box<dyn FnMut(Handshake) + Send>;
+
+/// Whether the handshake of a connection is complete; a connection in the clear has none to wait for.
+#[derive(Debug, Clone, Default)]
+pub struct Secured(Option<watch::Receiver<bool>>);
+
+impl Secured {
+    /// Waits until the handshake is complete, or the connection has ended.
+    pub async fn wait(&self) {
+        if let Some(mut receiver) = self.0.clone() {
+            let _ = receiver.wait_for(|complete| *complete).await;
+        }
+    }
+
+    /// Whether it is complete.
+    pub fn is_complete(&self) -> bool {
+        self.0.as_ref().is_none_or(|receiver| *receiver.borrow())
+    }
+}
+
+/// One end of a TLS connection over `S`.
+pub struct TlsStream<S> {
+    io: S,
+    tls: Connection,
+    hello: HelloBytes,
+    /// What a client has written as early data, to be sent again where it is rejected.
+    early_written: Vec<u8>,
+    /// Bytes of early data that a server has read.
+    early_read: u64,
+    /// The reader of a client that has not begun its handshake, since it waits for what goes with it.
+    parked: Option<Waker>,
+    begun: bool,
+    observer: Option<Observer>,
+    secured: watch::Sender<bool>,
+}
+
+impl<S: Duplex> TlsStream<S> {
+    /// The server's end. Returns when the handshake is complete or, if the client sends early data that is
+    /// accepted, when the `ClientHello` has been answered.
+    ///
+    /// # Errors
+    /// If the connection or the handshake fails.
+    pub async fn accept(
+        config: Arc<ServerConfig>,
+        io: S,
+        observer: impl FnMut(Handshake) + Send + 'static,
+    ) -> io::Result<Self> {
+        let tls = ServerConnection::new(config).map_err(io::Error::other)?;
+        let mut stream = Self::new(tls.into(), io, Box::new(observer));
+        stream.begun = true;
+        poll_fn(|context| stream.poll_handshake(context, Self::accepts_early_data)).await?;
+        Ok(stream)
+    }
+
+    /// A client's end, which has sent nothing yet. If it [offers early data](Self::offers_early_data), its
+    /// first write begins the handshake; [`Self::handshake`] does in any case.
+    ///
+    /// # Errors
+    /// If the configuration does not fit.
+    pub fn connect(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        io: S,
+        observer: impl FnMut(Handshake) + Send + 'static,
+    ) -> io::Result<Self> {
+        let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Ok(Self::new(tls.into(), io, Box::new(observer)))
+    }
+
+    fn new(tls: Connection, io: S, observer: Observer) -> Self {
+        Self {
+            io,
+            tls,
+            hello: HelloBytes::default(),
+            early_written: Vec::new(),
+            early_read: 0,
+            parked: None,
+            begun: false,
+            observer: Some(observer),
+            secured: watch::Sender::new(false),
+        }
+    }
+
+    /// Completes the handshake.
+    ///
+    /// # Errors
+    /// If the connection or the handshake fails.
+    pub async fn handshake(&mut self) -> io::Result<()> {
+        poll_fn(|context| self.poll_handshake(context, |_| false)).await
+    }
+
+    /// Reads until a client has received so many session tickets. They are kept in its configuration.
+    ///
+    /// # Errors
+    /// If the connection fails or ends before.
+    pub async fn receive_tickets(&mut self, count: u32) -> io::Result<()> {
+        poll_fn(|context| {
+            loop {
+                match &self.tls {
+                    // A session of TLS 1.2 has an identity instead, which comes with the handshake.
+                    Connection::Client(client)
+                        if client.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+                            && client.tls13_tickets_received() < count => {}
+                    _ => return Poll::Ready(Ok(())),
+                }
+                if ready!(self.poll_receive(context))? == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether a client has a ticket for early data, and the handshake is not complete.
+    pub fn offers_early_data(&mut self) -> bool {
+        match &mut self.tls {
+            Connection::Client(client) => client.is_handshaking() && client.early_data().is_some(),
+            Connection::Server(_) => false,
+        }
+    }
+
+    /// Whether the handshake is complete.
+    pub fn secured(&self) -> Secured {
+        Secured(Some(self.secured.subscribe()))
+    }
+
+    fn accepts_early_data(&mut self) -> bool {
+        match &mut self.tls {
+            Connection::Client(_) => false,
+            Connection::Server(server) => server.early_data().is_some(),
+        }
+    }
+
+    /// Does the handshake until it is complete, or `enough` holds and all that was to be sent is.
+    fn poll_handshake(
+        &mut self,
+        context: &mut Context<'_>,
+        enough: impl Fn(&mut Self) -> bool,
+    ) -> Poll<io::Result<()>> {
+        self.begun = true;
+        loop {
+            // Both ends may have more to send than the stream takes at once: so each goes on receiving.
+            let sent = self.poll_send(context)?;
+            if !self.tls.is_handshaking() || enough(self) {
+                return sent.map(Ok);
+            }
+            if ready!(self.poll_receive(context))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// Sends the records that wait.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.tls.wants_write() {
+            let hello = matches!(self.tls, Connection::Client(_)).then_some(&mut self.hello);
+            let mut to = Blocking { io: &mut self.io, context, hello };
+            match self.tls.write_tls(&mut to) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Receives and reads records; returns 0 at the end of the stream.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
+        let mut from = Blocking { io: &mut self.io, context, hello };
+        let count = match self.tls.read_tls(&mut from) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        if let Err(error) = self.tls.process_new_packets() {
+            // The alert that says why, if there is room for it.
+            let _ = self.poll_send(context);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        if !self.tls.is_handshaking() {
+            self.complete()?;
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// Sends rejected early data again, and tells that the handshake is complete.
+    fn complete(&mut self) -> io::Result<()> {
+        let Some(mut observer) = self.observer.take() else { return Ok(()) };
+        if let Connection::Client(client) = &self.tls {
+            if !client.is_early_data_accepted() {
+                let rejected = std::mem::take(&mut self.early_written);
+                self.tls.writer().write_all(&rejected)?;
+            }
+        }
+        observer(self.progress());
+        self.secured.send_replace(true);
+        Ok(())
+    }
+
+    fn progress(&self) -> Handshake {
+        Handshake {
+            session: Session::of(&self.tls),
+            hello_bytes: self.hello.bytes(),
+            early_bytes: self.early_read + self.early_written.len() as u64,
+            complete: !self.tls.is_handshaking(),
+        }
+    }
+
+    /// Reads plaintext that was received: early data first. None: there is none.
+    fn read_plaintext(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        if let Connection::Server(server) = &mut self.tls {
+            let handshaking = server.is_handshaking();
+            let count = server.early_data().map_or(Ok(0), |mut early| early.read(room))?;
+            if count > 0 {
+                if handshaking {
+                    self.early_read += count as u64;
+                    let progress = self.progress();
+                    self.observer.iter_mut().for_each(|observer| observer(progress.clone()));
+                }
+                return Ok(Some(count));
+            }
+        }
+        match self.tls.reader().read(room) {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes plaintext to be sent: as early data while a client may send some. Returns how much; none: the
+    /// handshake has to be complete first.
+    fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        if let Connection::Client(client) = &mut self.tls {
+            if client.is_handshaking() {
+                let Some(mut early) = client.early_data() else { return Ok(None) };
+                let mut taken = 0;
+                for slice in slices {
+                    let count = early.write(slice)?;
+                    self.early_written.extend_from_slice(&slice[..count]);
+                    taken += count;
+                    if count < slice.len() {
+                        break;
+                    }
+                }
+                return Ok((taken > 0).then_some(taken));
+            }
+        }
+        self.tls.writer().write_vectored(slices).map(Some)
+    }
+}
+
+impl<S: Duplex> AsyncRead for TlsStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if !this.begun {
+            this.parked = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let room = buffer.initialize_unfilled();
+        if room.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let count = loop {
+            if let Some(count) = this.read_plaintext(room)? {
+                break count;
+            }
+            if let Poll::Ready(Err(error)) = this.poll_send(context) {
+                return Poll::Ready(Err(error));
+            }
+            // The end of the stream shows in the next read of plaintext.
+            ready!(this.poll_receive(context))?;
+        };
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: Duplex> AsyncWrite for TlsStream<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        this.begun = true;
+        this.parked.take().inspect(Waker::wake_by_ref);
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return Poll::Ready(Ok(0));
+        }
+        loop {
+            let Some(taken) = this.write_plaintext(slices)? else {
+                ready!(this.poll_handshake(context, |_| false))?;
+                continue;
+            };
+            match (taken, this.poll_send(context)) {
+                (_, Poll::Ready(Err(error))) => return Poll::Ready(Err(error)),
+                (0, Poll::Ready(Ok(()))) => {}
+                (0, Poll::Pending) => return Poll::Pending,
+                (taken, _) => return Poll::Ready(Ok(taken)),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.begun {
+            ready!(self.poll_send(context))?;
+        }
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        // What the client still has to send of its handshake would otherwise meet a closed socket, whose
+        // reset takes the answer with it.
+        if this.begun && ready!(this.poll_handshake(context, |_| false)).is_ok() {
+            this.tls.send_close_notify();
+            ready!(this.poll_send(context))?;
+        }
+        Pin::new(&mut this.io).poll_shutdown(context)
+    }
+}
+
+/// Counts the bytes of the `ClientHello`, the first record of a client.
+#[derive(Debug, Default)]
+struct HelloBytes {
+    header: Vec<u8>,
+}
+
+impl HelloBytes {
+    fn see(&mut self, bytes: &[u8]) {
+        let missing = RECORD_HEADER - self.header.len();
+        self.header.extend_from_slice(&bytes[..missing.min(bytes.len())]);
+    }
+
+    fn bytes(&self) -> u64 {
+        match self.header[..] {
+            [_, _, _, high, low] => RECORD_HEADER as u64 + u64::from(u16::from_be_bytes([high, low])),
+            _ => 0,
+        }
+    }
+}
+
+/// The stream below as rustls wants it: `WouldBlock` in place of [`Poll::Pending`].
+struct Blocking<'a, 'b, S> {
+    io: &'a mut S,
+    context: &'a mut Context<'b>,
+    hello: Option<&'a mut HelloBytes>,
+}
+
+fn or_would_block<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
+    match polled {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+impl<S: Duplex> Read for Blocking<'_, '_, S> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(room);
+        or_would_block(Pin::new(&mut *self.io).poll_read(self.context, &mut buffer))?;
+        if let Some(hello) = &mut self.hello {
+            hello.see(buffer.filled());
+        }
+        Ok(buffer.filled().len())
+    }
+}
+
+impl<S: Duplex> Write for Blocking<'_, '_, S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let count = or_would_block(Pin::new(&mut *self.io).poll_write_vectored(self.context, slices))?;
+        if let Some(hello) = &mut self.hello {
+            let mut left = count;
+            for slice in slices {
+                let sent = left.min(slice.len());
+                hello.see(&slice[..sent]);
+                left -= sent;
+            }
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! Packets as a pcapng file (draft-ietf-opsawg-pcapng): two interfaces with nanosecond stamps, the names of
+//! hosts, and the secrets with which Wireshark decrypts TLS.
+
+use std::net::Ipv4Addr;
+
+use fastopen_netns::packet::Captured;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const NAME_RESOLUTION: u32 = 4;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+const LINKTYPE_ETHERNET: u16 = 1;
+const NAME_RECORD_IPV4: u16 = 1;
+/// Secrets in the format of NSS's key log.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
+/// The exponent of the stamps' unit, `if_tsresol`: 10⁻⁹ s.
+const NANOSECONDS: u8 = 9;
+
+/// `epb_flags`: the direction of a packet, in the lowest two bits.
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+const OPT_COMMENT: u16 = 1;
+const SHB_USER_APPLICATION: u16 = 4;
+const IF_NAME: u16 = 2;
+const IF_DESCRIPTION: u16 = 3;
+const IF_TSRESOL: u16 = 9;
+const EPB_FLAGS: u16 = 2;
+const ISB_IF_RECEIVED: u16 = 4;
+const ISB_IF_DROPPED: u16 = 5;
+
+/// What one interface saw.
+pub struct Interface {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in words.
+    pub description: &'static str,
+    /// In the order in which they passed.
+    pub packets: Vec<Captured>,
+    /// How many packets passed that were not kept.
+    pub dropped: u32,
+}
+
+/// A file of these packets, in the order of their stamps; `comment` says what of.
+pub fn file(
+    comment: &str,
+    names: &[(Ipv4Addr, &str)],
+    key_log: &str,
+    interfaces: &[Interface],
+    end_unix_ns: u64,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let application = concat!("fastopen-world ", env!("CARGO_PKG_VERSION"));
+    block(&mut out, SECTION_HEADER, |body| {
+        body.extend(BYTE_ORDER_MAGIC.to_le_bytes());
+        // Version 1.0; a section of unknown length.
+        body.extend([1, 0, 0, 0]);
+        body.extend((-1_i64).to_le_bytes());
+        option(body, OPT_COMMENT, comment.as_bytes());
+        option(body, SHB_USER_APPLICATION, application.as_bytes());
+        end_of_options(body);
+    });
+    for interface in interfaces {
+        block(&mut out, INTERFACE_DESCRIPTION, |body| {
+            body.extend(LINKTYPE_ETHERNET.to_le_bytes());
+            // Reserved; no limit to a packet's length.
+            body.extend([0; 2]);
+            body.extend([0; 4]);
+            option(body, IF_NAME, interface.name.as_bytes());
+            option(body, IF_DESCRIPTION, interface.description.as_bytes());
+            option(body, IF_TSRESOL, &[NANOSECONDS]);
+            end_of_options(body);
+        });
+    }
+    block(&mut out, NAME_RESOLUTION, |body| {
+        for (address, name) in names {
+            let value = [&address.octets()[..], name.as_bytes(), &[0]].concat();
+            option(body, NAME_RECORD_IPV4, &value);
+        }
+        end_of_options(body);
+    });
+    // Before the packets: readers go through the file once.
+    if !key_log.is_empty() {
+        block(&mut out, DECRYPTION_SECRETS, |body| {
+            body.extend(TLS_KEY_LOG.to_le_bytes());
+            body.extend((key_log.len() as u32).to_le_bytes());
+            body.extend(key_log.as_bytes());
+            pad(body);
+        });
+    }
+    let mut packets: Vec<_> = (0_u32..)
+        .zip(interfaces)
+        .flat_map(|(number, interface)| interface.packets.iter().map(move |packet| (number, packet)))
+        .collect();
+    packets.sort_by_key(|(_, packet)| packet.unix_ns);
+    for (interface, packet) in packets {
+        block(&mut out, ENHANCED_PACKET, |body| {
+            let length = (packet.bytes.len() as u32).to_le_bytes();
+            body.extend(interface.to_le_bytes());
+            stamp(body, packet.unix_ns);
+            body.extend(length);
+            body.extend(length);
+            body.extend(&packet.bytes);
+            pad(body);
+            let direction = if packet.outgoing { OUTBOUND } else { INBOUND };
+            option(body, EPB_FLAGS, &direction.to_le_bytes());
+            end_of_options(body);
+        });
+    }
+    for (number, interface) in (0_u32..).zip(interfaces) {
+        block(&mut out, INTERFACE_STATISTICS, |body| {
+            let dropped = u64::from(interface.dropped);
+            body.extend(number.to_le_bytes());
+            stamp(body, end_unix_ns);
+            option(body, ISB_IF_RECEIVED, &(interface.packets.len() as u64 + dropped).to_le_bytes());
+            option(body, ISB_IF_DROPPED, &dropped.to_le_bytes());
+            end_of_options(body);
+        });
+    }
+    out
+}
+
+/// A block: its type and length, what `fill` writes, and its length once more.
+fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend(kind.to_le_bytes());
+    out.extend([0; 4]);
+    fill(out);
+    let length = ((out.len() - start + 4) as u32).to_le_bytes();
+    out[start + 4..start + 8].copy_from_slice(&length);
+    out.extend(length);
+}
+
+/// A stamp: its upper half, then its lower.
+fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
+    out.extend(((unix_ns >> 32) as u32).to_le_bytes());
+    out.extend((unix_ns as u32).to_le_bytes());
+}
+
+/// An option, or a record of a block of names. Lengths have 16 bits, which names of hosts do not fill.
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    out.extend(code.to_le_bytes());
+    out.extend((value.len() as u16).to_le_bytes());
+    out.extend(value);
+    pad(out);
+}
+
+fn end_of_options(out: &mut Vec<u8>) {
+    out.extend([0; 4]);
+}
+
+/// Fills up to a multiple of 32 bits. Blocks begin at one.
+fn pad(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(unix_ns: u64, bytes: &[u8]) -> Captured {
+        Captured { unix_ns, outgoing: true, bytes: bytes.to_vec() }
+    }
+
+    fn blocks(mut file: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        let mut found = Vec::new();
+        while !file.is_empty() {
+            let word = |at: usize| u32::from_le_bytes(*file[at..].first_chunk().expect("it is inside"));
+            let length = word(4) as usize;
+            assert_eq!(length % 4, 0);
+            assert_eq!(word(length - 4) as usize, length, "a block ends with its length");
+            found.push((word(0), file[8..length - 4].to_vec()));
+            file = &file[length..];
+        }
+        found
+    }
+
+    #[test]
+    fn packets_of_both_ends_stand_in_the_order_of_their_stamps_behind_names_and_secrets() {
+        let name = |name, packets| Interface { name, description: "", packets, dropped: 3 };
+        let ends = [
+            name("client", vec![packet(10, b"one"), packet(30, b"three")]),
+            name("origins", vec![packet(20, b"two.")]),
+        ];
+        let file =
+            file("a load", &[(Ipv4Addr::new(198, 19, 0, 1), "a.test")], "CLIENT_RANDOM 1 2\n", &ends, 40);
+        let blocks = blocks(&file);
+        let kinds: Vec<_> = blocks.iter().map(|(kind, _)| *kind).collect();
+        let expected = [
+            SECTION_HEADER,
+            INTERFACE_DESCRIPTION,
+            INTERFACE_DESCRIPTION,
+            NAME_RESOLUTION,
+            DECRYPTION_SECRETS,
+            ENHANCED_PACKET,
+            ENHANCED_PACKET,
+            ENHANCED_PACKET,
+            INTERFACE_STATISTICS,
+            INTERFACE_STATISTICS,
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(blocks[3].1[..16], *b"\x01\0\x0b\0\xc6\x13\0\x01a.test\0\0");
+        let packets: Vec<_> = blocks[5..8].iter().map(|(_, body)| (body[0], body[8], body[20])).collect();
+        assert_eq!(packets, [(0, 10, b'o'), (1, 20, b't'), (0, 30, b't')]);
+    }
+}

@@ -1,0 +1,185 @@
+//! First flights: sessions of an earlier visit and early data, with and without Fast Open, in exact times.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
+    with_syn_data,
+};
+use crate::virtual_time::{in_virtual_time, written};
+
+const ARMS: [&str; 3] = ["tls", "tls-cold", "tls-warm"];
+
+/// Resources over a round trip of 100 ms and no limits, with a `ClientHello` that fits into a SYN.
+fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
+    let tls = with(json!({"key_share": "x25519"}), tls);
+    with(with(job(&page(resources), &network(100_000), &ARMS), json!({"tls": tls})), changes)
+}
+
+/// Runs the job in virtual time; none without the virtual engine's kernel.
+fn exactly(job: &Value) -> Option<Run> {
+    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
+}
+
+/// Milliseconds until the first byte of the first answer, of each arm; exactly so many.
+fn first_byte_ms(run: &Run) -> [u64; 3] {
+    ARMS.map(|arm| {
+        let ns = number(&request(run.valid(arm), 0)["first_byte_ns"]);
+        assert_eq!(ns % 1_000_000, 0, "{arm}: {ns} ns");
+        ns / 1_000_000
+    })
+}
+
+fn handshakes(load: &Value) -> Vec<&Value> {
+    list(&load["connections"]).iter().map(|connection| &connection["tls"]).collect()
+}
+
+#[test]
+fn early_data_saves_a_round_trip_and_fast_open_saves_one_of_each_first_flight() {
+    for http in ["1.1", "2"] {
+        for (session, expected_ms) in
+            [("none", [300, 300, 200]), ("resumed", [300, 300, 200]), ("early", [200, 200, 100])]
+        {
+            let job = of(&[root(500)], json!({"session": session}), json!({"origins": {"http": http}}));
+            let Some(run) = exactly(&job) else { return };
+            assert_eq!(first_byte_ms(&run), expected_ms, "{session} over HTTP/{http}");
+            for arm in ARMS {
+                let tls = handshakes(run.valid(arm))[0];
+                assert_eq!(tls["resumed"], session != "none");
+                assert_eq!(tls["origin"]["resumed"], tls["resumed"]);
+                assert_eq!(number(&tls["early_bytes"]) > 0, session == "early");
+                assert_eq!(tls["origin"]["early_bytes"], tls["early_bytes"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_request_and_the_client_hello_share_a_syn() {
+    let Some(run) = exactly(&of(&[root(500)], json!({"session": "early"}), json!({}))) else { return };
+    let load = run.valid("tls-warm");
+    assert_eq!(with_syn_data(load, "origin"), 1);
+    // Had a part of the request not been in the SYN, the answer would have come a round trip later.
+    assert_eq!(first_byte_ms(&run)[2], 100);
+    // The larger ClientHello does not fit, with or without early data.
+    let large = of(&[root(500)], json!({"session": "early", "key_share": "x25519mlkem768"}), json!({}));
+    assert_eq!(exactly(&large).map(|run| first_byte_ms(&run)), Some([200, 200, 200]));
+}
+
+#[test]
+fn rejected_early_data_costs_the_round_trip_that_it_would_have_saved() {
+    for http in ["1.1", "2"] {
+        let rejected = json!({"session": "early", "early_data_rejected": true});
+        let job = of(&[root(500)], rejected, json!({"origins": {"http": http}}));
+        let Some(run) = exactly(&job) else { return };
+        assert_eq!(first_byte_ms(&run), [300, 300, 200], "HTTP/{http}");
+        let load = run.valid("tls");
+        let tls = handshakes(load)[0];
+        assert_eq!((&tls["resumed"], &tls["early_bytes"]), (&json!(true), &json!(0)));
+        // It was sent, and sent again.
+        assert!(number(&tls["sent_bytes"]) > number(&tls["hello_bytes"]) + 100);
+        assert_eq!(load["unknown_requests"], 0);
+        assert_eq!(list(&load["requests"]).len(), 1);
+    }
+}
+
+#[test]
+fn as_many_connections_begin_early_as_there_are_tickets() {
+    let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 500)).collect();
+    for tickets in [1, 2, 4] {
+        let tls = json!({"session": "early", "tickets": tickets});
+        let Some(run) = exactly(&of(&[&[root(500)][..], &images].concat(), tls, json!({}))) else { return };
+        for arm in ARMS {
+            let load = run.valid(arm);
+            let to_b = list(&load["connections"]).iter().filter(|one| one["host"] == "b.test");
+            let early = to_b.filter(|one| number(&one["tls"]["origin"]["early_bytes"]) > 0).count();
+            assert!(early >= tickets, "{early} of {tickets} tickets: {arm}");
+            assert!(arm == "tls-warm" || early == tickets, "{early} of {tickets} tickets: {arm}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
+    let unsafe_root = with(root(500), json!({"method": "POST"}));
+    for http in ["1.1", "2"] {
+        let changes = json!({"origins": {"http": http}});
+        let job = of(std::slice::from_ref(&unsafe_root), json!({"session": "early"}), changes);
+        let Some(run) = exactly(&job) else { return };
+        assert_eq!(first_byte_ms(&run), [300, 300, 200], "HTTP/{http}");
+        for arm in ARMS {
+            assert_eq!(handshakes(run.valid(arm))[0]["early_bytes"], 0);
+        }
+    }
+}
+
+#[test]
+fn think_time_runs_while_the_handshake_does() {
+    let thinking = with(root(500), json!({"server_think_us": 30_000}));
+    let Some(run) = exactly(&of(&[thinking], json!({"session": "early"}), json!({}))) else { return };
+    assert_eq!(first_byte_ms(&run), [230, 230, 130]);
+}
+
+#[test]
+fn origins_that_close_after_an_early_answer_cut_nothing_off() {
+    let changes = json!({"origins": {"http": "1.1", "keep_alive": false}});
+    let Some(run) = exactly(&of(&[root(5000)], json!({"session": "early"}), changes)) else { return };
+    assert_eq!(first_byte_ms(&run), [200, 200, 100]);
+}
+
+#[test]
+fn sessions_of_one_load_are_worth_nothing_in_the_next() {
+    let twice = json!({"loads": [{"id": "tls", "transport": "tls"}, {"id": "again", "transport": "tls"}]});
+    let run = run(&of(&[root(500)], json!({}), twice));
+    for load in ["tls", "again"] {
+        assert_eq!(handshakes(run.valid(load))[0]["resumed"], false);
+    }
+}
+
+#[test]
+fn the_earlier_visit_leaves_tickets_and_no_cookie() {
+    let Some(run) = exactly(&of(&[root(500)], json!({"session": "resumed"}), json!({}))) else { return };
+    assert_eq!(run.valid("tls-cold")["cookies_before"], 0);
+    assert_eq!(run.valid("tls-warm")["cookies_before"], 1);
+}
+
+#[test]
+fn a_page_whose_urls_are_recorded_begins_early_where_they_are_encrypted() {
+    let resources = [
+        with(root(500), json!({"url": "https://a.test/"})),
+        image("http://b.test/1", 500),
+        image("https://b.test/2", 500),
+    ];
+    let tls = json!({"session": "early", "security": "recorded"});
+    let Some(run) = exactly(&of(&resources, tls, json!({}))) else { return };
+    for connection in list(&run.valid("tls-warm")["connections"]) {
+        let encrypted = connection["port"] == 443;
+        assert_eq!(connection["tls"].is_null(), !encrypted);
+        assert!(!encrypted || number(&connection["tls"]["early_bytes"]) > 0);
+    }
+}
+
+#[test]
+fn the_same_job_with_early_data_gives_the_same_bytes() {
+    let images: Vec<_> =
+        (0..9).map(|number| image(&format!("http://h{}.test/{number}", number % 3), 900)).collect();
+    let resources = [&[root(5000)][..], &images].concat();
+    let Some(first) = in_virtual_time() else { return };
+    let jobs: Vec<_> = ["1.1", "2"]
+        .map(|http| {
+            of(&resources, json!({"session": "early"}), json!({"origins": {"http": http}})).to_string()
+        })
+        .into();
+    let both = written(first, &jobs.concat());
+    let alone = written(in_virtual_time().expect("it was there a moment ago"), &jobs[1]);
+    assert!(both.ends_with(&alone), "what TLS draws at random shows in the records");
+}
+
+#[test]
+fn early_data_works_on_this_machines_kernel_too() {
+    let job =
+        with(of(&[root(500)], json!({"session": "early"}), json!({})), json!({"network": network(20_000)}));
+    let run = run(&job);
+    let [full, _, warm] = ARMS.map(|arm| plt_ms(run.valid(arm)));
+    assert!(full >= 40.0 && warm >= 20.0, "{full} ms, {warm} ms with Fast Open");
+}

@@ -1,0 +1,85 @@
+"""`fastopen payoff`: at which share of broken paths TCP Fast Open stops paying."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.cli.output import console, figures_table, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.errors import InputError
+from fastopen.experiments import ARMS
+from fastopen.runs import RunStore, find_run
+from fastopen.statistics import Payoff, collect, payoffs
+
+# Of paths that drop SYNs with data or with the option; others have found more (docs/paths.md).
+DROPPING_SHARE: Final = 0.06
+DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
+
+
+def payoff(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs, or last.")],
+    visits: Annotated[
+        int, typer.Option(min=1, help="That share what a client with a negative cache learns.")
+    ] = 10,
+    json: JsonOption = False,
+) -> None:
+    """Say at which share of broken paths TFO stops paying, from what runs saved and what they cost."""
+    results = []
+    for run in runs:
+        with RunStore.open(find_run(run)) as store:
+            results.append(collect(store))
+    found = list(payoffs(results))
+    if not found:
+        remedy = "load with --path none,drop-syn-data, or another behaviour with none"
+        raise InputError(
+            "nothing was loaded both over an open path and a broken one", ", ".join(runs), remedy
+        )
+    if json:
+        print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
+        return
+    table = figures_table(
+        "",
+        ["page", "path", "TFO"],
+        [
+            "RTT\nms",
+            "saves, open\nms",
+            "costs, broken\nms",
+            "pays\nbelow",
+            f"cached for\n{visits} visits",
+            "one\nhandshake",
+        ],
+    )
+    for one in found:
+        table.add_row(
+            *(one.page, one.path, ARMS[one.arm].short_label),
+            *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", f"{one.cost_ms:.1f}"),
+            *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
+        )
+    console().print(table)
+    for sentence in _sentences(found, visits):
+        console().print(Text(sentence))
+
+
+def _share(share: float | None) -> str:
+    return "any" if share is None else f"{100 * share:.1f} %"
+
+
+def _sentences(found: Sequence[Payoff], visits: int) -> list[str]:
+    dropping = [one for one in found if one.path.startswith("drop-") and one.break_even_share() is not None]
+    meaning = (
+        "Pays below: the share of paths that may be broken so before TFO costs more time than it saves, in "
+        "the mean over paths. Cached: of a client that does without TFO on a path after a failure, "
+        f"{visits} visits long, and pays once (RFC 7413, section 4.1.3.1); Linux keeps no such cache. One "
+        "handshake: by arithmetic, RTT / (1 s + RTT)."
+    )
+    said = [meaning]
+    if dropping:
+        paying = sum((one.break_even_share() or 0.0) > DROPPING_SHARE for one in dropping)
+        cached = sum((one.break_even_share(visits) or 0.0) > DROPPING_SHARE for one in dropping)
+        said.append(
+            f"Where {100 * DROPPING_SHARE:g} % of paths drop such SYNs ({DROPPING_SOURCE}), TFO pays in "
+            f"{paying} of {len(dropping)} rows of paths that drop, and in {cached} with a negative cache."
+        )
+    return said

@@ -1,0 +1,12 @@
+"""What goes into a cell of a CSV file: texts of strangers are no formulas."""
+
+from typing import Final, TypeVar
+
+Cell = TypeVar("Cell")
+# What spreadsheets take for the beginning of a formula, or pass over before one (OWASP, CSV injection).
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+
+
+def inert(value: Cell) -> Cell | str:
+    """The value; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,0 +1,101 @@
+"""What reading a run may cost, whoever made it: steps of SQLite, bytes of rows, and of unpacked records.
+
+A file of some kilobytes can hold endless rows (its trees may share pages), and records that unpack to any
+size. What a run of fastopen needs is in proportion to the size of its file.
+"""
+
+import contextlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen.errors import InputError
+from fastopen.runs.schema import FILE
+
+# Of SQLite's virtual machine: a query of all loads takes some 100 for each, which has 1000 bytes on the disk.
+STEPS: Final = 2_000_000
+STEPS_A_BYTE: Final = 20
+STEPS_OF_LOOKUP: Final = 50_000
+"""A query for the records of one load or job."""
+STEPS_A_CALL: Final = 10_000
+# Rows of a query have the values of each row of a table once, and short names of others.
+ROW_BYTES: Final = 16
+ROWS_OF_FILE: Final = 8
+SMALL_BYTES: Final = 65_536
+MAX_VALUE_BYTES: Final = 64 * 2**20
+# A record of a page of 2,000 resources has 1 MB, a screenshot as much.
+MAX_RECORD_BYTES: Final = 16 * 2**20
+# Records shrink to a tenth. What unpacks to more than so many times its size counts against a budget.
+USUAL_RATIO: Final = 50
+MAX_EXCESS_BYTES: Final = 256 * 2**20
+
+
+class Limits:
+    """Those of one run that is open for reading."""
+
+    def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
+        """From now on long queries give way to signals, too."""
+        self._database = database
+        self._folder = folder
+        self._size = 0
+        self._steps = 0
+        self._excess = MAX_EXCESS_BYTES
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        # Python handles signals between calls of Python code.
+        database.set_progress_handler(self._is_over, STEPS_A_CALL)
+
+    def _is_over(self) -> bool:
+        self._steps -= STEPS_A_CALL
+        return self._steps < 0
+
+    def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
+        """Those of a query, which is a `lookup` where it is for one load or job.
+
+        Raises InputError where the file is damaged, or they are more than it can hold.
+        """
+        if not lookup:
+            self._size = self._size_now()
+        # Of nested queries the outer one's is the larger.
+        self._steps = max(self._steps, STEPS_OF_LOOKUP if lookup else STEPS + STEPS_A_BYTE * self._size)
+        left = ROWS_OF_FILE * (self._size + SMALL_BYTES)
+        try:
+            for row in self._database.execute(query, values):
+                left -= ROW_BYTES + sum([len(one) for one in row if one.__class__ in (str, bytes)])
+                if left < 0:
+                    raise self._endless()
+                yield row
+        except UnicodeDecodeError:  # in SQLite's own words about a damaged schema
+            raise InputError("damaged: a text in it is not UTF-8", str(self._folder)) from None
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
+                raise InputError(f"damaged: {error}", str(self._folder)) from None
+            # A signal's exception within the handler ends the query as well.
+            raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
+
+    def _size_now(self) -> int:
+        """Of the file, which may grow, with its log."""
+        size = 0
+        for name in (FILE, f"{FILE}-wal"):
+            with contextlib.suppress(FileNotFoundError):
+                size += os.stat(self._folder / name).st_size
+        return size
+
+    def _endless(self) -> InputError:
+        return InputError("damaged: more is read out of it than it can hold", str(self._folder))
+
+    def unpacked(self, packed: bytes) -> bytes:
+        """The text of a record. Raises InputError where it is damaged, or larger than any."""
+        unpack = zlib.decompressobj()
+        try:
+            text = unpack.decompress(packed, MAX_RECORD_BYTES)
+        except zlib.error as error:
+            raise InputError(f"damaged: {error}", str(self._folder)) from None
+        self._excess -= max(0, len(text) - USUAL_RATIO * len(packed))
+        if unpack.unconsumed_tail or self._excess < 0:
+            raise InputError("damaged: a record unpacks to more than any load has", str(self._folder))
+        if not unpack.eof:
+            raise InputError("damaged: a record is cut short", str(self._folder))
+        return text

@@ -1,0 +1,33 @@
+"""The packets of a run's loads: a pcapng file for each, in a folder of the run's own."""
+
+from pathlib import Path
+from typing import Final
+
+from fastopen.atomic import write_atomic
+from fastopen.errors import MachineError
+from fastopen.runs.rows import LoadRow, file_name
+
+FOLDER: Final = "packets"
+ENDING: Final = "pcapng"
+
+
+def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
+    """Writes the file of a load. Raises MachineError where it cannot."""
+    folder = run / FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        write_atomic(folder / file_name(number, job, load, ENDING), pcapng)
+    except OSError as error:
+        message = f"{folder}: packets cannot be written: {error.strerror or error}"
+        raise MachineError(message, "make room there, or run without --pcap") from None
+
+
+def kept_packets(run: Path, row: LoadRow) -> Path | None:
+    """The file of a load; None where the run did not keep it."""
+    path = run / FOLDER / packets_name(row)
+    return path if path.is_file() else None
+
+
+def packets_name(row: LoadRow) -> str:
+    """The name of a load's file."""
+    return file_name(row.number, row.job, row.load, ENDING)

@@ -1,0 +1,83 @@
+"""What a cell's first flights came to: the size of ClientHellos, sessions, early data, the first answer."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastopen.contract import LoadRecord, Network
+from fastopen.experiments import Cell, Experiment, draw_of
+from fastopen.runs import LoadRow, RunStore
+
+# IP and TCP headers without options, and the room that the kernel leaves for TCP's options in a SYN with
+# data (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
+HEADERS_AND_OPTIONS_BYTES: Final = 40 + 40
+
+
+def syn_data_max(mtu_bytes: int) -> int:
+    """Bytes of data that fit into a SYN."""
+    return mtu_bytes - HEADERS_AND_OPTIONS_BYTES
+
+
+@dataclass(frozen=True)
+class FirstFlight:
+    """Of one load; None where it does not say."""
+
+    client_hello_bytes: int | None
+    """The smallest: data in the SYN saves a round trip only if all of it fits."""
+    secured_connections: int
+    """With TLS."""
+    most_to_a_host: int
+    """Of these."""
+    resumed_connections: int
+    early_connections: int
+    """Whose early data the origin read before the handshake was complete."""
+    first_byte_rtts: float | None
+    """Round trips from opening the connection of the document to the first byte of the answer."""
+
+
+def first_flights(
+    store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
+) -> dict[int, FirstFlight]:
+    """Of the first valid load of each cell, by its index."""
+    of_index = {cell.index: cell for cell in cells}
+    first: dict[int, LoadRow] = {}
+    for row in loads:
+        if row.valid and not row.superseded:
+            first.setdefault(row.cell, row)
+    return {
+        row.cell: _first_flight(record, _network(experiment, of_index[row.cell], row.repeat))
+        for row, record in store.load_records(first.values())
+    }
+
+
+def _network(experiment: Experiment, cell: Cell, repeat: int) -> Network:
+    """As the load had it, whose repeat may have drawn another RTT."""
+    network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, repeat)
+    return network if drawn is None else drawn.network(network)
+
+
+def _first_flight(record: LoadRecord, network: Network) -> FirstFlight:
+    handshakes = [one.tls for one in record.connections if one.tls is not None]
+    to_host = Counter(one.host for one in record.connections if one.tls is not None)
+    origins = [one.origin for one in handshakes if one.origin is not None]
+    return FirstFlight(
+        client_hello_bytes=min((one.hello_bytes for one in handshakes), default=None),
+        secured_connections=len(handshakes),
+        most_to_a_host=max(to_host.values(), default=0),
+        resumed_connections=sum(one.resumed for one in handshakes),
+        early_connections=sum(one.early_bytes > 0 for one in origins),
+        first_byte_rtts=_first_byte_rtts(record, network),
+    )
+
+
+def _first_byte_rtts(record: LoadRecord, network: Network) -> float | None:
+    document = next((one for one in record.requests if one.resource == 0), None)
+    if record.seen_at == "origins" or document is None or document.first_byte_ns is None:
+        return None
+    connection = next((one for one in record.connections if one.id == document.connection), None)
+    if connection is None:
+        return None
+    rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
+    took_us = (document.first_byte_ns - connection.opened_ns) / 1000
+    return round(took_us / rtt_us, 3) if rtt_us else None

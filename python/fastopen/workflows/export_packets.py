@@ -1,0 +1,117 @@
+"""The packets of kept loads: as the run kept them, or of the same loads done again."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fastopen.engines import LoadDone
+from fastopen.errors import InputError
+from fastopen.runs import LoadRow, RunReader, stored_plan
+from fastopen.runs.export.folder import atomic_folder
+from fastopen.runs.packets import kept_packets, packets_name
+from fastopen.workflows.engines import EngineSet
+from fastopen.workflows.run import bodies_of, pages_of
+
+KEEP_THEM = "fastopen run --pcap keeps them"
+
+
+@dataclass
+class ExportedPackets:
+    """What became of the loads that were asked for. `missing` maps why there are no packets to how many."""
+
+    copied: int = 0
+    again: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+
+    def miss(self, why: str) -> None:
+        """Counts a load without packets."""
+        self.missing[why] = self.missing.get(why, 0) + 1
+
+    @property
+    def written(self) -> int:
+        """How many files there are."""
+        return self.copied + self.again
+
+
+def export_packets(
+    folder: Path,
+    place: Path,
+    *,
+    job: str | None = None,
+    replace_export: bool = False,
+    jobs: int | None = None,
+    inputs: Sequence[str | Path] = (),
+    watch: Callable[[int], None] = lambda _: None,
+) -> ExportedPackets:
+    """Writes a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
+
+    What the run did not keep is loaded again where the same job gives the same bytes (virtual time, and a
+    client that does the same each time), and taken where its record is the same as the kept one. Raises
+    InputError where there are packets of no load, and as exports and engines do.
+    """
+    found = ExportedPackets()
+    with RunReader.open(folder) as run:
+        if job is not None and job not in run.jobs():
+            remedy = "fastopen export --format csv lists them in loads"
+            raise InputError(f"has no job {job!r}", run.place, remedy)
+        rows = [row for row in run.loads() if job is None or row.job == job]
+        with atomic_folder(place, replace=replace_export) as unfinished:
+            owed: list[LoadRow] = []
+            for row in rows:
+                if (kept := kept_packets(folder, row)) is not None:
+                    shutil.copyfile(kept, unfinished / kept.name)
+                    found.copied += 1
+                    watch(found.written)
+                else:
+                    owed.append(row)
+            if owed:
+                _load_again(run, owed, unfinished, found, jobs, inputs, watch)
+            if not found.written:
+                why = "; ".join(found.missing) or "it has no loads"
+                raise InputError(f"has no packets: {why}", run.place, KEEP_THEM)
+    return found
+
+
+def _load_again(
+    run: RunReader,
+    rows: Sequence[LoadRow],
+    place: Path,
+    found: ExportedPackets,
+    parallel: int | None,
+    inputs: Sequence[str | Path],
+    watch: Callable[[int], None],
+) -> None:
+    experiment, cells = run.experiment(), run.cells()
+    owed: dict[tuple[str, str], LoadRow] = {}
+    for row in rows:
+        cell = cells[row.cell]
+        same_again = cell.engine == "virtual" and experiment.setups[cell.setup].client.type.deterministic
+        if row.superseded or not same_again:
+            found.miss("they were not kept, and the load would not be the same again")
+        else:
+            owed[row.job, row.load] = row
+    if not owed:
+        return
+    plan = stored_plan(run)
+    names = {name for name, _ in owed}
+    plan = replace(plan, jobs=tuple(one for one in plan.jobs if one.job.id in names))
+    bodies = bodies_of(plan, pages_of(run, inputs))
+    engines = EngineSet.of(plan, None, parallel, run.environment)
+    # All loads of a job, since each has a client address of its own by its number.
+    again = [one.job.model_copy(update={"packets": True}) for one in plan.jobs]
+    with closing(engines.engines["virtual"].run(again, bodies)) as events:
+        for event in events:
+            if not isinstance(event, LoadDone):
+                continue
+            load = (event.record.job, event.record.id)
+            if load not in owed:
+                continue
+            row = owed[load]
+            if event.packets is None or event.record != run.load_record(row.job, row.load):
+                found.miss("loaded again, they came out otherwise: by another version or kernel")
+                continue
+            (place / packets_name(row)).write_bytes(event.packets.pcapng)
+            found.again += 1
+            watch(found.written)

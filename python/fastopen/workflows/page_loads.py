@@ -1,0 +1,58 @@
+"""Loads of single pages, for validations that hold them against something."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastopen.contract import LoadRecord, Network, Origins, Tcp
+from fastopen.experiments import ArmName, EngineName, Experiment, clients_of, make_plan, setups_of
+from fastopen.pages import ImportedPage
+from fastopen.runs import RunStore
+from fastopen.runs.rows import LoadRow
+from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
+
+
+@dataclass(frozen=True)
+class PageLoads:
+    """On what the loads are done, and in which order."""
+
+    engine: EngineName
+    seed: int
+    kernel: str | None
+    jobs: int | None
+
+    def run(
+        self,
+        imported: ImportedPage,
+        networks: Sequence[Network],
+        client: Mapping[str, Any],
+        arms: Sequence[ArmName],
+        watch: Watch,
+        *,
+        origins: Origins | None = None,
+        repeats: int = 1,
+    ) -> ExecutedRun:
+        """Loads the page with each client (settings that are lists make several) over each network.
+
+        Raises InputError where recorded bodies are asked for and not there, MachineError where a browser or
+        the kernel is missing, and KeyboardInterrupt where it is interrupted.
+        """
+        page = imported.page
+        asked = Experiment(
+            name="validation",
+            pages=[page.name],
+            networks=list(networks),
+            setups=setups_of(clients_of(client), [origins or Origins()], [Tcp()]),
+            arms=list(arms),
+            engines=[self.engine],
+            repeats=repeats,
+            seed=self.seed,
+        )
+        check_recorded(asked, [imported])
+        plan = make_plan(asked, [page])
+        return run_in_memory(plan, self.kernel, self.jobs, watch, bodies_of(plan, [imported]))
+
+
+def last_records(store: RunStore) -> Iterator[tuple[LoadRow, LoadRecord]]:
+    """The last attempt of each load."""
+    return store.load_records(row for row in store.loads() if not row.superseded)

@@ -1,0 +1,74 @@
+"""An answer within a minute: what of an experiment is left out so that enough repeats of the rest fit."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from fastopen.contract import EngineName
+from fastopen.engines import default_parallel
+from fastopen.experiments import Experiment, estimated_s, make_plan, treatments_of
+from fastopen.pages import ImportedPage
+from fastopen.statistics import FULL_MIN
+from fastopen.workflows.engines import auto_engine
+
+# What loads may take, so that starting and printing are within the minute as well.
+QUICK_S: Final = 45.0
+# The factors that `quickened` shortens where nobody named them.
+KEPT: Final = ("engine", "rtt", "transport")
+
+
+def quickened(
+    experiment: Experiment,
+    imported: Sequence[ImportedPage],
+    asked: Collection[str],
+    kernel: str | None,
+    jobs: int | None,
+) -> tuple[Experiment, list[str]]:
+    """The experiment without what nobody named (`asked` are factors), as far as FULL_MIN repeats need that.
+
+    Returns what was left out, in words.
+    """
+    left_out: list[str] = []
+    auto = auto_engine(kernel)
+    for shorter, words in _steps(experiment, asked, auto):
+        if _seconds(experiment, imported, auto, jobs) <= QUICK_S:
+            break
+        candidate = experiment.model_copy(update=shorter)
+        if _seconds(candidate, imported, auto, jobs) < _seconds(experiment, imported, auto, jobs):
+            experiment = candidate
+            left_out.append(words)
+    return experiment, left_out
+
+
+def _steps(
+    experiment: Experiment, asked: Collection[str], auto: EngineName
+) -> Iterator[tuple[dict[str, object], str]]:
+    """What is changed, one after another, and what that is called."""
+    random = any(not setup.client.type.deterministic for setup in experiment.setups)
+    if "engine" not in asked and auto == "virtual" and random:
+        yield {"engines": ["host"]}, "on the engine host, where this client's loads take less time (--engine)"
+    arms = treatments_of(experiment.arms)
+    if "transport" not in asked and len(arms) > 1:
+        kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
+        words = " and ".join(f"{arm.cookies} cookies" for arm in arms[1:])
+        yield {"arms": kept}, f"without {words} (--transports)"
+    networks = experiment.networks
+    if "rtt" not in asked and len(networks) > 1:
+        middle = networks[len(networks) // 2]
+        rtt = f"{middle.rtt_us / 1000:g} ms"
+        yield {"networks": [middle]}, f"RTT {rtt} alone (--rtt)"
+
+
+def _seconds(
+    experiment: Experiment, imported: Sequence[ImportedPage], auto: EngineName, jobs: int | None
+) -> float:
+    """How long FULL_MIN repeats take, or the one where nothing is random, by estimate."""
+    plan = make_plan(
+        experiment.model_copy(update={"repeats": FULL_MIN}), [one.page for one in imported], auto
+    )
+    clients = [setup.client.type for setup in experiment.setups]
+    parallel: dict[EngineName, int] = {
+        "host": jobs or default_parallel(clients),
+        "virtual": jobs or len(os.sched_getaffinity(0)),
+    }
+    return estimated_s(plan, parallel)

@@ -1,0 +1,77 @@
+"""Why one load took longer than another: which request met which connection, or which others."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fastopen.attribution import reasons_slower
+from fastopen.contract import LoadRecord
+from fastopen.report.surprises import surprise_lines
+from fastopen.runs import RunStore
+from fastopen.statistics import Results, collect
+from made_up_run import MS, load_data, made_up_page, made_up_plan
+
+LAST = 11
+
+
+def slower_cold(change: Callable[[dict[str, Any]], None]) -> tuple[Results, dict[int, str]]:
+    """A run whose cold load is as that without TFO, but for a change and a load event 300 ms later."""
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        (planned,) = plan.jobs
+        for number, load in enumerate(planned.job.loads):
+            data = load_data(planned, None, number)
+            data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+            if load.cookies == "cold":
+                data["plt_ns"] += 300 * MS
+                data["requests"][LAST]["end_ns"] += 300 * MS
+                change(data)
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+        results = collect(store)
+        cells = [
+            replace(cell, improvement_percent=-30.0, improvement_ci95=(-31.0, -29.0), pairs=9)
+            if cell.cell.arm.cookies == "cold"
+            else cell
+            for cell in results.cells
+        ]
+        results = replace(results, cells=cells)
+        return results, reasons_slower(store, results)
+
+
+def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> None:
+    def other_connection(data: dict[str, Any]) -> None:
+        new = {**data["connections"][0], "id": 99, "host": data["connections"][-1]["host"]}
+        new["client"] = {**new["client"], "syn_data_acked": True}
+        data["connections"].append(new)
+        data["requests"][LAST]["connection"] = 99
+
+    results, reasons = slower_cold(other_connection)
+    (reason,) = reasons.values()
+    assert reason.startswith(
+        "request\N{NO-BREAK SPACE}11 11.png (4\N{NO-BREAK SPACE}kB), on the critical path"
+    )
+    assert (
+        "takes 300\N{NO-BREAK SPACE}ms longer: it got a new connection, opened with data in its SYN" in reason
+    )
+    lines = surprise_lines(results, "one", reasons)
+    assert any(
+        line.startswith("With cold cookies the page loads more slowly at 100 ms: request") for line in lines
+    )
+
+
+def test_a_response_that_shares_the_link_for_longer_is_named() -> None:
+    def later(data: dict[str, Any]) -> None:
+        data["requests"][10]["end_ns"] += 200 * MS
+
+    _, reasons = slower_cold(later)
+    (reason,) = reasons.values()
+    assert "request\N{NO-BREAK SPACE}10 10.png (2\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
+
+
+def test_where_nothing_is_slower_nothing_is_read() -> None:
+    results, _ = slower_cold(lambda _: None)
+    same = [replace(cell, improvement_percent=0.0, improvement_ci95=(0.0, 0.0)) for cell in results.cells]
+    with RunStore.create(None, made_up_plan([made_up_page("one")]), {}) as empty:
+        assert reasons_slower(empty, replace(results, cells=same)) == {}

@@ -1,0 +1,63 @@
+"""A page told from the queues of a network that is known."""
+
+import pytest
+
+from fastopen.pages import Page
+from fastopen.pages.recording import RecordedExchange
+from fastopen.replay_validation import Misfit, misfit, nearer, without_thinking
+from made_up_loads import load, page, request
+
+
+def exchange(asked: float, sent: float, first_byte: float, end: float) -> RecordedExchange:
+    nothing = {"lookup": 0.0, "tcp": 0.0, "tls": 0.0, "multiplexed": False, "received_bytes": 1000}
+    return RecordedExchange(asked=asked, sent=sent, first_byte=first_byte, end=end, **nothing)  # type: ignore[arg-type]
+
+
+def waited(ms: float) -> RecordedExchange:
+    return exchange(0, 10, 10 + ms, 20 + ms)
+
+
+def waits_us(*of_resources: float) -> Misfit:
+    return Misfit(dict(enumerate(of_resources)), {}, {})
+
+
+def think_ms(found: Page) -> list[float]:
+    return [one.server_think_us / 1000 for one in found.resources]
+
+
+def test_what_a_load_without_thinking_does_not_wait_for_is_thinking() -> None:
+    empty = without_thinking(page(300, 300, 300))
+    assert think_ms(empty) == [0, 0, 0]
+    record = load(200, *(request(n, 0, 100, 120, 150) for n in range(3)))
+    found = misfit(empty, [waited(50), waited(80), waited(20)], record)
+    assert found.waits_us == {0: 30_000, 1: 60_000, 2: 0}
+    assert found.total_us == 90_000
+    assert think_ms(nearer(empty, found)) == [30, 60, 0]
+
+
+def test_what_the_next_load_waits_for_too_long_is_taken_back() -> None:
+    assert think_ms(nearer(page(30, 60, 5), waits_us(-10_000, 4_000, -20_000))) == [20, 64, 0]
+
+
+def test_a_wait_that_thinking_cannot_shorten_says_how_far_the_others_are_to_be_trusted() -> None:
+    found = nearer(page(0, 0, 0, 0, 0), waits_us(-20_000, -5_000, -9_000, 8_000, 9_500))
+    assert think_ms(found) == [0, 0, 0, 0, 9.5]
+
+
+def test_a_request_that_had_no_answer_keeps_what_it_has() -> None:
+    unanswered = {**request(1, 0, 0, 0, 0), "first_byte_ns": None, "end_ns": None}
+    record = load(200, request(0, 0, 0, 20, 30), unanswered)
+    found = misfit(page(0, 7), [waited(50), waited(50)], record)
+    assert think_ms(nearer(page(0, 7), found)) == [30, 7]
+
+
+@pytest.mark.parametrize(("asked_ms", "at_bytes"), [(60, 500), (70, 600), (50, 400), (200, 1000), (5, 0)])
+def test_a_reference_stands_where_the_body_was_when_it_was_asked_for(asked_ms: float, at_bytes: int) -> None:
+    whole = page(0, 0)
+    picture = whole.resources[1].model_copy(update={"initiator_at_bytes": 500})
+    half = whole.model_copy(update={"resources": (whole.resources[0], picture)})
+    # Its 1000 bytes come in 100 ms; the load asks after 50 of them.
+    record = load(300, request(0, 0, 0, 10, 110), request(1, 60, 60, 80, 90))
+    exchanges = [exchange(0, 0, 10, 110), exchange(asked_ms, asked_ms, asked_ms + 20, asked_ms + 30)]
+    found = nearer(half, misfit(half, exchanges, record))
+    assert found.resources[1].initiator_at_bytes == at_bytes

@@ -1,0 +1,149 @@
+"""First flights: which is best, what TFO adds to each, and round trips to the first byte."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from command_line import fastopen
+from fastopen.errors import InputError
+from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
+from fastopen.report import results_document
+from fastopen.report.first_flight import first_flight_lines
+from fastopen.report.grids import result_grid
+from fastopen.report.surprises import surprise_lines
+from fastopen.runs import RunStore
+from fastopen.statistics import CellResult, FirstFlight, Results, collect
+from made_up_run import fill, made_up_page, made_up_plan
+
+# Milliseconds by session and arm.
+PLT_MS = {
+    "none": {"off": 300.0, "cold": 300.0, "warm": 200.0},
+    "resumed": {"off": 290.0, "cold": 290.0, "warm": 190.0},
+    "early": {"off": 200.0, "cold": 200.0, "warm": 100.0},
+}
+
+
+def results(sessions: list[str], repeats: int = 1, engine: str = "virtual") -> Results:
+    setups = [{"tls": {"session": session, "key_share": "x25519"}} for session in sessions]
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=repeats, engines=[engine], setups=setups)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        found = collect(store)
+
+    def timed(result: CellResult) -> CellResult:
+        session = sessions[result.cell.setup]
+        return replace(result, plt_ms_median=PLT_MS[session][result.cell.arm.name])
+
+    return replace(found, cells=[timed(one) for one in found.cells])
+
+
+def said(found: Results) -> str:
+    return " ".join(first_flight_lines(found, "small")).replace("\xa0", " ")
+
+
+def test_the_best_first_flight_is_named_with_what_it_saves_of_the_plainest() -> None:
+    text = said(results(["none", "resumed", "early"]))
+    assert text.startswith(
+        "Best first flight: early data with TFO and cookies of an earlier visit, which saves 66.7 % of full"
+        " handshakes without TFO."
+    )
+
+
+def test_what_tfo_adds_is_said_of_each_session() -> None:
+    text = said(results(["none", "resumed", "early"]))
+    assert text.endswith(
+        "TFO with warm cookies saves 33.3 % of full handshakes, 34.5 % of resumed sessions and 50.0 % of"
+        " early data."
+    )
+
+
+def test_a_plain_first_flight_that_is_best_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLT_MS, "none", dict.fromkeys(PLT_MS["none"], 90.0))
+    assert said(results(["none", "early"])).startswith("Best first flight: full handshakes without TFO.")
+
+
+def test_medians_that_chance_moves_are_called_that() -> None:
+    assert "(medians of loads that are not paired)" in said(results(["none", "early"], 6, "host"))
+
+
+def test_an_experiment_with_one_session_has_no_best() -> None:
+    found = results(["early"])
+    assert said(found) == ""
+    assert not any("1st byte" in column.heading for column in result_grid(found, "small").columns)
+
+
+def test_rows_of_several_sessions_say_the_round_trips_to_the_first_byte() -> None:
+    found = results(["none", "early"])
+    grid = result_grid(found, "small")
+    headings = [column.heading.replace("\xa0", " ") for column in grid.columns]
+    at = [headings.index(f"1st byte {arm} RTTs") for arm in ("off", "cold", "warm")]
+    shown = [str(row[column]) for row in grid.rows for column in at]
+    # The made-up loader: a handshake of one RTT, unless there is a cookie, and one for the answer.
+    assert [float(rtts) for rtts in shown] == pytest.approx([2, 2, 1] * 2, abs=0.02)
+    printed = [cell["first_byte_rtts"] for cell in results_document(found)["cells"]]
+    assert [f"{rtts:.3f}" for rtts in printed] == shown
+
+
+def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
+    found = results(["none", "early"])
+    flight = FirstFlight(
+        client_hello_bytes=340,
+        secured_connections=28,
+        most_to_a_host=6,
+        resumed_connections=14,
+        early_connections=12,
+        first_byte_rtts=2.0,
+    )
+
+    def lines(early: FirstFlight) -> str:
+        flights = dict.fromkeys((one.cell.index for one in found.cells), early)
+        return " ".join(surprise_lines(replace(found, first_flights=flights), "small"))
+
+    said = (
+        "session early: 16 of 28 connections of a load began without early data: an origin sends 2 tickets,"
+        " each good for one connection, and up to 6 went to one host (--tickets)."
+    )
+    assert lines(flight).count(said) == 1
+    assert "tickets" not in lines(replace(flight, early_connections=28))
+    assert "tickets" not in lines(replace(flight, most_to_a_host=2))
+
+
+def asked(**written: Any) -> Experiment:
+    return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
+
+
+def test_all_arms_are_those_of_each_session() -> None:
+    everything = asked(transport="all")
+    assert everything.arms == ["off", "cold", "warm"]
+    sessions = [setup.tls and setup.tls.session for setup in everything.setups]
+    assert sessions == ["none", "resumed", "early"]
+    some = asked(transport="all", session="early,none")
+    assert [setup.tls and setup.tls.session for setup in some.setups] == ["early", "none"]
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ({"session": "early", "tls": "1.2"}, "early data came with TLS 1.3"),
+        ({"session": "resumed", "tickets": "0"}, "session resumed needs a ticket"),
+        ({"session": "early", "client": "curl"}, "curl cannot be given a session of an earlier visit"),
+        ({"session": "resumed", "client": "chromium"}, "session resumed goes with loader"),
+    ],
+)
+def test_what_cannot_begin_with_a_session_is_refused_in_words(written: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError) as error:
+        asked(**written)
+    assert words in f"{error.value.message} {error.value.remedy}"
+
+
+def test_the_packaged_experiment_has_each_session_with_and_without_tfo() -> None:
+    experiment = load_experiment("first-flight")
+    assert experiment.arms == ["off", "cold", "warm"]
+    begins = {(setup.origins.http, setup.tls and setup.tls.session) for setup in experiment.setups}
+    assert begins == {(http, session) for http in ("1.1", "2") for session in PLT_MS}
+
+
+def test_arms_are_asked_for_by_their_name_too() -> None:
+    refused = fastopen("run", "example", "--arms", "best")
+    assert "'best' is none of off, cold, warm" in refused.stderr

@@ -1,0 +1,406 @@
+"""Breaks inputs of every reader at random: each is read, or refused in one line, within memory and time.
+
+`python -m security.fuzzer --seconds 600` (as `make fuzz` does it) draws new ones; a finding is kept in the
+working directory, and belongs into tests/corpus once it is mended, where every later run begins with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from pydantic import ValidationError
+
+from fastopen.audit.table import read_table
+from fastopen.contract import Job, parse_record
+from fastopen.contract.records import ContractError, RecordError
+from fastopen.errors import InputError
+from fastopen.experiments import load_experiment
+from fastopen.experiments.trace import read_trace
+from fastopen.pages import load_pages, packaged_pages, page_json
+from fastopen.pages.fuzz import mutated
+from fastopen.pages.model import decode_json, parse_page
+from fastopen.report import results_document
+from fastopen.resources import packaged_folder
+from fastopen.runs import RunStore, stored_plan
+from fastopen.runs.export import export
+from fastopen.statistics import collect
+from made_up_run import made_up_page, made_up_plan, made_up_run
+from pages.sites import site
+from pages.test_mahimahi import recording
+from pages.test_mirror import mirror
+from pages.test_warc import archive
+
+MAX_S: Final = 10
+MAX_KIB: Final = 512 * 1024
+CORPUS: Final = Path(__file__).parents[2] / "corpus"
+GOLDEN: Final = Path(__file__).parents[2] / "contract"
+# What texts of all these forms are made of, and what readers trip over.
+_TOKENS: Final = [
+    b"", b"\x00", b"\xff", b"\r\n", b"\r\n\r\n", b" ", b'"', b"'", b"{", b"}", b"[", b"]", b"<", b"=",
+    b",", b":", b"-1", b"0", b"1e999", b"NaN", b"99999999999999999999", b"9" * 5000, b"\xe2\x80\xa8",
+    b"\xed\xa0\x80", b"../", b"http://", b"file:///etc/passwd", b"WARC/1.0", b"Content-Length: ",
+    b"Transfer-Encoding: chunked", b"HTTP/1.1 ", b"\x1f\x8b\x08", b"PK\x03\x04", b"true", b"null", b"inf",
+    b"[" * 5000, b"a" * 70_000,
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader: samples of what it reads (a file, or a folder packed as a ZIP), and the reading."""
+
+    name: str
+    samples: Callable[[Path], list[bytes]]
+    read: Callable[[Path], object]
+    is_json: bool = False
+    is_folder: bool = False
+
+
+def _pages(file: Path) -> object:
+    """Read leniently and not, twice alike, and written as they are read."""
+    found = []
+    for lenient in (False, True):
+        try:
+            found = load_pages([file], lenient=lenient, max_unpacked=64 * 2**20)
+        except InputError as error:
+            _one_line(error, file)
+    for imported in found:
+        written = page_json(imported.page)
+        assert parse_page(decode_json(written, "written"), "written") == imported.page
+    return found
+
+
+def _one_line(error: InputError, file: Path) -> None:
+    message = str(error)
+    assert all(line.isprintable() for line in message.split("\n")), message
+    assert str(file) in message, message
+
+
+def _run(folder: Path) -> object:
+    """As `show`, `export` and `resume` read it."""
+    with RunStore.open(folder) as run:
+        document = results_document(collect(run))
+        json.dumps(document, allow_nan=False)
+        for form in ("csv", "parquet", "har"):
+            export(run, folder / form, form)
+        list(run.load_records(run.loads()))
+        stored_plan(run)
+        return run.pending()
+
+
+def _made_up_run(folder: Path) -> list[bytes]:
+    plan = made_up_plan([made_up_page("made-up", 6)], (20,), repeats=2)
+    return [_packed(made_up_run(folder / "run", plan))]
+
+
+def _packed(folder: Path) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as whole:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            whole.writestr(str(file.relative_to(folder)), file.read_bytes())
+    return out.getvalue()
+
+
+def _unpack(data: bytes, folder: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(data)) as whole:
+        for name in whole.namelist():
+            place = folder / name
+            if ".." not in Path(name).parts and not Path(name).is_absolute() and not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(whole.read(name))
+
+
+def _har(_: Path) -> list[bytes]:
+    from fastopen.pages.fuzz import seeds_of
+
+    return [json.dumps(seed).encode() for seed in seeds_of([])[:1]]
+
+
+def _warc(_: Path) -> list[bytes]:
+    return [
+        archive(site(), packed=packed, chunked=chunked)
+        for packed in (False, True)
+        for chunked in (False, True)
+    ]
+
+
+def _wacz(_: Path) -> list[bytes]:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as whole:
+        whole.writestr("archive/data.warc.gz", archive(site()))
+        whole.writestr("pages/pages.jsonl", '{"format": "x"}\n{"url": "http://a.test/"}\n')
+    return [out.getvalue()]
+
+
+def _mahimahi(folder: Path) -> list[bytes]:
+    return [_packed(recording(folder))]
+
+
+def _mirror(folder: Path) -> list[bytes]:
+    return [_packed(mirror(folder))]
+
+
+def _page(_: Path) -> list[bytes]:
+    return [packaged_pages()[name].read_bytes() for name in ("example", "wikipedia-tcp")]
+
+
+def _experiments(_: Path) -> list[bytes]:
+    folder = packaged_folder("experiments")
+    return [] if folder is None else [file.read_bytes() for file in sorted(folder.glob("*.toml"))]
+
+
+def _published(_: Path) -> list[bytes]:
+    folder = packaged_folder("experiments")
+    return [] if folder is None else [b"".join((folder / "published.csv").read_bytes().splitlines(True)[:6])]
+
+
+def _golden(*names: str) -> Callable[[Path], list[bytes]]:
+    return lambda _: [(GOLDEN / name).read_bytes() for name in names]
+
+
+TARGETS: Final = [
+    Target("har", _har, _pages, is_json=True),
+    Target("warc", _warc, _pages),
+    Target("wacz", _wacz, _pages),
+    Target("mahimahi", _mahimahi, _pages, is_folder=True),
+    Target("mirror", _mirror, _pages, is_folder=True),
+    Target("page", _page, _pages, is_json=True),
+    Target("list", lambda _: [b"# a list\nexample\nwikipedia-tcp\n"], _pages),
+    Target("job", _golden("job.json", "job-minimal.json"),
+           lambda file: Job.model_validate_json(file.read_bytes()), is_json=True),
+    Target("records", _golden("world.json", "load.json", "end.json", "error.json"),
+           lambda file: parse_record(file.read_bytes()), is_json=True),
+    Target("toml", _experiments, lambda file: load_experiment(str(file))),
+    Target("run", _made_up_run, _run, is_folder=True),
+    Target("published", _published, read_table),
+    Target("trace", lambda _: [b"1\n2\n2\n40\n"], lambda file: read_trace(file)),
+]  # fmt: skip
+
+
+def broken(target: Target, sample: bytes, rng: random.Random) -> bytes:
+    """A sample with a few things changed."""
+    if target.is_folder or (sample.startswith(b"PK\x03\x04") and rng.random() < 0.8):
+        return _broken_member(sample, rng)
+    if target.is_json and rng.random() < 0.7:
+        return json.dumps(mutated(json.loads(sample), rng, rng.choice((1, 1, 2, 5, 20)))).encode()
+    if sample.startswith(b"\x1f\x8b") and rng.random() < 0.8:
+        return gzip.compress(_broken_bytes(gzip.decompress(sample), rng), 1)
+    return _broken_bytes(sample, rng)
+
+
+def _broken_member(sample: bytes, rng: random.Random) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sample)) as old, zipfile.ZipFile(out, "w") as new:
+        names = old.namelist()
+        chosen = rng.choice(names)
+        for name in names:
+            data = old.read(name)
+            if name == chosen:
+                if name.endswith(".sqlite") and rng.random() < 0.8:
+                    data = _broken_database(data, rng)
+                elif data.startswith(b"\x1f\x8b") and rng.random() < 0.8:
+                    data = gzip.compress(_broken_bytes(gzip.decompress(data), rng), 1)
+                else:
+                    data = _broken_bytes(data, rng)
+            new.writestr(name, data)
+    return out.getvalue()
+
+
+def _broken_bytes(sample: bytes, rng: random.Random) -> bytes:
+    data = bytearray(sample)
+    for _ in range(rng.choice((1, 1, 2, 4, 16))):
+        at = rng.randrange(len(data) + 1)
+        end = min(len(data), at + rng.choice((0, 1, 1, 4, 64, 4096)))
+        kind = rng.randrange(5)
+        if kind == 0:
+            data[at:end] = rng.choice(_TOKENS)
+        elif kind == 1:
+            del data[at:end]
+        elif kind == 2:
+            data[at:at] = data[at:end]
+        elif kind == 3:
+            other = rng.randrange(len(data) + 1)
+            data[at:end] = data[other : other + end - at]
+        else:
+            data[at:end] = rng.randbytes(end - at)
+    return bytes(data)
+
+
+def _broken_database(sample: bytes, rng: random.Random) -> bytes:
+    """Values of some rows are replaced; what is JSON in them, packed or not, is broken as JSON is."""
+    database = sqlite3.connect(":memory:")
+    database.deserialize(sample)
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        table = rng.choice(tables)
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        rows = [row for (row,) in database.execute(f"SELECT rowid FROM {table}")]
+        if not rows:
+            continue
+        column, row = rng.choice(columns), rng.choice(rows)
+        ((value,),) = database.execute(f"SELECT {column} FROM {table} WHERE rowid = ?", (row,))
+        try:
+            database.execute(
+                f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (_broken_value(value, rng), row)
+            )
+        except (sqlite3.Error, OverflowError):
+            continue
+    database.commit()
+    data = bytes(database.serialize())
+    database.close()
+    return data
+
+
+def _broken_value(value: object, rng: random.Random) -> object:
+    if isinstance(value, int):
+        return rng.choice((-1, 0, 1, 2, 99, 2**31, 2**62, -(2**63), value + 1, rng.getrandbits(40)))
+    data = value if isinstance(value, bytes) else str(value).encode()
+    packed = data[:1] == b"\x78"
+    try:
+        text = zlib.decompress(data) if packed else data
+        changed = json.dumps(mutated(json.loads(text), rng, rng.choice((1, 1, 2, 5)))).encode()
+    except (ValueError, zlib.error):
+        return _broken_bytes(data, rng).decode("latin-1")
+    if packed:
+        return zlib.compress(changed, 1)
+    return changed.decode() if isinstance(value, str) else changed
+
+
+class Finding(AssertionError):  # noqa: N818  # it is no error of the fuzzer
+    """What a reader should not have done."""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Ends what takes too long."""
+
+    def late(_: int, __: FrameType | None) -> None:
+        raise Finding(f"it took more than {MAX_S} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(MAX_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _within_memory() -> Iterator[None]:
+    """Raises Finding where the process was ever more than MAX_KIB larger than before."""
+    # The peak is forgotten (proc_pid_clear_refs(5)): it may be of another test in this process.
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _memory_kib("VmRSS")
+    try:
+        yield
+    finally:
+        used = _memory_kib("VmHWM") - before
+        if used > MAX_KIB:
+            raise Finding(f"it took {used // 1024} MiB of memory")
+
+
+def _memory_kib(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def tried(target: Target, data: bytes, place: Path) -> bool:
+    """Whether the reader took it. Raises Finding where it neither took nor refused it."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    file = place / "input"
+    if target.is_folder:
+        file.mkdir()
+        _unpack(data, file)
+    else:
+        file.write_bytes(data)
+    try:
+        with _limited(), _within_memory():
+            target.read(file)
+    except InputError as error:
+        _one_line(error, file)
+        return False
+    except (ValidationError, RecordError, ContractError):
+        # Of what no person writes: whoever reads it names the place.
+        return False
+    except Exception as error:
+        raise Finding(f"{type(error).__name__}: {error}") from error
+    return True
+
+
+def fuzz(target: Target, seed: int, seconds: float, inputs: int, place: Path) -> tuple[int, int]:
+    """Reads broken samples until time or inputs are over; how many there were, and how many were taken.
+
+    Raises Finding; its input is kept in the working directory.
+    """
+    rng = random.Random(f"{seed} {target.name}")
+    work = place / "samples"
+    work.mkdir(parents=True)
+    samples = target.samples(work)
+    done = taken = 0
+    until = time.monotonic() + seconds
+    kept = CORPUS / target.name
+    pending = [file.read_bytes() for file in sorted(kept.iterdir())] if kept.is_dir() else []
+    while done < inputs and time.monotonic() < until:
+        data = pending.pop() if pending else broken(target, rng.choice(samples), rng)
+        try:
+            taken += tried(target, data, place / "read")
+        except BaseException as error:
+            file = Path(f"fuzz-{target.name}-{seed}-{done}")
+            file.write_bytes(data)
+            print(f"{target.name}: input {done} of seed {seed}, kept as {file}: {error!r}", file=sys.stderr)
+            raise
+        done += 1
+    return done, taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m security.fuzzer", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    names = [target.name for target in TARGETS]
+    parser.add_argument("targets", nargs="*", choices=[[], *names], metavar="TARGET", help=", ".join(names))
+    asked = parser.parse_args()
+    chosen = [target for target in TARGETS if not asked.targets or target.name in asked.targets]
+    # Each in a process of its own, whose memory is its own.
+    ended = [_alone(target, asked.seed, asked.seconds / len(chosen)) for target in chosen]
+    sys.exit(1 if any(ended) else 0)
+
+
+def _alone(target: Target, seed: int, seconds: float) -> int:
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1]
+    code = 1
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            done, taken = fuzz(target, seed, seconds, sys.maxsize, Path(name))
+        print(
+            f"{target.name}: {done} inputs of seed {seed}: {taken} taken, {done - taken} refused", flush=True
+        )
+        code = 0
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

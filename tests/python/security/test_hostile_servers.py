@@ -1,0 +1,119 @@
+"""Servers that somebody made to harm: what `record` and `probe` take of them is bounded."""
+
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fastopen.clients import CHROMIUM
+from fastopen.probe import CONNECTIONS_MAX, Target, probe
+from fastopen.record import browser
+from fastopen.record.browser import LoadError, Recorder
+
+needs_chromium = pytest.mark.skipif(
+    not any(map(shutil.which, CHROMIUM.executables)), reason="no Chromium here: apt-get install chromium"
+)
+PIECE = b"<p>" * 2**16
+PAGES = {
+    "/spin": b"<script>onload = () => setTimeout(() => { for (;;); }, 0)</script>",
+    "/frames": b"<iframe src=/attachment></iframe><iframe src='file:///etc/passwd'></iframe><script>alert(1)</script>",
+    "/requests": b"<script>for (let i = 0; i < 500; i++) new Image().src = '/' + i</script>",
+}
+HEADS = {
+    "/body": b"Content-Type: text/html",
+    "/drip": b"Content-Type: text/html",
+    "/attachment": b"Content-Type: application/zip\r\nContent-Disposition: attachment; filename=evil",
+}
+REDIRECTS = {"/file": "file:///etc/passwd", "/ring": "/ring"}
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """Sends without end where the path says so, until the test is over or nobody takes it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        over = self.server.over  # type: ignore[attr-defined]
+        try:
+            if self.path in PAGES or self.path in REDIRECTS:
+                body = PAGES.get(self.path, b"")
+                self.send_response(200 if body else 302)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                if not body:
+                    self.send_header("Location", REDIRECTS[self.path])
+                self.end_headers()
+                self.wfile.write(body)
+                return
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n" + HEADS.get(self.path, b""))
+            self.wfile.write(b"\r\n\r\n" if self.path in HEADS else b"")
+            while not over.is_set():
+                self.wfile.write({"/headers": b"X-A: a\r\n", "/drip": b"a"}.get(self.path, PIECE))
+                over.wait(0.05 if self.path == "/drip" else 0)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def hostile_server() -> Iterator[int]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
+    server.daemon_threads = True
+    server.over = threading.Event()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.over.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.e2e
+@needs_chromium
+def test_a_recording_of_a_hostile_server_ends_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(browser, "MAX_RECEIVED_BYTES", 2**20)
+    monkeypatch.setattr(browser, "MAX_REQUESTS", 100)
+    monkeypatch.setattr(browser, "TURN_MS", 1000)
+    reasons = {
+        "headers": "ERR_RESPONSE_HEADERS_TOO_BIG",
+        "body": "it sent more than 1 MiB",
+        "drip": "no load event within 1 s",
+        "file": "ERR_UNSAFE_REDIRECT",
+        "ring": "ERR_TOO_MANY_REDIRECTS",
+        "requests": "it made more than 100 requests",
+        "spin": "its script did not give way for 1 s",
+    }
+    with hostile_server() as port, Recorder() as recorder:
+        for name, reason in reasons.items():
+            timeout_s = 1 if name == "drip" else 30
+            with pytest.raises(LoadError, match=reason):
+                recorder.record(f"http://127.0.0.1:{port}/{name}", timeout_s=timeout_s, settle_s=1)
+        loaded = recorder.record(f"http://127.0.0.1:{port}/frames", timeout_s=30, settle_s=1)
+    asked = {exchange.asked["request"]["url"] for exchange in loaded.log.exchanges}
+    assert not [url for url in asked if url.startswith("file:")]
+    kept = [path for path in tmp_path.rglob("playwright-artifacts-*/*") if path.is_file()]
+    assert not [path for path in kept if path.stat().st_size], "a download was kept"
+
+
+@pytest.mark.parametrize("path", ["/headers", "/body", "/drip", "/attachment"])
+def test_a_probe_takes_little_of_a_server_that_never_ends(path: str) -> None:
+    from fastopen.probe import trials
+
+    greeting = f"GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n".encode()
+    with hostile_server() as port, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "greeting", lambda _: greeting)
+        found = probe(Target("127.0.0.1", port, "http"), timeout_s=5, pause=lambda _: None)
+    assert found.reachable
+    assert len(found.trials) <= CONNECTIONS_MAX

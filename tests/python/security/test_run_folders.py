@@ -1,0 +1,260 @@
+"""Folders of runs: two who write into one, one that goes away, files that are not what they seem."""
+
+import csv
+import gzip
+import resource
+import shutil
+import signal
+import sqlite3
+import struct
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import fastopen
+from fastopen.engines import HostEngine
+from fastopen.errors import InputError, MachineError
+from fastopen.experiments import Plan
+from fastopen.pages import load_pages
+from fastopen.runs import RunProgress, RunStore, execute
+from fastopen.runs import limits as run_limits
+from fastopen.runs.limits import MAX_RECORD_BYTES, Limits
+from made_up_run import made_up_run
+
+MakePlan = Callable[..., Plan]
+FakeWorld = Callable[..., Path]
+PAGE_SIZE = 4096
+
+
+@pytest.fixture(name="run")
+def _run(small_plan: MakePlan, tmp_path: Path) -> Path:
+    return made_up_run(tmp_path / "run", small_plan())
+
+
+def test_of_those_who_make_a_run_in_one_folder_at_once_one_does(small_plan: MakePlan, tmp_path: Path) -> None:
+    together = threading.Barrier(4)
+
+    def attempt(folder: Path) -> str:
+        together.wait()
+        try:
+            with RunStore.create(folder, small_plan(), {}) as store:
+                made = len(store.jobs())
+                together.wait()
+        except InputError as error:
+            together.wait()
+            return error.message
+        return f"made {made}"
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            said = sorted(pool.map(attempt, [tmp_path / str(number)] * 4))
+            assert said == ["another process is executing this run"] * 3 + ["made 2"]
+
+
+def test_a_run_whose_folder_is_removed_ends_and_says_so(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    def remove(progress: RunProgress) -> None:
+        if progress.finished is not None:
+            shutil.rmtree(tmp_path / "kept")
+
+    plan = small_plan()
+    with (
+        RunStore.create(tmp_path / "kept", plan, {}) as store,
+        pytest.raises(MachineError, match=r"kept: the run was moved or removed while it was written"),
+    ):
+        execute(plan, HostEngine(fake_world(), 1), {}, store, remove)
+
+
+def test_a_run_whose_file_is_replaced_ends_and_says_so(
+    small_plan: MakePlan, fake_world: FakeWorld, run: Path, tmp_path: Path
+) -> None:
+    def replace(progress: RunProgress) -> None:
+        if progress.finished is not None:
+            shutil.copy(run / "run.sqlite", tmp_path / "other")
+            (tmp_path / "other").rename(tmp_path / "kept" / "run.sqlite")
+
+    plan = small_plan()
+    with (
+        RunStore.create(tmp_path / "kept", plan, {}) as store,
+        pytest.raises(MachineError, match="moved or removed"),
+    ):
+        execute(plan, HostEngine(fake_world(), 1), {}, store, replace)
+
+
+def test_a_folder_for_temporary_files_that_is_full_is_called_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = b"WARC/1.0\r\nWARC-Type: metadata\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+    (tmp_path / "one.warc.gz").write_bytes(gzip.compress(head + head))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "r+b", buffering=0))  # noqa: SIM115
+    with pytest.raises(MachineError, match=r"temporary file cannot be written: No space left.*TMPDIR"):
+        load_pages([tmp_path / "one.warc.gz"])
+
+
+def test_a_file_for_which_there_is_no_room_is_the_machines_fault(run: Path, tmp_path: Path) -> None:
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, usual[1]))
+    try:
+        done = fastopen("show", run, "--svg", tmp_path / "table.svg")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert (done.returncode, "table.svg: cannot be written: File too large" in done.stderr) == (3, True), done
+    assert not (tmp_path / "table.svg").exists()
+
+
+def test_no_cell_of_an_export_is_a_formula(run: Path, tmp_path: Path) -> None:
+    change(run, "UPDATE jobs SET id = '=' || id")
+    change(run, """UPDATE loads SET valid = 0, invalid = '[["@SUM(1)", "x"]]'""")
+    assert fastopen("export", run, "-f", "csv", "-o", tmp_path / "csv").returncode == 0
+    cells = set()
+    for file in (tmp_path / "csv").glob("*.csv"):
+        with file.open(newline="") as lines:
+            cells |= {cell for row in csv.reader(lines) for cell in row}
+    assert {"'=small@20ms#0", "'@SUM(1): x"} < cells
+    assert not [cell for cell in cells if cell[:1] in ("=", "+", "@")]
+
+
+@pytest.mark.parametrize(
+    ("change_of", "named"),
+    [
+        (
+            """ALTER TABLE facts RENAME TO old; CREATE VIEW facts AS WITH RECURSIVE n(i) AS
+                (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS name, '{}' AS value FROM n""",
+            "facts",
+        ),
+        ("CREATE TRIGGER grow AFTER UPDATE ON facts BEGIN DELETE FROM loads; END", "grow"),
+        ("DROP TABLE faults; CREATE TABLE faults (job AS (zeroblob(1000000000)), fault)", "faults"),
+        ("CREATE VIRTUAL TABLE text USING fts5(body)", "text"),
+    ],
+)
+def test_a_run_with_anything_but_its_tables_is_refused(run: Path, change_of: str, named: str) -> None:
+    change(run, change_of)
+    for command in ("show", "export", "resume"):
+        done = fastopen(command, run)
+        assert done.returncode == 2, command
+        assert f"damaged: {named} is not the table of that name" in done.stderr, command
+    assert f"damaged: {named}" in " ".join(fastopen("ls", run.parent, columns=300).stdout.split())
+
+
+def change(run: Path, script: str) -> None:
+    database = sqlite3.connect(run / "run.sqlite")
+    database.executescript(script)
+    database.close()
+
+
+def make_endless(run: Path, table: str, depth: int = 4) -> None:
+    """Makes of a table's tree one with 400 branches a page, all of them the same: endless rows."""
+    file = run / "run.sqlite"
+    change(run, f"PRAGMA page_size = {PAGE_SIZE}; VACUUM")
+    database = sqlite3.connect(file)
+    ((root,),) = database.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,))
+    database.close()
+    data = bytearray(file.read_bytes())
+    pages = len(data) // PAGE_SIZE
+    # The root moves to the end; pages above it follow, and the topmost takes its place.
+    data += data[(root - 1) * PAGE_SIZE : root * PAGE_SIZE]
+    child = pages + 1
+    for level in range(depth):
+        cells = [PAGE_SIZE - 5 * (number + 1) for number in range(400)]
+        page = bytearray(PAGE_SIZE)
+        page[:12] = struct.pack(">BHHHBI", 5, 0, len(cells), cells[-1], 0, child)
+        page[12 : 12 + 2 * len(cells)] = struct.pack(f">{len(cells)}H", *cells)
+        for cell in cells:
+            page[cell : cell + 5] = struct.pack(">IB", child, 1)
+        if level == depth - 1:
+            data[(root - 1) * PAGE_SIZE : root * PAGE_SIZE] = page
+        else:
+            data += page
+            child = len(data) // PAGE_SIZE
+    data[28:32] = struct.pack(">I", len(data) // PAGE_SIZE)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("table", ["loads", "jobs", "cells", "pages", "records", "facts"])
+def test_a_run_of_endless_rows_is_damaged_whoever_reads_it(run: Path, table: str) -> None:
+    make_endless(run, table)
+    for command in ("show", "export", "resume"):
+        done = fastopen(command, run)
+        # What is not asked of the table has an answer.
+        assert (done.returncode, "damaged" in done.stderr) in ((2, True), (0, False)), (command, done)
+        assert done.returncode == 2 or table != "loads", command
+
+
+@pytest.mark.parametrize("size", [MAX_RECORD_BYTES + 1, 12 * 2**20])
+def test_records_that_unpack_to_more_than_loads_have_are_refused(run: Path, size: int) -> None:
+    database = sqlite3.connect(run / "run.sqlite")
+    database.execute("UPDATE records SET record_zlib = ?", (zlib.compress(b" " * size),))
+    ((count,),) = database.execute("SELECT count(*) FROM records")
+    database.executemany(
+        "INSERT INTO loads SELECT ?, job, id, ?, cell, repeat, valid, plt_ns, requests, connections,"
+        " syn_data_connections, handshakes_ns, retransmitted, started_unix_ms, invalid FROM loads"
+        " WHERE number = 1",
+        [(number, number) for number in range(count + 1, 60)],
+    )
+    database.execute(
+        "INSERT INTO records SELECT number, record_zlib FROM loads, (SELECT record_zlib FROM"
+        " records LIMIT 1) WHERE number > ?",
+        (count,),
+    )
+    database.commit()
+    database.close()
+    with RunStore.open(run) as store, pytest.raises(InputError, match="a record unpacks to more than"):
+        [store.load_json(row.job, row.load, row.attempt) for row in store.loads()]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE facts SET value = '{}' WHERE name = 'experiment'",
+        "UPDATE facts SET value = '[' WHERE name = 'environment'",
+        "UPDATE facts SET value = '7' WHERE name = 'options'",
+        "UPDATE pages SET page = '{}'",
+        "UPDATE cells SET arm = 'fast'",
+        "UPDATE cells SET setup = 99",
+        "UPDATE cells SET network = -99",
+        "UPDATE cells SET page = 'other'",
+        "UPDATE loads SET cell = 99",
+        "UPDATE loads SET invalid = '{}'",
+        "UPDATE loads SET invalid = '[1]'",
+        "UPDATE jobs SET loads = '7'",
+        "UPDATE jobs SET network = 99",
+        "DELETE FROM records",
+        "DELETE FROM loads; DELETE FROM worlds; DELETE FROM jobs",
+        "UPDATE pages SET page = CAST(x'7bff' AS TEXT)",
+        "UPDATE facts SET value = CAST(x'7bff' AS TEXT)",
+        "UPDATE records SET record_zlib = x'789c030000000001'",
+        "UPDATE worlds SET record_zlib = x'00'",
+    ],
+)
+def test_values_that_make_no_run_are_named_as_damage(run: Path, damage: str) -> None:
+    change(run, damage)
+    for command in ("show", "export", "resume"):
+        done = fastopen(command, run)
+        assert "a bug" not in done.stderr, (command, done.stderr)
+
+
+def test_a_query_that_takes_long_gives_way_to_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_limits, "STEPS", 10**15)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    database = sqlite3.connect(":memory:")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(Limits(database, tmp_path).rows(endless))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        database.close()

@@ -1,0 +1,59 @@
+"""At which share of broken paths TFO stops paying."""
+
+from pathlib import Path
+
+import pytest
+
+from command_line import fastopen
+from fastopen.experiments import networks_asked
+from fastopen.runs import RunStore
+from fastopen.statistics import Payoff, collect, payoffs
+from made_up_run import made_up_page, made_up_plan, made_up_run
+
+
+def of(saved_ms: float, cost_ms: float, rtt_ms: float = 100.0) -> Payoff:
+    return Payoff("p", rtt_ms, "warm", "drop-syn-data", saved_ms, cost_ms)
+
+
+def test_at_the_share_savings_and_costs_are_equal() -> None:
+    share = of(100.0, 900.0).break_even_share()
+    assert share is not None
+    assert share == pytest.approx(0.1)
+    assert (1 - share) * 100.0 == pytest.approx(share * 900.0)
+
+
+def test_visits_share_the_cost_of_a_negative_cache() -> None:
+    assert of(100.0, 900.0).break_even_share(visits=9) == pytest.approx(0.5)
+
+
+def test_what_saves_nothing_never_pays_and_what_costs_nothing_always_does() -> None:
+    assert of(-1.0, 900.0).break_even_share() == 0
+    assert of(-1.0, -2.0).break_even_share() == 0
+    assert of(1.0, -2.0).break_even_share() is None
+
+
+def test_one_handshake_is_arithmetic() -> None:
+    assert [round(of(1, 1, rtt).one_handshake_share, 3) for rtt in (20, 100, 200)] == [0.02, 0.091, 0.167]
+
+
+def test_each_broken_path_is_held_against_the_open_one_of_its_network(tmp_path: Path) -> None:
+    networks = networks_asked(rtt="20ms,100ms", path="none,drop-syn-data")
+    folder = made_up_run(
+        tmp_path / "run", made_up_plan([made_up_page("p")], networks=[one.model_dump() for one in networks])
+    )
+    with RunStore.open(folder) as store:
+        results = collect(store)
+    found = [*payoffs([results])]
+    assert {(one.rtt_ms, one.path) for one in found} == {(20, "drop-syn-data"), (100, "drop-syn-data")}
+    saved = {(one.cell.network, one.cell.arm.name): one.saved_ms for one in results.cells}
+    opened = [number for number, network in enumerate(networks) if network.path == "none"]
+    assert {one.saved_ms for one in found} == {
+        saved[number, name] for number in opened for name in ("cold", "warm")
+    }
+    assert "pays" in fastopen("payoff", folder).stdout
+
+
+def test_a_run_without_broken_paths_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    folder = made_up_run(tmp_path / "run", made_up_plan([made_up_page("p")]))
+    done = fastopen("payoff", folder)
+    assert (done.returncode, "--path none,drop-syn-data" in done.stderr) == (2, True)

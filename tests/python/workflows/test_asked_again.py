@@ -1,0 +1,41 @@
+"""A run that is asked for again is the same run, however it is to be printed."""
+
+from pathlib import Path
+
+import pytest
+
+from fastopen.errors import InputError
+from fastopen.experiments import DRAWS, Experiment, Variation
+from fastopen.pages import ImportedPage
+from fastopen.workflows.run import RunOptions, run_experiment
+from made_up_run import made_up_page, made_up_plan, made_up_run
+
+PAGE = made_up_page("one")
+DRAWN = {"vary": Variation(), "repeats": DRAWS}
+
+
+def kept(folder: Path, **changes: object) -> tuple[Path, Experiment]:
+    plan = made_up_plan([PAGE], rtts_ms=(20,), repeats=2)
+    experiment = plan.experiment.model_copy(update=changes)
+    return made_up_run(folder / "run", made_up_plan([PAGE], rtts_ms=(20,), repeats=2)), experiment
+
+
+def test_draws_that_a_report_implies_are_no_other_experiment(tmp_path: Path) -> None:
+    folder, experiment = kept(tmp_path, **DRAWN)
+    options = RunOptions(output=folder, draws_by_default=True)
+    with run_experiment(experiment, [ImportedPage(PAGE)], options, observe=None) as run:  # type: ignore[arg-type]
+        assert run.outcome is None
+        assert run.results.experiment.vary is None
+
+
+def test_draws_that_were_asked_for_are_another_experiment(tmp_path: Path) -> None:
+    folder, experiment = kept(tmp_path, **DRAWN)
+    with pytest.raises(InputError, match="another experiment"):
+        run_experiment(experiment, [ImportedPage(PAGE)], RunOptions(output=folder), observe=None)  # type: ignore[arg-type]
+
+
+def test_another_number_of_repeats_is_another_experiment(tmp_path: Path) -> None:
+    folder, experiment = kept(tmp_path, repeats=5)
+    options = RunOptions(output=folder, draws_by_default=True)
+    with pytest.raises(InputError, match="repeats 2 there, 5 here"):
+        run_experiment(experiment, [ImportedPage(PAGE)], options, observe=None)  # type: ignore[arg-type]

@@ -1,0 +1,32 @@
+"""What an answer within a minute leaves out, and what it never does."""
+
+from fastopen.contract import Client
+from fastopen.experiments import Experiment, Setup
+from fastopen.pages import ImportedPage
+from fastopen.workflows.quick import KEPT, quickened
+from made_up_run import made_up_page, made_up_plan
+
+CHROMIUM = Client(kind="chromium", connections_per_host=6, connections_total=256, keep_alive=True)
+PAGE = ImportedPage(made_up_page("one"))
+
+
+def asked(**changes: object) -> Experiment:
+    return made_up_plan([PAGE.page], rtts_ms=(20, 100, 200)).experiment.model_copy(update=changes)
+
+
+def test_what_fits_into_a_minute_is_left_as_it_is() -> None:
+    experiment = asked()
+    assert quickened(experiment, [PAGE], (), None, 2) == (experiment, [])
+
+
+def test_a_browser_gets_one_rtt_and_warm_cookies_so_that_enough_repeats_fit() -> None:
+    experiment = asked(setups=[Setup(client=CHROMIUM)])
+    shorter, left_out = quickened(experiment, [PAGE], (), None, 1)
+    assert [network.rtt_us for network in shorter.networks] == [100_000]
+    assert shorter.arms == ["off", "warm"]
+    assert left_out == ["without cold cookies (--transports)", "RTT 100 ms alone (--rtt)"]
+
+
+def test_what_somebody_asked_for_stays() -> None:
+    experiment = asked(setups=[Setup(client=CHROMIUM)])
+    assert quickened(experiment, [PAGE], KEPT, None, 1) == (experiment, [])
