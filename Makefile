@@ -20,9 +20,9 @@ CASES ?= 20000
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
-.PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel clean help \
-  set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test \
-  python-test-worlds test-worlds
+.PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel \
+  clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test python-test-worlds \
+  test-worlds
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -47,8 +47,8 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-# First what fills all cores, then what mostly waits: worlds in real time, of Rust's tests and then of Python's. Below
-# those, at the lowest priority, the rest. Each target's output comes in one piece.
+# First what fills all cores, then what mostly waits: worlds in real time, of Rust's tests and then of Python's.
+# Below those, at the lowest priority, the rest. Each target's output comes in one piece.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
 	@$(MAKE) --jobs=3 $(WORLD) kernel rust-test-programs $(STAMPS)/python-for-tests
 	$(call say,tests of Rust and of worlds; below them at a low priority linters and tests of Python: minutes)
@@ -66,7 +66,7 @@ picture: setup ## load one page over real networks and write the README's pictur
 	  $(BIN)/fastopen run wikipedia-tcp --engine host --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
 
-fuzz: set-up-for-tests ## break inputs of every reader at random, for long, then jobs and models (SECONDS=600, CASES=20000)
+fuzz: set-up-for-tests ## break inputs of every reader at random, then jobs and models (SECONDS=600, CASES=20000)
 	@PYTHONPATH=tests/python $(BIN)/python -m security.fuzzer --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
 	  tests/python/test_units.py tests/python/contract/test_job_reader.py
@@ -95,7 +95,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
-kill-harness: set-up-for-tests ## kill a run 100 times at random moments: never a lost or doubled load, nothing left (KILLS=100)
+kill-harness: set-up-for-tests ## kill a run at random moments: no load lost or doubled, nothing left (KILLS=100)
 	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/runs/test_resume.py
 
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one

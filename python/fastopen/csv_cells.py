@@ -1,4 +1,4 @@
-"""What goes into a cell of a CSV file: texts of strangers are no formulas."""
+"""What goes into a cell of a CSV file: text from others is never a formula."""
 
 from typing import Final, TypeVar
 

@@ -29,8 +29,8 @@ pub fn enter_sandbox() -> Result<()> {
     enter(|| false).map(drop)
 }
 
-/// As [`enter_sandbox`], with a range of user and group ids beside the caller's own where the system allows
-/// it: to root those that there are, to others what `/etc/subuid` and `/etc/subgid` give them, by
+/// As [`enter_sandbox`], with a range of user and group ids in addition to the caller's own where the system
+/// allows it: to root those that there are, to others what `/etc/subuid` and `/etc/subgid` give them, by
 /// newuidmap(1) and newgidmap(1). Returns whether there is one: else programs that change their user fail.
 ///
 /// # Errors

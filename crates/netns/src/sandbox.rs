@@ -135,8 +135,8 @@ impl View {
             let link = Path::new("/dev").join(link);
             symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
         }
-        // A kernel may refuse one beside a /proc of which a part is hidden; that one shows this process as
-        // well.
+        // A kernel may refuse a new /proc where a part of the old one is hidden; the old one shows this
+        // process as well.
         if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }

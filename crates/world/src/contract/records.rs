@@ -434,6 +434,7 @@ impl LinkRecord {
             bytes: now.bytes - before.bytes,
             dropped_queue: now.dropped_queue - before.dropped_queue,
             dropped_loss: now.dropped_loss - before.dropped_loss,
+            dropped_path: now.dropped_path - before.dropped_path,
             overruns: now.overruns - before.overruns,
             ..now
         };

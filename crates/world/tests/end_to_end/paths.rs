@@ -6,30 +6,39 @@ use serde_json::{Value, json};
 use crate::support::{grown, image, job, list, network, number, page, request, root, with, with_syn_data};
 use crate::virtual_time::exactly;
 
-/// The moment of the first byte in milliseconds, `tcpi_fastopen_client_fail`, and counters that grew by one,
-/// of the client and of the origins.
-type Row = (&'static str, &'static str, [u64; 2], u64, &'static [&'static str], &'static [&'static str]);
+/// The moment of the first byte in milliseconds, `tcpi_fastopen_client_fail`, segments that the client sent
+/// again, and counters that grew by one, of the client and of the origins.
+type Row = (&'static str, &'static str, [u64; 2], u64, u64, &'static [&'static str], &'static [&'static str]);
 
 /// Times and counters of one request each. A SYN is sent again after a second and what the timer wheel adds.
 const ROWS: [Row; 11] = [
-    ("none", "warm", [100, 101], 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
-    ("none", "cold", [200, 201], 1, &[], &["TCPFastOpenCookieReqd"]),
+    ("none", "warm", [100, 101], 0, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
+    ("none", "cold", [200, 201], 1, 0, &[], &["TCPFastOpenCookieReqd"]),
     (
         "drop-syn-data",
         "warm",
         [1200, 1233],
         3,
+        2,
         &["TCPFastOpenActiveFail", "TCPSynRetrans", "TCPTimeouts"],
         &[],
     ),
-    ("drop-option", "cold", [1200, 1233], 1, &["TCPSynRetrans", "TCPTimeouts"], &[]),
-    ("drop-option", "warm", [1200, 1233], 3, &["TCPFastOpenActiveFail", "TCPSynRetrans", "TCPTimeouts"], &[]),
-    ("strip-option", "cold", [200, 201], 1, &[], &[]),
-    ("strip-option", "warm", [200, 201], 2, &["TCPFastOpenActiveFail", "RetransSegs"], &[]),
-    ("strip-both", "warm", [200, 201], 2, &["TCPFastOpenActiveFail"], &[]),
-    ("strip-data", "warm", [200, 201], 2, &["TCPFastOpenActiveFail", "RetransSegs"], &["TCPFastOpenPassive"]),
-    ("strip-synack-option", "cold", [200, 201], 1, &[], &["TCPFastOpenCookieReqd"]),
-    ("break-cookie", "warm", [200, 201], 2, &["TCPFastOpenActiveFail"], &["TCPFastOpenPassiveFail"]),
+    ("drop-option", "cold", [1200, 1233], 1, 1, &["TCPSynRetrans", "TCPTimeouts"], &[]),
+    (
+        "drop-option",
+        "warm",
+        [1200, 1233],
+        3,
+        2,
+        &["TCPFastOpenActiveFail", "TCPSynRetrans", "TCPTimeouts"],
+        &[],
+    ),
+    ("strip-option", "cold", [200, 201], 1, 0, &[], &[]),
+    ("strip-option", "warm", [200, 201], 2, 1, &["TCPFastOpenActiveFail"], &[]),
+    ("strip-both", "warm", [200, 201], 2, 1, &["TCPFastOpenActiveFail"], &[]),
+    ("strip-data", "warm", [200, 201], 2, 1, &["TCPFastOpenActiveFail"], &["TCPFastOpenPassive"]),
+    ("strip-synack-option", "cold", [200, 201], 1, 0, &[], &["TCPFastOpenCookieReqd"]),
+    ("break-cookie", "warm", [200, 201], 2, 1, &["TCPFastOpenActiveFail"], &["TCPFastOpenPassiveFail"]),
 ];
 
 const WATCHED: [&str; 8] = [
@@ -52,13 +61,14 @@ fn over(path: &str, page: &Value, arms: &[&str]) -> Value {
 
 #[test]
 fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say() {
-    for (path, arm, [least, most], fail, client, origins) in ROWS {
+    for (path, arm, [least, most], fail, again, client, origins) in ROWS {
         let Some(run) = exactly(&over(path, &page(&[root(3000)]), &[arm])) else { return };
         let load = run.valid(arm);
         let first_byte_ms = number(&request(load, 0)["first_byte_ns"]) / 1_000_000;
         assert!((least..most).contains(&first_byte_ms), "{path}, {arm}: {first_byte_ms} ms");
         let [connection] = list(&load["connections"]) else { panic!("{path}, {arm}: {load:#}") };
         assert_eq!(connection["client"]["fastopen_client_fail"], fail, "{path}, {arm}");
+        assert_eq!(grown(load, "client", "RetransSegs"), again, "{path}, {arm}: segments sent again");
         let accepted = client.contains(&"TCPFastOpenActive");
         assert_eq!(with_syn_data(load, "client"), usize::from(accepted), "{path}, {arm}");
         for (end, expected) in [("client", client), ("origins", origins)] {

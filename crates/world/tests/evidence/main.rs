@@ -1,0 +1,6 @@
+//! Each kind of reason: a load that gives it, and one like it that does not.
+
+mod loads;
+mod paths;
+mod sessions;
+mod support;
