@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::delay_line::DelayLine;
 use crate::path::{Behaviour, Crossing, Middlebox, PathRule, Way};
-use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
+use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::stages::{DirectionConfig, stages};
 use crate::{Nanos, Stats};
 
@@ -99,8 +99,8 @@ impl<P> Direction<P> {
     /// Takes a packet from the stage `first` on as far as it gets at once.
     fn pass(&mut self, first: usize, mut at: Nanos, mut packet: Packet<P>) -> Result<(), Dropped<P>> {
         for number in first..self.stages.len() {
-            let (stage, mut rest) = split(&mut self.stages, &mut self.stats, number);
-            match stage.offer(at, &mut packet, &mut rest) {
+            let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
+            match stage.offer(at, &mut packet, &mut downstream) {
                 Verdict::Pass => {}
                 Verdict::Hold(until) => at = until,
                 Verdict::Drop(cause) => {
@@ -113,7 +113,7 @@ impl<P> Direction<P> {
                     return Ok(());
                 }
                 Verdict::Keep => {
-                    stage.keep(at, packet, &mut rest);
+                    stage.keep(at, packet, &mut downstream);
                     self.find_due();
                     return Ok(());
                 }
@@ -127,8 +127,8 @@ impl<P> Direction<P> {
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);
-            let (stage, mut rest) = split(&mut self.stages, &mut self.stats, number);
-            if let Some(packet) = stage.release(at, &mut rest) {
+            let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
+            if let Some(packet) = stage.release(at, &mut downstream) {
                 // A drop is counted; nobody waits for the buffer any more.
                 let _dropped = self.pass(number + 1, at, packet);
             }
@@ -140,8 +140,8 @@ impl<P> Direction<P> {
         let Self { stages, stats, .. } = self;
         let numbers = 0..stages.len();
         let due_of = |number| {
-            let (stage, mut rest) = split(stages, stats, number);
-            stage.next_due(&mut rest).map(|at| (at, number))
+            let (stage, mut downstream) = split(stages, stats, number);
+            stage.next_due(&mut downstream).map(|at| (at, number))
         };
         self.due = numbers.filter_map(due_of).min();
     }
@@ -174,7 +174,7 @@ fn split<'a, P>(
     stages: &'a mut [Box<dyn Stage<P>>],
     stats: &'a mut Stats,
     number: usize,
-) -> (&'a mut dyn Stage<P>, Rest<'a, P>) {
-    let (stage, rest) = stages[number..].split_first_mut().expect("it is the number of a stage");
-    (stage.as_mut(), Rest { stages: rest, stats })
+) -> (&'a mut dyn Stage<P>, Downstream<'a, P>) {
+    let (stage, downstream) = stages[number..].split_first_mut().expect("it is the number of a stage");
+    (stage.as_mut(), Downstream { stages: downstream, stats })
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 
-use crate::stage::{Datagram, Packet, Rest, Stage, Verdict};
+use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
 /// What a path does to the packets of TCP Fast Open (RFC 7413); the option is of kind 34, or 254 with the
@@ -343,7 +343,7 @@ impl Crossing {
 }
 
 impl<P: Datagram> Stage<P> for Crossing {
-    fn offer(&mut self, _: Nanos, packet: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, _: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         let mut middlebox = self.middlebox.lock().unwrap_or_else(PoisonError::into_inner);
         match middlebox.pass(self.way, packet.payload.ip()) {
             Passage::Forward(bytes) => {

@@ -69,7 +69,7 @@ pub trait Stage<P>: Send {
     /// What becomes of a packet that reaches the stage at `now`, which never decreases from call to call. For
     /// the next stage to be promised the same, only the last stage may hold a packet for less long than the
     /// one before it.
-    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, rest: &mut Rest<P>) -> Verdict;
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
     /// When the stage could take a packet that reaches it at `now`: later than `now` where it is busy (back
     /// pressure). The stage before offers its packets at such moments.
@@ -78,32 +78,32 @@ pub trait Stage<P>: Send {
     }
 
     /// Takes a packet of which [`Stage::offer`] has answered that the stage keeps it.
-    fn keep(&mut self, _now: Nanos, _packet: Packet<P>, _rest: &mut Rest<P>) {
+    fn keep(&mut self, _now: Nanos, _packet: Packet<P>, _rest: &mut Downstream<P>) {
         unreachable!("a stage that keeps packets takes them");
     }
 
     /// When the stage is to release the next packet that it keeps; asked after each [`Stage::keep`] and
     /// [`Stage::release`].
-    fn next_due(&mut self, _rest: &mut Rest<P>) -> Option<Nanos> {
+    fn next_due(&mut self, _rest: &mut Downstream<P>) -> Option<Nanos> {
         None
     }
 
     /// Takes a kept packet out at the moment that [`Stage::next_due`] named; `None` where all that were due
     /// are dropped, and counted so.
-    fn release(&mut self, _now: Nanos, _rest: &mut Rest<P>) -> Option<Packet<P>> {
+    fn release(&mut self, _now: Nanos, _rest: &mut Downstream<P>) -> Option<Packet<P>> {
         None
     }
 }
 
-/// What a stage knows of the rest of its direction.
-pub struct Rest<'a, P> {
+/// The stages behind one, and what their direction has counted.
+pub struct Downstream<'a, P> {
     /// The stages behind it.
     pub stages: &'a mut [Box<dyn Stage<P>>],
     /// What the direction has counted.
     pub stats: &'a mut Stats,
 }
 
-impl<P> Rest<'_, P> {
+impl<P> Downstream<'_, P> {
     /// When the stages behind could take a packet that would leave this stage at `now`.
     pub fn free_at(&mut self, now: Nanos) -> Nanos {
         self.stages.iter_mut().fold(now, |at, stage| stage.free_at(at))

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fastopen_link::stage::{Packet, Rest, Stage, Verdict};
+use fastopen_link::stage::{Downstream, Packet, Stage, Verdict};
 use fastopen_link::{Direction, DropCause, Nanos};
 
 const MS: Nanos = 1_000_000;
@@ -11,7 +11,7 @@ const MS: Nanos = 1_000_000;
 struct Wire(Nanos);
 
 impl<P> Stage<P> for Wire {
-    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         self.0 = self.0.max(now) + 10 * MS;
         Verdict::Hold(self.0)
     }
@@ -28,19 +28,19 @@ struct DropsWhatWaitedLong<P> {
 }
 
 impl<P: Send> Stage<P> for DropsWhatWaitedLong<P> {
-    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, rest: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, rest: &mut Downstream<P>) -> Verdict {
         if rest.free_at(now) <= now { Verdict::Pass } else { Verdict::Keep }
     }
 
-    fn keep(&mut self, now: Nanos, packet: Packet<P>, _: &mut Rest<P>) {
+    fn keep(&mut self, now: Nanos, packet: Packet<P>, _: &mut Downstream<P>) {
         self.kept.push_back((now, packet));
     }
 
-    fn next_due(&mut self, rest: &mut Rest<P>) -> Option<Nanos> {
+    fn next_due(&mut self, rest: &mut Downstream<P>) -> Option<Nanos> {
         self.kept.front().map(|(offered, _)| rest.free_at(*offered))
     }
 
-    fn release(&mut self, now: Nanos, rest: &mut Rest<P>) -> Option<Packet<P>> {
+    fn release(&mut self, now: Nanos, rest: &mut Downstream<P>) -> Option<Packet<P>> {
         while let Some((offered, packet)) = self.kept.pop_front() {
             if now - offered <= 15 * MS {
                 return Some(packet);
@@ -55,7 +55,7 @@ impl<P: Send> Stage<P> for DropsWhatWaitedLong<P> {
 struct Rewrites;
 
 impl Stage<Vec<u8>> for Rewrites {
-    fn offer(&mut self, _: Nanos, packet: &mut Packet<Vec<u8>>, _: &mut Rest<Vec<u8>>) -> Verdict {
+    fn offer(&mut self, _: Nanos, packet: &mut Packet<Vec<u8>>, _: &mut Downstream<Vec<u8>>) -> Verdict {
         let [.., time_to_live, protocol] = &mut packet.payload[..] else { return Verdict::Pass };
         *time_to_live -= 1;
         if *protocol == 17 { Verdict::Drop(DropCause::Loss) } else { Verdict::Pass }
@@ -66,7 +66,7 @@ impl Stage<Vec<u8>> for Rewrites {
 struct Reorders(bool);
 
 impl<P> Stage<P> for Reorders {
-    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         self.0 = !self.0;
         if self.0 { Verdict::Hold(now + 5 * MS) } else { Verdict::Pass }
     }

@@ -67,7 +67,7 @@ fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
 /// A process that stays outside a new user namespace and maps ids of its parent, which enters it.
 struct IdMapper {
     pid: Pid,
-    /// Written to once the parent is inside.
+    /// Written to once the parent has entered the user namespace.
     entered: OwnedFd,
 }
 
@@ -81,8 +81,8 @@ impl IdMapper {
             ForkResult::Child => {
                 drop(entered);
                 let mut byte = [0];
-                let told = nix::unistd::read(&waiting, &mut byte).is_ok_and(|count| count == 1);
-                std::process::exit(i32::from(!(told && map_ids(parent))));
+                let in_namespace = nix::unistd::read(&waiting, &mut byte).is_ok_and(|count| count == 1);
+                std::process::exit(i32::from(!(in_namespace && map_ids(parent))));
             }
             ForkResult::Parent { child } => Ok(Self { pid: child, entered }),
         }

@@ -74,12 +74,12 @@ def _sentences(found: Sequence[Payoff], visits: int) -> list[str]:
         f"{visits} visits long, and pays once (RFC 7413, section 4.1.3.1); Linux keeps no such cache. One "
         "handshake: by arithmetic, RTT / (1 s + RTT)."
     )
-    said = [meaning]
+    sentences = [meaning]
     if dropping:
         paying = sum((one.break_even_share() or 0.0) > DROPPING_SHARE for one in dropping)
         cached = sum((one.break_even_share(visits) or 0.0) > DROPPING_SHARE for one in dropping)
-        said.append(
+        sentences.append(
             f"Where {100 * DROPPING_SHARE:g} % of paths drop such SYNs ({DROPPING_SOURCE}), TFO pays in "
             f"{paying} of {len(dropping)} rows of paths that drop, and in {cached} with a negative cache."
         )
-    return said
+    return sentences

@@ -147,9 +147,9 @@ class Network(_Part):
         for way in self.cross or ():
             limit = self.down if way == "down" else self.up
             if limit.rate_bit_per_s is None and limit.trace_ms is None:
-                said = f"a bulk flow needs a limit to fill, and {way} has none"
+                message = f"a bulk flow needs a limit to fill, and {way} has none"
                 remedy = f"name a rate or a trace for {way}"
-                raise conflict(said, remedy, "network.cross", f"network.{way}")
+                raise conflict(message, remedy, "network.cross", f"network.{way}")
         return self
 
     @model_validator(mode="after")
@@ -157,8 +157,8 @@ class Network(_Part):
         own = [one for way in (self.down, self.up) for one in (way.trace_ms, way.jitter) if one is not None]
         if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values()) or self.path != "none"):
             keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt", "path")
-            said = "the kernel's link has neither traces, nor jitter, nor extra RTTs of hosts, nor path rules"
-            raise conflict(said, "ask for link program", *(f"network.{key}" for key in keys))
+            message = "the kernel's link has no traces, no jitter, no extra RTTs of hosts, and no path rules"
+            raise conflict(message, "ask for link program", *(f"network.{key}" for key in keys))
         return self
 
 
@@ -281,20 +281,20 @@ class Client(_Part):
     def _a_repeat_view_needs_a_cache(self) -> Self:
         if self.view == "repeat" and not self.type.cache:
             able = " or ".join(one.label for one in CLIENTS.values() if one.cache)
-            said, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
-            raise conflict(said, remedy, "client.kind", "client.view")
+            message, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
+            raise conflict(message, remedy, "client.kind", "client.view")
         return self
 
     @model_validator(mode="after")
     def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
         if self.fixed_scripts and "fixed_scripts" not in self.type.takes:
             able = " or ".join(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
-            said, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
-            raise conflict(said, remedy, "client.kind", "client.fixed_scripts")
+            message, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
+            raise conflict(message, remedy, "client.kind", "client.fixed_scripts")
         if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
             able = " or ".join(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
-            said, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"
-            raise conflict(said, remedy, "client.kind", "client.request_heads")
+            message, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"
+            raise conflict(message, remedy, "client.kind", "client.request_heads")
         return self
 
     @model_validator(mode="after")
@@ -381,8 +381,8 @@ class Tls(_Part):
     @model_validator(mode="after")
     def _there_is_a_session_to_begin_with(self) -> Self:
         if self.session != "none" and self.tickets == 0:
-            said, remedy = f"session {self.session} needs a ticket", "ask for tickets 1 or more"
-            raise conflict(said, remedy, "tls.session", "tls.tickets")
+            message, remedy = f"session {self.session} needs a ticket", "ask for tickets 1 or more"
+            raise conflict(message, remedy, "tls.session", "tls.tickets")
         if self.session == "early" and self.version != "1.3":
             remedy = "ask for tls 1.3, or for session resumed"
             raise conflict("early data came with TLS 1.3", remedy, "tls.session", "tls.version")
@@ -483,9 +483,9 @@ class Job(_Part):
             if self.origins.bodies != "recorded" or (encrypted and self.tls.security == "recorded"):
                 continue
             if any(one.url.startswith("https:") != encrypted for one in self.page.resources):
-                said = "recorded bodies name URLs with the schemes that they were recorded with"
+                message = "recorded bodies name URLs with the schemes that they were recorded with"
                 remedy = "ask for transports recorded and recorded+tfo"
-                raise ValueError(f"loads[{number}].transport: {said}: {remedy}")
+                raise ValueError(f"loads[{number}].transport: {message}: {remedy}")
         return self
 
     @model_validator(mode="after")

@@ -70,8 +70,8 @@ class Setup(BaseModel):
             raise conflict(f"{client} is run with HTTP/1.1", remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
             remedy = "ask for transports tls and tls+tfo, or for http 1.1"
-            said = f"{client} speaks HTTP/{version} over TLS alone"
-            raise conflict(said, remedy, "client.kind", key, "tls.version")
+            message = f"{client} speaks HTTP/{version} over TLS alone"
+            raise conflict(message, remedy, "client.kind", key, "tls.version")
         return self
 
     @model_validator(mode="after")
@@ -79,9 +79,9 @@ class Setup(BaseModel):
         session = "none" if self.tls is None else self.tls.session
         if session not in self.client.type.sessions:
             able = " or ".join(one.label for one in CLIENTS.values() if session in one.sessions)
-            said = f"{self.client.label} cannot be given a session of an earlier visit"
+            message = f"{self.client.label} cannot be given a session of an earlier visit"
             remedy = f"session {session} goes with {able}"
-            raise conflict(said, remedy, "client.kind", "tls.session")
+            raise conflict(message, remedy, "client.kind", "tls.session")
         return self
 
     @model_validator(mode="after")
@@ -92,9 +92,9 @@ class Setup(BaseModel):
             raise conflict(f"{client.label} does not read bodies", remedy, "client.kind", "origins.bodies")
         recorded = self.tls is not None and self.tls.security == "recorded"
         if recorded and client.type.loads_everything and self.origins.speak_http2:
-            said = f"{client.label} speaks HTTP/2 on all connections to a host, with TLS or without"
+            message = f"{client.label} speaks HTTP/2 on all connections to a host, with TLS or without"
             remedy = "ask for http 1.1, for another client, or for transports tls and tls+tfo"
-            raise conflict(said, remedy, "client.kind", "origins.http", "tls.security")
+            raise conflict(message, remedy, "client.kind", "origins.http", "tls.security")
         return self
 
     @model_validator(mode="after")

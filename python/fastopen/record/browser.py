@@ -98,7 +98,7 @@ class Recorder(Closing):
             session = context.new_cdp_session(page)
             log = Log()
             for name in EVENTS:
-                session.on(name, lambda event, name=name: log.hear(name, event))
+                session.on(name, lambda event, name=name: log.on_event(name, event))
             bounds = {"maxTotalBufferSize": BODIES_BYTES, "maxResourceBufferSize": BODY_BYTES}
             session.send("Network.enable", bounds)
             session.send("Page.enable")

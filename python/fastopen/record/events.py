@@ -45,7 +45,7 @@ class Log:
     """Of all bodies so far, before they are decoded."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
 
-    def hear(self, name: str, event: Mapping[str, Any]) -> None:
+    def on_event(self, name: str, event: Mapping[str, Any]) -> None:
         """Takes one event. What belongs to no request that was seen is left out."""
         if name == "Page.loadEventFired":
             self.load_at = event["timestamp"]
@@ -56,7 +56,7 @@ class Log:
         elif name == "Network.requestWillBeSent":
             self._asked(event)
         elif event.get("requestId") in self._current:
-            self._heard(self._current[event["requestId"]], name, event)
+            self._on_event(self._current[event["requestId"]], name, event)
 
     def open(self) -> int:
         """How many requests have not ended."""
@@ -72,7 +72,7 @@ class Log:
         self._current[event["requestId"]] = made
         self.exchanges.append(made)
 
-    def _heard(self, exchange: NetworkExchange, name: str, event: Mapping[str, Any]) -> None:
+    def _on_event(self, exchange: NetworkExchange, name: str, event: Mapping[str, Any]) -> None:
         if name == "Network.responseReceived":
             exchange.response = event["response"]
         elif name == "Network.loadingFinished":

@@ -51,8 +51,8 @@ def summarise_run(results: Results) -> Summary:
         judged = of_arms(cells, arms[:1])[0] if arms else []
         verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
         opening = f"{question}: {_decapitalised(verdicts[question])}. " if len(questions) > 1 else ""
-        said = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
-        sentences.append(opening + " ".join(filter(None, said)))
+        of_question = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
+        sentences.append(opening + " ".join(filter(None, of_question)))
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
     if carried := _carried(judged):
         sentences.append(

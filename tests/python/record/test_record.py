@@ -288,10 +288,12 @@ class TestTheFile:
             "receiveHeadersEnd": 75,
         }
         response = {"status": 200, "protocol": "http/1.1", "timing": timing, "encodedDataLength": 90}
-        log.hear("Network.requestWillBeSent", asked("1", request, 100.0))
-        log.hear("Network.responseReceived", {"requestId": "1", "response": response})
-        log.hear("Network.loadingFinished", {"requestId": "1", "timestamp": 100.1, "encodedDataLength": 1090})
-        log.hear("Page.loadEventFired", {"timestamp": 100.2})
+        log.on_event("Network.requestWillBeSent", asked("1", request, 100.0))
+        log.on_event("Network.responseReceived", {"requestId": "1", "response": response})
+        log.on_event(
+            "Network.loadingFinished", {"requestId": "1", "timestamp": 100.1, "encodedDataLength": 1090}
+        )
+        log.on_event("Page.loadEventFired", {"timestamp": 100.2})
         document = har_of([Loaded("http://a.test/", "A", log)], "1")["log"]
         (entry,) = document["entries"]
         parts = entry["timings"]
@@ -306,8 +308,8 @@ class TestTheFile:
         log = Log()
         request = {"url": "http://a.test/", "method": "GET", "headers": {}}
         answer = {"status": 301, "headers": {"Location": "/b"}, "protocol": "http/1.1"}
-        log.hear("Network.requestWillBeSent", asked("1", request, 100.0))
-        log.hear(
+        log.on_event("Network.requestWillBeSent", asked("1", request, 100.0))
+        log.on_event(
             "Network.requestWillBeSent",
             asked("1", request | {"url": "http://a.test/b"}, 100.05) | {"redirectResponse": answer},
         )

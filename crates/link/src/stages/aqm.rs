@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos, Stats};
 
 /// Which packets a queue drops.
@@ -51,27 +51,27 @@ impl<Q> Managed<Q> {
 }
 
 impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
-    fn offer(&mut self, _: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, _: Nanos, _: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         Verdict::Keep
     }
 
-    fn keep(&mut self, now: Nanos, packet: Packet<P>, rest: &mut Rest<P>) {
+    fn keep(&mut self, now: Nanos, packet: Packet<P>, downstream: &mut Downstream<P>) {
         self.asked = now;
         // What goes on the wire at once takes no room.
-        let waits = self.queue.bytes() > 0 || rest.free_at(now) > now;
-        self.queue.enqueue(now, packet, if waits { self.limit_bytes } else { u64::MAX }, rest.stats);
+        let waits = self.queue.bytes() > 0 || downstream.free_at(now) > now;
+        self.queue.enqueue(now, packet, if waits { self.limit_bytes } else { u64::MAX }, downstream.stats);
         if waits {
-            rest.stats.count_waiting(self.queue.bytes());
+            downstream.stats.count_waiting(self.queue.bytes());
         }
     }
 
-    fn next_due(&mut self, rest: &mut Rest<P>) -> Option<Nanos> {
-        (self.queue.bytes() > 0).then(|| rest.free_at(self.asked))
+    fn next_due(&mut self, downstream: &mut Downstream<P>) -> Option<Nanos> {
+        (self.queue.bytes() > 0).then(|| downstream.free_at(self.asked))
     }
 
-    fn release(&mut self, now: Nanos, rest: &mut Rest<P>) -> Option<Packet<P>> {
+    fn release(&mut self, now: Nanos, downstream: &mut Downstream<P>) -> Option<Packet<P>> {
         self.asked = now.saturating_sub(1);
-        self.queue.dequeue(now, rest.stats)
+        self.queue.dequeue(now, downstream.stats)
     }
 }
 

@@ -12,7 +12,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::Nanos;
-use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::stage::{Downstream, Packet, Stage, Verdict};
 
 /// How the delay of packets varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Delay {
 }
 
 impl<P> Stage<P> for Delay {
-    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, _: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         let away = self.jitter.map_or(0, |jitter| jitter.draw(&mut self.generator));
         let due = now.saturating_add(self.mean.saturating_add_signed(away));
         self.last = if self.reorder { due } else { due.max(self.last) };

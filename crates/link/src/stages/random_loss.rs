@@ -4,7 +4,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
 /// The share of packets that are lost at random, 0 to [`Loss::MAX_RATIO`].
@@ -57,7 +57,7 @@ impl RandomLoss {
 }
 
 impl<P> Stage<P> for RandomLoss {
-    fn offer(&mut self, _: Nanos, _: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, _: Nanos, _: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if self.loses_next() { Verdict::Drop(DropCause::Loss) } else { Verdict::Pass }
     }
 }

@@ -4,7 +4,7 @@
 //! the busy period began, however the bits were packed.
 
 use crate::Nanos;
-use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::stage::{Downstream, Packet, Stage, Verdict};
 
 /// A wire of a fixed rate.
 pub(crate) struct FixedRate {
@@ -26,7 +26,7 @@ impl<P> Stage<P> for FixedRate {
         self.free_at.max(now)
     }
 
-    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         const NANOS_PER_S_TIMES_BITS_PER_BYTE: u128 = 8_000_000_000;
         if now > self.free_at {
             (self.free_at, self.remainder) = (now, 0);

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
 /// A packet waits from its offering until its serialisation begins, which is known when it is offered:
@@ -38,9 +38,9 @@ impl TailDrop {
 }
 
 impl<P> Stage<P> for TailDrop {
-    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, rest: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict {
         self.settle(now);
-        let begins = rest.free_at(now);
+        let begins = downstream.free_at(now);
         if begins <= now {
             return Verdict::Pass;
         }
@@ -50,7 +50,7 @@ impl<P> Stage<P> for TailDrop {
         }
         self.bytes = bytes;
         self.packets.push_back((begins, packet.bytes));
-        rest.stats.count_waiting(bytes);
+        downstream.stats.count_waiting(bytes);
         Verdict::Hold(begins)
     }
 }

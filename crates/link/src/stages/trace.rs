@@ -7,7 +7,7 @@
 //! list is also the period, so an opportunity at 0 falls together with the last of the period before.
 
 use crate::Nanos;
-use crate::stage::{Packet, Rest, Stage, Verdict};
+use crate::stage::{Downstream, Packet, Stage, Verdict};
 
 /// Bytes that one opportunity carries: an IP packet of the usual MTU. (Mahimahi's 1504 are the same packet
 /// and the four bytes that its TUN device puts before it.)
@@ -100,7 +100,7 @@ impl<P> Stage<P> for Opportunities {
     }
 
     /// A packet that comes at the moment of the open opportunity was waiting for it.
-    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Rest<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
         }

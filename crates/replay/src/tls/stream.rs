@@ -36,8 +36,8 @@ pub struct Handshake {
     pub complete: bool,
 }
 
-/// What is told of a handshake: when it is complete and, by a server that has accepted early data, each time
-/// that it has read some before.
+/// Called with the state of a handshake: when it is complete and, at a server that has accepted early data,
+/// each time that it has read some before.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
 /// Whether the handshake of a connection is complete; a connection in the clear has none to wait for.
@@ -67,9 +67,9 @@ pub struct TlsStream<S> {
     early_written: Vec<u8>,
     /// Bytes of early data that a server has read.
     early_read: u64,
-    /// The reader of a client that has not begun its handshake, since it waits for what goes with it.
+    /// The reader of a client that has not started its handshake, since it waits for what goes with it.
     parked: Option<Waker>,
-    begun: bool,
+    started: bool,
     observer: Option<Observer>,
     secured: watch::Sender<bool>,
 }
@@ -87,7 +87,7 @@ impl<S: Duplex> TlsStream<S> {
     ) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
         let mut stream = Self::new(tls.into(), io, Box::new(observer));
-        stream.begun = true;
+        stream.started = true;
         poll_fn(|context| stream.poll_handshake(context, Self::accepts_early_data)).await?;
         Ok(stream)
     }
@@ -115,7 +115,7 @@ impl<S: Duplex> TlsStream<S> {
             early_written: Vec::new(),
             early_read: 0,
             parked: None,
-            begun: false,
+            started: false,
             observer: Some(observer),
             secured: watch::Sender::new(false),
         }
@@ -177,7 +177,7 @@ impl<S: Duplex> TlsStream<S> {
         context: &mut Context<'_>,
         enough: impl Fn(&mut Self) -> bool,
     ) -> Poll<io::Result<()>> {
-        self.begun = true;
+        self.started = true;
         loop {
             // Both ends may have more to send than the stream takes at once: so each goes on receiving.
             let sent = self.poll_send(context)?;
@@ -298,7 +298,7 @@ impl<S: Duplex> AsyncRead for TlsStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.begun {
+        if !this.started {
             this.parked = Some(context.waker().clone());
             return Poll::Pending;
         }
@@ -332,7 +332,7 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        this.begun = true;
+        this.started = true;
         this.parked.take().inspect(Waker::wake_by_ref);
         if slices.iter().all(|slice| slice.is_empty()) {
             return Poll::Ready(Ok(0));
@@ -356,7 +356,7 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.begun {
+        if self.started {
             ready!(self.poll_send(context))?;
         }
         Pin::new(&mut self.io).poll_flush(context)
@@ -366,7 +366,7 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
         let this = &mut *self;
         // What the client still has to send of its handshake would otherwise meet a closed socket, whose
         // reset takes the answer with it.
-        if this.begun && ready!(this.poll_handshake(context, |_| false)).is_ok() {
+        if this.started && ready!(this.poll_handshake(context, |_| false)).is_ok() {
             this.tls.send_close_notify();
             ready!(this.poll_send(context))?;
         }

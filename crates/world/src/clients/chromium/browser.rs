@@ -21,6 +21,8 @@ use crate::failure::{Blame, Failure};
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// Where the program is looked for without a `PATH`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What the browser writes to its standard error, in its folder.
+const OUTPUT: &str = "stderr";
 /// Timeout of the start, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call of the browser itself, in nanoseconds.
@@ -120,9 +122,9 @@ impl Browser {
         let mut browser = Self { child, pipe: Pipe::new(to, from), watch, product: String::new(), folder };
         let until = monotonic_ns() + START_TIMEOUT_NS;
         let version = browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|error| {
-            let said = fs::read_to_string(browser.folder.join("said")).unwrap_or_default();
-            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-            Failure::new(Fault::Machine, format!("starting the browser: {error}; it said {last}"))
+            let output = fs::read_to_string(browser.folder.join(OUTPUT)).unwrap_or_default();
+            let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
+            Failure::new(Fault::Machine, format!("starting the browser: {error}; its last line: {last}"))
         })?;
         version["product"].as_str().unwrap_or("unknown").clone_into(&mut browser.product);
         Ok(browser)
@@ -242,7 +244,7 @@ fn command(
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(File::create(folder.join("said"))?);
+        .stderr(File::create(folder.join(OUTPUT))?);
     confine(&mut command);
     Ok(command)
 }
