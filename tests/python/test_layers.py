@@ -15,6 +15,7 @@ LAYERS = [
     {"runs"},
     {"statistics", "audit"},
     {"workflows", "attribution"},
+    {"comparison"},
     {"figures"},
     {"report"},
     {"api"},

@@ -1,33 +1,39 @@
 """Attribution: where the time of a load went, what TCP Fast Open could save of it, and what that means."""
 
 from fastopen.attribution.answers import Answer, page_answers, run_answers
-from fastopen.attribution.breakdown import Attribution, Shown, attribute
+from fastopen.attribution.breakdown import Attribution, Breakdown, Shown, attribute
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.curves import Curve, Place, axis_of, curves_of, position
 from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.excess import excess_sentence
+from fastopen.attribution.pieces import PieceChange, changed_pieces
 from fastopen.attribution.segments import Kind
-from fastopen.attribution.slower import reasons_slower, where_slower
+from fastopen.attribution.slower import reason_between, reasons_slower, request_name, where_slower
 from fastopen.attribution.source import Source, read_source
 
 __all__ = [
     "Answer",
     "Attribution",
+    "Breakdown",
     "Curve",
     "Kind",
+    "PieceChange",
     "Place",
     "Shown",
     "Source",
     "attribute",
     "axis_of",
+    "changed_pieces",
     "critical_path",
     "curves_of",
     "excess_sentence",
     "page_answers",
     "position",
     "read_source",
+    "reason_between",
     "reasons_slower",
     "registrable_domain",
+    "request_name",
     "run_answers",
     "third_parties",
     "where_slower",

@@ -123,8 +123,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
-    changes = {kind: after.kinds_ms[kind] - before.kinds_ms[kind] for kind in Kind}
-    return {kind: by for kind, by in changes.items() if abs(by) >= CHANGE_MIN_MS}
+    return {kind: by for kind, by in before.changes_ms(after).items() if abs(by) >= CHANGE_MIN_MS}
 
 
 def _where_it_went(place: Place) -> Iterator[str]:
@@ -188,7 +187,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place) -
     for condition, (old, new) in paths.items():
         if old is None or new is None:
             continue
-        changes = {kind: new.kinds_ms[kind] - old.kinds_ms[kind] for kind in Kind}
+        changes = old.changes_ms(new)
         named = [f"{kind} {change(by)}" for kind, by in changes.items() if abs(by) >= CHANGE_MIN_MS]
         why = f": {listed(named)}" if named else ", with the same critical path"
         in_all = change(new.plt_ms - old.plt_ms)

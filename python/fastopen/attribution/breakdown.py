@@ -32,6 +32,10 @@ class Breakdown:
         """Of the page load time, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
+    def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
+        """By how much each kind takes longer in `after`; the changes add up to that of the page load time."""
+        return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
+
 
 @dataclass(frozen=True)
 class Shown:

@@ -7,6 +7,7 @@ from typing import Final
 
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.phrases import NBSP, plural, size, time
+from fastopen.attribution.segments import CriticalPath
 from fastopen.contract import LoadRecord
 from fastopen.contract.records import Request
 from fastopen.experiments import baseline_of, draw_of, treatments_of
@@ -92,7 +93,12 @@ def _reason(results: Results, slower: CellResult, repeat: int, before: LoadRecor
     client = results.experiment.setups[slower.cell.setup].client
     drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
     path = critical_path(page, after, client if drawn is None else drawn.client(client))
-    if path is None or before.plt_ns is None or after.plt_ns is None:
+    return "" if path is None else reason_between(page, before, after, path)
+
+
+def reason_between(page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath) -> str:
+    """Why `after`, whose critical path this is, took longer than `before`; empty where no request says it."""
+    if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
@@ -103,7 +109,7 @@ def _reason(results: Results, slower: CellResult, repeat: int, before: LoadRecor
     if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
         return ""
     opening = (
-        f"{_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
+        f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
     if why := _other_connection(was[worst], now[worst]) or _met(page, before, after, worst):
@@ -132,7 +138,7 @@ def _met(page: Page, before: LoadRecord, after: LoadRecord, index: int) -> str:
     if other is None or more[other] <= 0:
         return ""
     return (
-        f"{_name(page, other)} ({size(page.resources[other].body_bytes)}) shares the link with it for"
+        f"{request_name(page, other)} ({size(page.resources[other].body_bytes)}) shares the link with it for"
         f" {time(more[other] / 1e6)} more"
     )
 
@@ -184,7 +190,7 @@ def _span(request: Request) -> tuple[int, int] | None:
     return None if request.sent_ns is None or request.end_ns is None else (request.sent_ns, request.end_ns)
 
 
-def _name(page: Page, index: int) -> str:
+def request_name(page: Page, index: int) -> str:
     """`request 12 (logo.png)`: as figures number it."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host

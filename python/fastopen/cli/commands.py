@@ -20,6 +20,7 @@ PLACES: Final = {
     "label": ("ls", "label"),
     "rm": ("ls", "rm"),
     "show": ("show", "show"),
+    "compare": ("compare", "compare"),
     "export": ("export", "export"),
     "report": ("report", "report"),
     "figures": ("figures", "figures"),

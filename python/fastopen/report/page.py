@@ -1,13 +1,9 @@
 """A report as one HTML file that needs no network: Jinja2 escapes whatever a page brings."""
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from fastopen.attribution import Answer, Source, page_answers, run_answers
@@ -24,6 +20,7 @@ from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
+from fastopen.report.templates import asset, environment, policy
 from fastopen.report.vega import library
 from fastopen.report.verdict import page_verdicts
 from fastopen.statistics import Results, discrepancies
@@ -53,9 +50,9 @@ def html(source: Source) -> str:
             "loads": [{**choice, "figures": data} for choice, _, data in loads],
         }
     )
-    scripts = {"library": library(), "own": _asset("report.js"), "data": data}
+    scripts = {"library": library(), "own": asset("report.js"), "data": data}
     first = loads[0][1] if loads else ()
-    template = _environment().get_template("report.html.jinja")
+    template = environment().get_template("report.html.jinja")
     return template.render(
         experiment=results.experiment,
         environment=results.environment,
@@ -77,17 +74,10 @@ def html(source: Source) -> str:
         grids=detail_grids(source),
         method=list(method_paragraphs(source)),
         facts=environment_facts(source),
-        style=Markup(_asset("report.css")),  # noqa: S704  # ours
+        style=Markup(asset("report.css")),  # noqa: S704  # ours
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # ours, or script_json
-        policy=_policy(scripts["library"], scripts["own"]),
+        policy=policy(scripts["library"], scripts["own"]),
     )
-
-
-def _policy(*scripts: str) -> str:
-    """Content-Security-Policy: these scripts and no other, and no request to anywhere."""
-    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
 
 
 def _subject(results: Results) -> str:
@@ -144,17 +134,3 @@ def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...
 
 def _drawn(figure: Figure) -> Drawn:
     return Drawn(figure, Markup(inline_svg(figure, figure.name)))  # noqa: S704  # vl-convert escapes
-
-
-def _asset(name: str) -> str:
-    return (resources.files("fastopen.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

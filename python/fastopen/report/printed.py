@@ -48,32 +48,32 @@ def results_renderables(
         grid = result_grid(results, page)
         yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
         yield fitting_table(grid, width)[0]
-        yield from _filled(first_flight_lines(results, page), width)
-        yield from _filled(page_verdicts(results, page), width)
-        yield from _filled(deciding_lines(results, page), width)
-        yield from _filled(surprise_lines(results, page, reasons), width)
-        yield from _filled(_beyond_the_bound(results, page), width, "yellow")
-        yield from _filled(_moved_by(results, page), width, "dim")
-        yield from _filled(_asked_for_less(results, page), width, "dim")
-        yield from _filled(paint_lines(results, page), width, "dim")
-        yield from _filled(cache_lines(results, page), width, "dim")
-        yield from _filled(missing_screenshot_lines(results, page), width, "yellow")
-        yield from _filled(unmatched_lines(results, page), width, "dim")
+        yield from filled(first_flight_lines(results, page), width)
+        yield from filled(page_verdicts(results, page), width)
+        yield from filled(deciding_lines(results, page), width)
+        yield from filled(surprise_lines(results, page, reasons), width)
+        yield from filled(_beyond_the_bound(results, page), width, "yellow")
+        yield from filled(_moved_by(results, page), width, "dim")
+        yield from filled(_asked_for_less(results, page), width, "dim")
+        yield from filled(paint_lines(results, page), width, "dim")
+        yield from filled(cache_lines(results, page), width, "dim")
+        yield from filled(missing_screenshot_lines(results, page), width, "yellow")
+        yield from filled(unmatched_lines(results, page), width, "dim")
         yield from (Text(line, style="yellow") for line in _problems(results, page))
         yield Text()
     published = published_grid(results)
     if published is not None:
         table, layout = fitting_table(published, width)
-        yield from _filled([f"{published.title}: {published.subtitle}"], width, "bold", indent="  ")
+        yield from filled([f"{published.title}: {published.subtitle}"], width, "bold", indent="  ")
         yield table
         lines = comparison_sentences(results, discrepancies(results), short=layout.short)
-        yield from _filled(lines, width, indent="  ")
+        yield from filled(lines, width, indent="  ")
         yield Text()
-    yield from _filled(certainty_lines(results), width, "dim")
-    yield from _filled(_closing(results), width, "dim")
+    yield from filled(certainty_lines(results), width, "dim")
+    yield from filled(_closing(results), width, "dim")
 
 
-def _filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
+def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
     """Lines broken at spaces, but not before a unit; Rich would break them at no-break spaces too."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")

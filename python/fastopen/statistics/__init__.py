@@ -1,9 +1,9 @@
 """Statistics: from the loads of a run to the figures of each cell."""
 
-from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, median_intervals
+from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, change_interval, median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
-from fastopen.statistics.cells import CellResult, summarise
+from fastopen.statistics.cells import CellResult, central, summarise
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.statistics.judgement import Effect, Verdict, effect_of, verdict_on
@@ -32,6 +32,8 @@ __all__ = [
     "Sensitivity",
     "UntilInterval",
     "Verdict",
+    "central",
+    "change_interval",
     "collect",
     "deciding_factor",
     "discrepancies",

@@ -43,6 +43,31 @@ def median_intervals(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -
     return found
 
 
+def change_interval(
+    before: Sequence[float], after: Sequence[float], seed: int, *, relative: bool
+) -> Interval | None:
+    """How far the median of `after` is from that of `before`, of two samples that do not pair: 95 %.
+
+    Percentiles of the resampled medians' difference, in percent of the first where `relative`. Of fewer than
+    FULL_MIN values in either: from the least to the most that any two of them differ. None of too few.
+    """
+    import numpy as np
+
+    def change(first: Any, second: Any) -> Any:
+        return 100 * (second - first) / first if relative else second - first
+
+    if min(len(before), len(after)) < VALUES_MIN:
+        return None
+    if min(len(before), len(after)) < FULL_MIN:
+        ends = [change(first, second) for first in (*before,) for second in (*after,)]
+        return (min(ends), max(ends))
+    rng = np.random.default_rng(seed)
+    medians = [resampled_medians(np.sort(np.asarray(one, dtype=float)), rng) for one in (before, after)]
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(change(*medians), [tail, 100 - tail])
+    return (float(low), float(high))
+
+
 def confidence_of(values: int) -> float:
     """How often such an interval holds the median of what so many values were drawn from, 0 to 1.
 

@@ -80,7 +80,7 @@ class CellResult:
     @property
     def range90(self) -> tuple[float, float] | None:
         """What 90 % of the pairs' improvements span; None of fewer than two."""
-        return _central(self.improvements_percent.values(), 0.9)
+        return central(self.improvements_percent.values(), 0.9)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -154,7 +154,7 @@ def _result(
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements.values()) if improvements else None,
-        improvement_ci95=_central(improvements.values(), 0.95)
+        improvement_ci95=central(improvements.values(), 0.95)
         if varied
         else None
         if exact is None
@@ -187,7 +187,7 @@ def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
     ]
 
 
-def _central(values: Iterable[float], share: float) -> tuple[float, float] | None:
+def central(values: Iterable[float], share: float) -> tuple[float, float] | None:
     """What the middle of the values spans, so large a share of them; None of fewer than two."""
     listed = list(values)
     if len(listed) < 2:

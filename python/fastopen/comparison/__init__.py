@@ -1,0 +1,24 @@
+"""Runs compared: the cells that two runs share, what changed in each, and where on the critical path."""
+
+from fastopen.comparison.cells import CellChange, Kinship, Outcome
+from fastopen.comparison.change import Basis, Change
+from fastopen.comparison.compare import RunComparison, compare_runs
+from fastopen.comparison.limits import Check, Limit, Verdict, checks_of, parse_limit
+from fastopen.comparison.side import Side, read_side
+
+__all__ = [
+    "Basis",
+    "CellChange",
+    "Change",
+    "Check",
+    "Kinship",
+    "Limit",
+    "Outcome",
+    "RunComparison",
+    "Side",
+    "Verdict",
+    "checks_of",
+    "compare_runs",
+    "parse_limit",
+    "read_side",
+]

@@ -1,0 +1,246 @@
+"""Runs compared, in words and as tables: what differs, what changed, where, and which limits hold."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from fastopen.attribution import PieceChange, request_name
+from fastopen.attribution.phrases import NBSP, change, listed, percents, plural, signed, with_sign
+from fastopen.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
+from fastopen.report.grid import Column, Entry, Grid, Tone
+
+MISSING: Final = "-"
+TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
+# Pieces of the critical path that changed by less are not worth a word.
+PIECE_MIN_MS: Final = 0.05
+PIECES_NAMED: Final = 3
+NAMED_MAX: Final = 6
+
+
+def side_lines(compared: RunComparison) -> list[str]:
+    """Which runs these are, and what differs between them."""
+    lines = []
+    for letter, side in (("A", compared.before), ("B", compared.after)):
+        named = f" ({side.label})" if side.label else ""
+        status = side.results.status
+        unfinished = "" if status == "finished" else f": this run is {status}"
+        lines.append(f"{letter}: {side.place}{named}{unfinished}")
+    if compared.settings:
+        lines.append(f"What differs: {'; '.join(map(str, compared.settings))}.")
+    else:
+        lines.append("Nothing that the runs were made with differs.")
+    return lines
+
+
+def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
+    """A table for each page: a row for each cell that both runs have."""
+    for page, cells in groupby(compared.cells, key=lambda cell: cell.page):
+        yield _grid(compared, page, list(cells))
+
+
+def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Grid:
+    factors = compared.factors
+    point = compared.before.results.factors.point
+    spread = any(cell.basis is not Basis.EXACT for cell in cells)
+    columns = (
+        *(Column(factor.header, "factor") for factor in factors),
+        Column("load", "key"),
+        Column(f"PLT A{NBSP}\nms", short="PLT\nA ms"),
+        Column(f"PLT B{NBSP}\nms", short="PLT\nB ms"),
+        Column("B - A\nms", answer=True),
+        Column(f"B - A\n%{' [range]' if spread else ''}", short="\n%", answer=True),
+        Column("A saves\n%", short="saves\nA %"),
+        Column("B saves\n%", short="\nB %"),
+        Column("B - A\npoints", short="\npoints"),
+    )
+    rows = []
+    for cell in cells:
+        tone = TONES.get(cell.outcome, "quiet" if cell.outcome is Outcome.SAME else "")
+        at = point(cell.before.cell)
+        entries = [Entry(f.text_at(at) or "none", phrase=f.phrase_at(at)) for f in factors]
+        arm = cell.before.cell.arm.short_label
+        plts = (_figure(one.plt_ms_median, 1) for one in (cell.before, cell.after))
+        saves = (one.improvement_percent for one in (cell.before, cell.after))
+        points = None if cell.saving is None else cell.saving.difference
+        rows.append(
+            (
+                *entries,
+                Entry(arm, value=arm),
+                *plts,
+                _difference(cell.plt.difference if cell.plt else None, 3, tone),
+                _percent(cell.plt, tone),
+                *(Entry(MISSING if one is None else with_sign(one), value=one) for one in saves),
+                _difference(points, 2, ""),
+            )
+        )
+    return Grid(page, columns, tuple(rows), note=_note(cells))
+
+
+def _note(cells: Sequence[CellChange]) -> str:
+    bases = {cell.basis for cell in cells}
+    words = {
+        Basis.EXACT: "=: the same to the nanosecond, in virtual time without chance",
+        Basis.PAIRED: "medians over pairs of loads that drew the same",
+        Basis.SAMPLES: "differences of medians, of loads that do not pair",
+    }
+    return f"{'; '.join(words[basis] for basis in Basis if basis in bases)}."
+
+
+def _figure(value: float | None, digits: int) -> Entry:
+    return Entry(MISSING if value is None else f"{value:.{digits}f}", value=value)
+
+
+def _difference(value: float | None, digits: int, tone: Tone) -> Entry:
+    if value is None:
+        return Entry(MISSING)
+    return Entry("=" if value == 0 else with_sign(value, digits), tone=tone, value=value)
+
+
+def _percent(found: Change | None, tone: Tone) -> Entry:
+    if found is None or found.percent is None:
+        return Entry(MISSING)
+    aside = ""
+    if found.interval is not None and found.interval[0] != found.interval[1]:
+        aside = f"[{signed(found.interval[0])} to {signed(found.interval[1])}]"
+    text = "=" if found.percent == 0 else with_sign(found.percent, 2)
+    return Entry(text, tone=tone, aside=aside, value=found.percent)
+
+
+def verdict_line(compared: RunComparison) -> str:
+    """One sentence with its figures."""
+    cells = compared.cells
+    counts = Counter(cell.outcome for cell in cells)
+    if counts[Outcome.SAME] == len(cells):
+        return f"Nothing changed: {plural(len(cells), 'cell')} the same to the nanosecond."
+    parts = []
+    for outcome in (Outcome.SLOWER, Outcome.FASTER):
+        percent = [cell.plt.percent for cell in cells if cell.outcome is outcome and cell.plt]
+        known = [abs(one) for one in percent if one is not None]
+        if known:
+            parts.append(f"{outcome} in {len(known)} of {plural(len(cells), 'cell')} (by {percents(known)})")
+    parts += [
+        f"{outcome} in {counts[outcome]}"
+        for outcome in (Outcome.SAME, Outcome.HARDLY, Outcome.UNCLEAR, Outcome.UNKNOWN)
+        if counts[outcome]
+    ]
+    return f"B is {listed(parts)}{_most(cells)}."
+
+
+def _most(cells: Sequence[CellChange]) -> str:
+    known = [cell for cell in cells if cell.plt is not None and cell.plt.percent is not None]
+    if not known:
+        return ""
+    most = max(known, key=lambda cell: abs(_percent_of(cell)))
+    return f"; most: {most.name}: {_by(most)}"
+
+
+def _percent_of(cell: CellChange) -> float:
+    return 0.0 if cell.plt is None or cell.plt.percent is None else cell.plt.percent
+
+
+def _by(cell: CellChange) -> str:
+    """`+44 ms (+3.1 %)`."""
+    if cell.plt is None:
+        return "not known"
+    return f"{change(cell.plt.difference)} ({with_sign(_percent_of(cell), 2)}{NBSP}%)"
+
+
+def moved(compared: RunComparison) -> list[CellChange]:
+    """The cells whose page load time changed by enough to matter, the largest change first."""
+    changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
+    return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
+
+
+def path_lines(compared: RunComparison, most: int = NAMED_MAX) -> Iterator[str]:
+    """Where on the critical path the largest changes are."""
+    cells = moved(compared)
+    for cell in cells[:most]:
+        if text := where_on_the_path(compared, cell):
+            yield f"{cell.name}, {_by(cell)}: {text}"
+    if len(cells) > most:
+        yield f"{len(cells) - most} more cells changed: --json and --html have all of them."
+
+
+def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
+    """Kinds of wait, then the requests that changed most; empty where no critical path is known."""
+    kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
+    if not kinds:
+        return ""
+    ordered = sorted(kinds, key=lambda kind: -abs(kinds[kind]))
+    text = f"on the critical path {listed([f'{kind} {change(kinds[kind])}' for kind in ordered])}"
+    text += "".join(f"; {part}" for part in _requests(compared, cell))
+    return f"{text}. {cell.reason[0].upper()}{cell.reason[1:]}." if cell.reason else f"{text}."
+
+
+def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
+    """Which requests on both paths changed most, of the median loads, and what the other ones come to."""
+    page = compared.after.results.pages[cell.after.cell.page]
+    largest: dict[str, PieceChange] = {}
+    for piece in cell.pieces:
+        if piece.on_both and abs(piece.change_ns) >= PIECE_MIN_MS * 1e6:
+            largest.setdefault(piece.url, piece)
+    named = []
+    for piece in [*largest.values()][:PIECES_NAMED]:
+        name = piece.url if piece.request is None else request_name(page, piece.request)
+        named.append(f"{name} ({piece.kind} {change(piece.change_ns / 1e6)})")
+    if named:
+        yield f"of the requests on it most at {listed(named)}"
+    others = [piece for piece in cell.pieces if not piece.on_both]
+    if others:
+        urls = [{piece.url for piece in others if ns(piece)} for ns in (_before_ns, _after_ns)]
+        by_ms = sum(piece.change_ns for piece in others) / 1e6
+        yield (
+            f"it goes over {plural(len(urls[1]), 'other request')} in B, in place of {len(urls[0])} in A"
+            f" ({change(by_ms)})"
+        )
+
+
+def _before_ns(piece: PieceChange) -> int:
+    return piece.before_ns
+
+
+def _after_ns(piece: PieceChange) -> int:
+    return piece.after_ns
+
+
+def unshared_lines(compared: RunComparison) -> Iterator[str]:
+    """The cells that only one of the runs has."""
+    for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
+        if names:
+            more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+            yield f"Only in {letter}: {'; '.join(names[:NAMED_MAX])}{more}."
+
+
+def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, Tone]]:
+    """A line for each limit, and one for each cell in which it does not hold."""
+    for limit in dict.fromkeys(check.limit for check in checks):
+        own = [check for check in checks if check.limit == limit]
+        counts = Counter(check.verdict for check in own)
+        said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in Verdict if counts[verdict])
+        failed = any(check.failed for check in own)
+        yield f"{limit.text}: {said} of {plural(len(own), 'cell')}", "bad" if failed else "good"
+        for check in own:
+            if check.verdict is not Verdict.HOLDS:
+                yield f"  {check.verdict}: {check.change.name}: {check_words(check)}", _tone(check)
+
+
+def _tone(check: Check) -> Tone:
+    return "bad" if check.failed else "notable"
+
+
+def check_words(check: Check) -> str:
+    """What the figure came to that is limited."""
+    found = check.change.plt if check.limit.measure == "plt" else check.change.saving
+    if found is None:
+        loads = check.change.after
+        return f"{loads.invalid} of {loads.loads} loads of B are invalid"
+    if found.percent is not None:
+        text = f"PLT {_by(check.change)}"
+    else:
+        text = f"saving {with_sign(found.difference, 2)} points"
+    if found.interval is None:
+        return f"{text}; too few loads for an interval"
+    if found.interval[0] != found.interval[1]:
+        text += f", 95{NBSP}% sure {with_sign(found.interval[0], 2)} to {with_sign(found.interval[1], 2)}"
+    return text

@@ -1,0 +1,107 @@
+"""Runs compared as one JSON document; docs/compare.md lists its keys."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fastopen.attribution import PieceChange
+from fastopen.comparison import CellChange, Change, Check, RunComparison, Side
+from fastopen.experiments.factors import cell_columns
+from fastopen.report.document import SOFTWARE
+from fastopen.statistics import CellResult
+
+FORMAT: Final = "fastopen-comparison/1"
+
+
+def comparison_document(
+    compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]
+) -> dict[str, Any]:
+    """The document, ready for `json.dumps`; `checks` are those of each comparison."""
+    return {
+        "format": FORMAT,
+        "failed": any(check.failed for of_one in checks for check in of_one),
+        "reference": _side(compared[0].before),
+        "comparisons": [_comparison(one, of_one) for one, of_one in zip(compared, checks, strict=True)],
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    environment = {key: side.environment[key] for key in SOFTWARE if key in side.environment}
+    status = side.results.status
+    return {"run": side.place, "label": side.label, "status": status, "environment": environment}
+
+
+def _comparison(compared: RunComparison, checks: Sequence[Check]) -> dict[str, Any]:
+    return {
+        **_side(compared.after),
+        "differs": [vars(setting) for setting in compared.settings],
+        "cells": [_cell(compared, cell) for cell in compared.cells],
+        "only_before": list(compared.only_before),
+        "only_after": list(compared.only_after),
+        "checks": [
+            {
+                "limit": check.limit.text,
+                "cell": compared.cells.index(check.change),
+                "verdict": check.verdict,
+                "failed": check.failed,
+            }
+            for check in checks
+        ],
+    }
+
+
+def _cell(compared: RunComparison, cell: CellChange) -> dict[str, Any]:
+    factors = compared.before.results.factors
+    return {
+        "page": cell.page,
+        "name": cell.name,
+        **cell_columns(factors.point(cell.before.cell)),
+        "outcome": cell.outcome,
+        "basis": cell.basis,
+        "plt_ms": _change(cell.plt),
+        "saving_percent": _change(cell.saving),
+        "loads": _both(cell, lambda one: one.loads),
+        "invalid": _both(cell, lambda one: one.invalid),
+        "connections": _both(cell, lambda one: one.connections),
+        "syn_data_connections": _both(cell, lambda one: one.syn_data_connections),
+        "retransmitted_segments_median": _both(cell, lambda one: one.retransmitted),
+        "critical_path_ms": _path(cell),
+        "pieces": [_piece(piece) for piece in cell.pieces],
+        "reason": cell.reason,
+    }
+
+
+def _both(cell: CellChange, figure: Any) -> list[Any]:
+    sides: tuple[CellResult, CellResult] = (cell.before, cell.after)
+    return [figure(one) for one in sides]
+
+
+def _change(found: Change | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    of = {} if found.percent is None else {"percent": found.percent}
+    interval = None if found.interval is None else list(found.interval)
+    return {
+        "before": found.before,
+        "after": found.after,
+        "difference": found.difference,
+        **of,
+        "interval": interval,
+    }
+
+
+def _path(cell: CellChange) -> dict[str, list[float]] | None:
+    if cell.paths is None:
+        return None
+    before, after = cell.paths
+    return {kind.value: [before.kinds_ms[kind], after.kinds_ms[kind]] for kind in before.kinds_ms}
+
+
+def _piece(piece: PieceChange) -> dict[str, Any]:
+    return {
+        "kind": piece.kind,
+        "url": piece.url,
+        "request": piece.request,
+        "on_both_paths": piece.on_both,
+        "before_ms": piece.before_ns / 1e6,
+        "after_ms": piece.after_ns / 1e6,
+    }

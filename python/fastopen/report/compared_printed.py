@@ -1,0 +1,37 @@
+"""What is printed of two runs compared, in a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from fastopen.comparison import Check, RunComparison
+from fastopen.report.compared import (
+    check_lines,
+    comparison_grids,
+    path_lines,
+    side_lines,
+    unshared_lines,
+    verdict_line,
+)
+from fastopen.report.printed import filled
+from fastopen.report.terminal import STYLES, fitting_table
+
+
+def comparison_renderables(
+    compared: RunComparison, checks: Sequence[Check], width: int
+) -> Iterator[RenderableType]:
+    """Everything in order, for a terminal of so many columns: what differs comes first."""
+    yield from filled(side_lines(compared), width, indent="   ")
+    yield Text()
+    notes: dict[str, None] = {}
+    for grid in comparison_grids(compared):
+        yield Text(grid.title, style="bold")
+        yield fitting_table(grid, width)[0]
+        notes[grid.note] = None
+    yield from filled([verdict_line(compared)], width, "bold")
+    yield from filled(path_lines(compared), width, indent="  ")
+    yield from filled(unshared_lines(compared), width, "yellow", indent="  ")
+    yield from filled(notes, width, "dim")
+    for line, tone in check_lines(checks):
+        yield from filled([line], width, STYLES[tone], indent="    ")

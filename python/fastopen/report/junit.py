@@ -1,0 +1,56 @@
+"""Limits as JUnit XML, which servers of continuous integration show as tests."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+from fastopen.comparison import Check, RunComparison, Verdict
+from fastopen.errors import one_line
+from fastopen.report.compared import check_words, where_on_the_path
+
+
+def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
+    """A suite for each comparison, a case for each limit in each cell; its time is B's page load time."""
+    suites = ET.Element("testsuites", name="fastopen compare")
+    for one, of_one in zip(compared, checks, strict=True):
+        suite = ET.SubElement(suites, "testsuite", name=one_line(one.after.place))
+        for check in of_one:
+            _case(suite, one, check)
+        _count(suite, of_one)
+        properties = ET.Element("properties")
+        for name, value in (("reference", one.before.place), *((s.name, str(s)) for s in one.settings)):
+            ET.SubElement(properties, "property", name=one_line(name), value=one_line(value))
+        suite.insert(0, properties)
+    _count(suites, [check for of_one in checks for check in of_one])
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _count(element: ET.Element, checks: Sequence[Check]) -> None:
+    counts = {
+        "tests": len(checks),
+        "failures": sum(check.verdict is Verdict.FAILS for check in checks),
+        "errors": sum(check.verdict is Verdict.INVALID for check in checks),
+        "skipped": sum(check.verdict in (Verdict.UNCLEAR, Verdict.UNKNOWN) for check in checks),
+    }
+    for name, number in counts.items():
+        element.set(name, str(number))
+
+
+def _case(suite: ET.Element, compared: RunComparison, check: Check) -> None:
+    cell = check.change
+    plt_s = (cell.after.plt_ms_median or 0.0) / 1000
+    where = ", ".join(filter(None, (cell.where, cell.before.cell.arm.short_label)))
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        classname=one_line(cell.page),
+        name=one_line(f"{check.limit.text}: {where}"),
+        time=f"{plt_s:.6f}",
+    )
+    if check.verdict is Verdict.HOLDS:
+        return
+    tag = {Verdict.FAILS: "failure", Verdict.INVALID: "error"}.get(check.verdict, "skipped")
+    told = ET.SubElement(case, tag, message=one_line(f"{check.verdict}: {check_words(check)}"))
+    if tag != "skipped":
+        told.set("type", check.verdict.name.lower())
+        told.text = one_line(where_on_the_path(compared, cell), limit=2000)
