@@ -30,6 +30,18 @@ impl Failure {
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), remedy: String::new() }
     }
+
+    /// A name that this kernel does not know; `kernel.modprobe` is there where it has modules to load.
+    fn unknown_congestion_control(name: &str) -> Self {
+        let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+        let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
+        let load = match sysctl::get("kernel.modprobe") {
+            Ok(_) => format!("; as root, modprobe tcp_{name} may load it"),
+            Err(_) => String::new(),
+        };
+        let message = format!("this kernel has no congestion control {name}");
+        Self { fault: Fault::Input, message, remedy: format!("it has {known}{load}") }
+    }
 }
 
 /// Makes any error a [`Failure`].
@@ -59,7 +71,8 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// The machine is at fault; the remedy follows from the operation and its errno.
+/// The machine is at fault, but for a name that its kernel does not know; the remedy follows from the
+/// operation and its errno.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {
@@ -73,15 +86,9 @@ impl From<fastopen_netns::Error> for Failure {
                     "load it as root (modprobe sch_{kind}), or leave the link to fastopen (--link program)"
                 ),
             ),
-            (Operation::AddRoute { congestion_control: Some(name), .. }, Some(Errno::EINVAL)) => (
-                format!(
-                    "this kernel has no congestion control {name} (it has {})",
-                    sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default()
-                ),
-                format!(
-                    "choose one that it has; on the host engine, modprobe tcp_{name} as root may load it"
-                ),
-            ),
+            (Operation::AddRoute { congestion_control: Some(name), .. }, Some(Errno::EINVAL)) => {
+                return Self::unknown_congestion_control(name);
+            }
             _ => (error.to_string(), remedy_of(&error.source).unwrap_or_default().to_owned()),
         };
         Self { fault: Fault::Machine, message, remedy }

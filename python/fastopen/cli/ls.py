@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +16,10 @@ from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError, collected, raise_all
 from fastopen.runs import RunStore, RunSummary, find_run, list_runs, remove_run, runs_folder
+
+STYLES: Final = {"finished": "green", "running": "cyan"}
+# Wider than any table: tells how wide one would be.
+MEASURED: Final = 10_000
 
 
 def ls(
@@ -32,7 +37,12 @@ def ls(
     if not runs:
         console().print(f"no runs in {place}", markup=False, soft_wrap=True)
         return
-    console().print(_table(runs))
+    target, table = console(), _table(runs)
+    if Measurement.get(target, target.options.update(width=MEASURED), table).maximum > target.width:
+        for run in runs:
+            target.print(_lines(run))
+    else:
+        target.print(table)
     total = units.format_bytes(_rounded(sum(run.bytes for run in runs)))
     console().print(Text(f"{total} in {place}", style="dim"), soft_wrap=True)
 
@@ -71,13 +81,12 @@ def _table(runs: Sequence[RunSummary]) -> Table:
         table.add_column(
             heading, justify="right" if right else "left", overflow="fold", no_wrap=whole, min_width=6
         )
-    styles = {"finished": "green", "running": "cyan"}
     for run in runs:
         known = bool(run.started)
         table.add_row(
             Text(run.folder.name + (f"\n{run.label}" if run.label else "")),
             datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M") if known else "",
-            Text(run.status, style=styles.get(run.status, "yellow")),
+            Text(run.status, style=STYLES.get(run.status, "yellow")),
             f"{run.loads_done}/{run.loads_asked}" if known else "",
             Text(_pages(run.pages)),
             run.networks,
@@ -86,6 +95,17 @@ def _table(runs: Sequence[RunSummary]) -> Table:
             units.format_bytes(_rounded(run.bytes)),
         )
     return table
+
+
+def _lines(run: RunSummary) -> Text:
+    """The same in two lines, where the table does not fit."""
+    facts = (_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines]), *run.varying)
+    loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
+    size = units.format_bytes(_rounded(run.bytes))
+    first = "  ".join(filter(None, (run.folder.name, run.label)))
+    status = Text(run.status, style=STYLES.get(run.status, "yellow"))
+    second = "; ".join(filter(None, (*facts, loads, size)))
+    return Text.assemble((first, "bold"), "  ", status, "\n  ", second)
 
 
 def _pages(names: Sequence[str]) -> str:

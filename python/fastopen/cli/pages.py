@@ -18,11 +18,12 @@ app = typer.Typer(no_args_is_help=True, help="Look at pages.")
 @app.command("show")
 @with_settings
 def show(
-    file: Annotated[
-        str,
+    inputs: Annotated[
+        list[str],
         typer.Argument(
+            metavar="INPUT...",
             help="A HAR, WARC or WACZ, page file, list of URLs, folder of a mirror or of a Mahimahi "
-            "recording, or packaged page by name."
+            "recording, or packaged page by name.",
         ),
     ],
     json: JsonOption = False,
@@ -30,12 +31,14 @@ def show(
     *,
     reading: Reading,
 ) -> None:
-    """Say what the pages in a file are made of."""
-    pages = [one.page for one in reading.pages([file])]
+    """Say what pages are made of."""
+    pages = [one.page for one in reading.pages(inputs)]
     if json:
         print_json({"pages": [describe.summary(page) for page in pages]})
         return
-    for page in pages:
+    for number, page in enumerate(pages):
+        if number:
+            console().print()
         console().print(describe.render(page, tree=tree))
 
 

@@ -13,7 +13,16 @@ from fastopen.cli.report import ReportOption
 from fastopen.cli.running import Printing, run_and_print
 from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, KernelOption, QuietOption
 from fastopen.errors import InputError
-from fastopen.experiments import BASELINE, CONTROL, DRAWS, ArmName, Experiment, Variation, exact
+from fastopen.experiments import (
+    BASELINE,
+    CONTROL,
+    DRAWS,
+    ArmName,
+    Experiment,
+    Variation,
+    default_draws,
+    exact,
+)
 from fastopen.experiments.model import REPEATS_MAX
 from fastopen.pages import ImportedPage
 from fastopen.runs import Watched
@@ -110,7 +119,7 @@ class RunSettings:
             )
             if left_out and not self.quiet:
                 errors_console().print(f"--quick: {'; '.join(left_out)}", markup=False, soft_wrap=True)
-        experiment = self._with_draws(experiment)
+        experiment = self._with_draws(experiment, len(imported))
         options = RunOptions(
             output=self.output,
             keep=not self.no_keep,
@@ -126,14 +135,24 @@ class RunSettings:
         asked = _with_control(experiment) if self.aa else experiment
         run_and_print(asked, imported, options, Printing(self.json, self.quiet, self.report))
 
-    def _with_draws(self, experiment: Experiment) -> Experiment:
-        """As `vary` and `report` have it, and with as many repeats as were asked for."""
+    def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
+        """As `vary` and `report` have it, and with as many repeats as were asked for.
+
+        Of a large sweep a report that nobody asked draws of has fewer, so that it takes no minutes.
+        """
         vary, repeats = experiment.vary, experiment.repeats
         drawn_by_default = (self.report or self.quick) and any(exact(experiment, auto_engine(self.kernel)))
         if self.vary is False:
             vary = None
         elif vary is None and (self.vary or drawn_by_default):
             vary, repeats = Variation(), DRAWS
+            if not self.vary and not self.quick and self.repeats is None:
+                repeats = default_draws(experiment, pages, auto_engine(self.kernel))
+                if repeats < DRAWS and not self.quiet:
+                    message = (
+                        f"{repeats} draws, as this is a large sweep; --repeats {DRAWS}: the usual number"
+                    )
+                    errors_console().print(message, markup=False, soft_wrap=True)
         return changed(
             experiment, {"vary": vary, "repeats": repeats if self.repeats is None else self.repeats}
         )

@@ -28,7 +28,7 @@ from fastopen.experiments.factors import FACTORS, Point
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.trace import mean_rate_bit_per_s
-from fastopen.experiments.variation import Draw, draw
+from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, draw
 from fastopen.experiments.varying import network_labels, setup_labels
 from fastopen.pages import Page
 from fastopen.pydantic_errors import input_error
@@ -123,6 +123,12 @@ def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
+
+
+def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
+    """How many draws a report of so many pages has where nobody asked for any: fewer of a large sweep."""
+    loads_of_a_draw = pages * len(exact(experiment, auto)) * len(experiment.arms)
+    return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
 
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:

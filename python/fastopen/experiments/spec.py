@@ -31,14 +31,14 @@ class ExperimentSpec(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    format: Literal["fastopen-experiment/1"]
+    format: Literal["fastopen-experiment/1"] = FORMAT
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
     title: str = ""
     source: str = ""
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     tolerance: Tolerance = Field(default_factory=Tolerance)
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     vary: Annotated[Variation | None, BeforeValidator(_by_default)] = None
@@ -73,7 +73,7 @@ def experiment_of(
     raise_all(problems)
     given = {name: getattr(spec, name) for name in others if name != "format"}
     draws = {} if spec.vary is None else {"repeats": DRAWS}
-    return asked.experiment(**{**draws, **given})
+    return asked.experiment(**{**draws, "seed": spec.seed, **given})
 
 
 def _sorted(

@@ -17,6 +17,9 @@ from fastopen.experiments.seeds import derive_seed
 
 # Where nobody says how many: the range of 90 % then leaves out one or two at either end.
 DRAWS: Final = 30
+# Where nobody asked for draws, a report of many cells has as many as make so many loads, but never fewer.
+LOADS_OF_DRAWS: Final = 1500
+DRAWS_AT_LEAST: Final = 10
 # Loads in virtual time begin at multiples of it (TIMER_WHEEL_PERIOD_NS in crates/world/src/engine.rs).
 TIMER_WHEEL_PERIOD_US: Final = 4096 * 4000
 

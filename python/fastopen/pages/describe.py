@@ -114,12 +114,13 @@ def _facts_table(facts: Mapping[str, Any]) -> Table:
     down, up, bodies = (_bytes(facts[key]) for key in ("bytes_down", "bytes_up", "body_bytes"))
     longest, at_end = _ms(facts["processing_us_longest_chain"]), _ms(facts["load_event_processing_us"])
     largest = (f"{_name(large['url'])} ({_bytes(large['body_bytes'])})" for large in facts["largest"])
+    hosts, redirects = _several(facts["hosts"], "host"), _several(facts["redirects"], "redirect")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in {
         "source": facts["source"],
-        "requests": f"{facts['requests']} to {facts['hosts']} hosts, {facts['redirects']} redirects",
+        "requests": f"{facts['requests']} to {hosts}, {redirects}",
         "connections": f"up to {facts['connections']} ({CONNECTIONS_PER_HOST} a host)",
         "bytes": f"{down} down ({bodies} of it bodies), {up} up",
         "types": _listed(facts["types"]),
@@ -171,6 +172,10 @@ def _label(index: int, resource: Resource) -> Text:
     if resource.phase != "load":
         facts.append(resource.phase)
     return Text.assemble((f"{index} ", "dim"), shown, ("  " + ", ".join(facts), "dim"))
+
+
+def _several(count: int, one: str) -> str:
+    return f"{count} {one}{'' if count == 1 else 's'}"
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -372,7 +372,7 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
     if result.deterministic:
         return Entry(text, tone, mark=mark)
     if result.interval is None:
-        return Entry(text, aside="[few n]", mark=mark)
+        return Entry(text, aside="[n < 3]", mark=mark)
     low, high = result.interval
     return Entry(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]", mark)
 
@@ -380,9 +380,8 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 def _in_common(results: Results, page: str) -> str:
     """The rates, and how it is known what made the browser ask."""
     initiators = results.pages[page].initiators
-    return fixed_rates(results) + (
-        f"  (initiators {initiators})" if initiators in ("inferred", "mixed") else ""
-    )
+    words = {"inferred": "inferred", "mixed": "partly inferred"}.get(initiators)
+    return fixed_rates(results) + (f"  (initiators {words})" if words else "")
 
 
 def fixed_rates(results: Results) -> str:

@@ -52,6 +52,8 @@ def html(source: Source) -> str:
     )
     scripts = {"library": library(), "own": asset("report.js"), "data": data}
     first = loads[0][1] if loads else ()
+    pages = [_page(source, name) for name in results.pages]
+    notes = {page["grid"].note for page in pages}
     template = environment().get_template("report.html.jinja")
     return template.render(
         experiment=results.experiment,
@@ -59,7 +61,8 @@ def html(source: Source) -> str:
         status=results.status,
         summary=summarise_run(results),
         subject=_subject(results),
-        pages=[_page(source, name) for name in results.pages],
+        pages=pages,
+        common_note=notes.pop() if len(notes) == 1 else "",
         published=published_grid(results),
         comparison=[
             line.removeprefix("- ") for line in comparison_sentences(results, discrepancies(results))

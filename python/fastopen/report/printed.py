@@ -3,13 +3,12 @@
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.attribution import excess_sentence
-from fastopen.attribution.phrases import NBSP, listed
+from fastopen.attribution.phrases import MINUS, NBSP, listed, plural
 from fastopen.experiments import (
     UNKNOWNS,
     Experiment,
@@ -34,8 +33,6 @@ from fastopen.report.terminal import fitting_table
 from fastopen.report.verdict import ROWS_IN_WORDS, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
 
-REASON_WIDTH: Final = 160
-
 
 def results_renderables(
     results: Results, width: int, reasons: Mapping[int, str] | None = None
@@ -44,7 +41,10 @@ def results_renderables(
 
     `reasons` say why cells are slower than one would think, by their index.
     """
+    loaded = {cell.cell.page for cell in results.cells if cell.loads}
     for page in results.pages:
+        if page not in loaded and loaded:
+            continue
         grid = result_grid(results, page)
         yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
         yield fitting_table(grid, width)[0]
@@ -59,7 +59,7 @@ def results_renderables(
         yield from filled(cache_lines(results, page), width, "dim")
         yield from filled(missing_screenshot_lines(results, page), width, "yellow")
         yield from filled(unmatched_lines(results, page), width, "dim")
-        yield from (Text(line, style="yellow") for line in _problems(results, page))
+        yield from filled(_problems(results, page), width, "yellow", indent="  ")
         yield Text()
     published = published_grid(results)
     if published is not None:
@@ -76,12 +76,14 @@ def results_renderables(
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
     """Lines broken at spaces, but not before a unit; Rich would break them at no-break spaces too."""
     for line in lines:
-        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
-        yield Text(textwrap.fill(whole, width, subsequent_indent=indent), style=style)
+        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms").replace(MINUS, "-")
+        text = textwrap.fill(whole, width, subsequent_indent=indent, break_on_hyphens=False)
+        yield Text(text, style=style)
 
 
 def _problems(results: Results, page: str) -> Iterator[str]:
-    """A line for each reason and network with the arms whose loads it struck."""
+    """A line for each reason and network with the arms whose loads it struck; one for what was not done."""
+    missing: list[int] = []
     for row, cells in results.comparisons(page).items():
         struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for arm, cell in cells.items():
@@ -90,12 +92,11 @@ def _problems(results: Results, page: str) -> Iterator[str]:
         where = f"RTT {results.factors.name(row)}"
         for (kind, example), arms in struck.items():
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
-            line = f"{where}: invalid loads: {counts}: {kind}: {example}"
-            yield line if len(line) <= REASON_WIDTH else line[: REASON_WIDTH - 1] + "…"
-        missing = {arm: cell.asked - cell.loads for arm, cell in cells.items()}
-        counts = ", ".join(f"{loads} {arm}" for arm, loads in missing.items() if loads)
-        if counts:
-            yield f"{where}: loads not done: {counts}"
+            yield f"{where}: invalid loads: {counts}: {kind}: {example}"
+        missing.append(sum(cell.asked - cell.loads for cell in cells.values()))
+    if short := [loads for loads in missing if loads]:
+        rows = f"{len(short)} of {len(missing)} rows" if len(missing) > 1 else "the row"
+        yield f"Not done: {plural(sum(short), 'load')}, in {rows}."
 
 
 def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
@@ -150,13 +151,19 @@ def _closing(results: Results) -> Iterator[str]:
         measured.append(f"{' to '.join(ends)} for {asked_us / 1000:g} asked")
     if measured:
         yield f"RTT measured in the worlds (ms): {'; '.join(measured)}."
+    columns = ["PLT: median page load time."]
+    if any(cell.improvement_percent is not None for cell in results.cells):
+        columns += [
+            f"Saves: median over paired repeats of (off - on) / off{spread_words(results.cells)}.",
+            "At most: what handshakes in a row took, of the PLT without TFO.",
+        ]
+    if any(arm.fast_open for arm in treatments_of(experiment.arms)):
+        columns.append("SYN data: connections that carried data in their SYN, of all.")
     engines = sorted({result.cell.engine for result in results.cells})
     compared = [result for result in results.cells if result.improvement_percent is not None]
     yield (
-        "PLT: median page load time. Saves: median over paired repeats of (off - on) / off"
-        f"{spread_words(results.cells)}. At most: what handshakes in a row took, of the PLT"
-        " without TFO. SYN data: connections that carried data in their SYN, of all. n: valid loads. "
-        f"Engine {', '.join(engines)}, client {', '.join(_clients(experiment))}, seed {experiment.seed}."
+        f"{' '.join(columns)} n: valid loads. Engine {', '.join(engines)},"
+        f" client {', '.join(_clients(experiment))}, seed {experiment.seed}."
     )
     if note := spread_note(experiment, results.cells):
         yield note
@@ -166,7 +173,13 @@ def _closing(results: Results) -> Iterator[str]:
             f" the true median with 3 of them, 88 % with 4 and 94 % with 5; {FULL_MIN} make it 95 %."
         )
     if results.status != "finished":
-        yield f"This run is {results.status}: what it did not load is missing above."
+        left = [
+            page
+            for page in results.pages
+            if page not in {cell.cell.page for cell in results.cells if cell.loads}
+        ]
+        nothing = f", with nothing of {listed(left)} loaded" if left else ""
+        yield f"This run is {results.status}{nothing}: what it did not load is missing above."
 
 
 def _clients(experiment: Experiment) -> list[str]:

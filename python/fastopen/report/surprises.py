@@ -21,7 +21,7 @@ def surprise_lines(results: Results, page: str, reasons: Mapping[int, str] | Non
     for question, cells in questions_of(results, of_page).items():
         opening = f"{question}: " if question else ""
         lines += [f"{opening}{line}" for line in _of_question(results, cells, reasons or {})]
-    return lines
+    return [*lines, *_medians_apart(results, of_page)]
 
 
 def _of_question(results: Results, cells: Sequence[CellResult], reasons: Mapping[int, str]) -> Iterator[str]:
@@ -96,22 +96,9 @@ def _slower_with_tfo(
 def _own_audit(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Mapping[int, str]
 ) -> Iterator[str]:
-    """What `fastopen audit` would say of this table, and why it is so."""
-    apart: dict[float, str] = {}
-    series: dict[str, None] = {}
-    for finding, where in _findings(results, cells, arms):
-        printed = finding.cell
-        if finding.kind == "improvement" and printed.improvement is not None:
-            of_medians = 100 * (printed.off - printed.tfo) / printed.off
-            apart[float(abs(of_medians - printed.improvement))] = where
-        elif finding.kind in ("monotony", "growth"):
-            series.setdefault(finding.detail)
-    if apart:
-        most = max(apart)
-        yield (
-            "Savings are medians over pairs of loads; those of the median times differ from them by up to"
-            f" {most:.1f} points (at {apart[most]})."
-        )
+    """What `fastopen audit` would say of these times, and why it is so."""
+    findings = _findings(results, cells, arms)
+    series = dict.fromkeys(found.detail for found, _ in findings if found.kind in ("monotony", "growth"))
     baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
     why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons], reasons)
     for detail in series:
@@ -123,6 +110,22 @@ def _own_audit(
             " matter more than the round trips themselves."
         )
         yield f"{detail[0].upper()}{detail[1:]}. {cause}"
+
+
+def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """What `fastopen audit` would say of savings beside times, and why it is so."""
+    apart: dict[float, str] = {}
+    for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
+        printed = finding.cell
+        if finding.kind == "improvement" and printed.improvement is not None:
+            of_medians = 100 * (printed.off - printed.tfo) / printed.off
+            apart[float(abs(of_medians - printed.improvement))] = where
+    if apart:
+        most = max(apart)
+        yield (
+            "Savings are medians over pairs of loads; savings of the median times differ from them by up to"
+            f" {most:.1f} points (at {apart[most]})."
+        )
 
 
 def _findings(
@@ -153,7 +156,7 @@ def _findings(
                 improvement=Decimal(f"{treatment.improvement_percent:.1f}"),
             )
             printed.append(cell)
-            where[cell.experiment, number] = f"{factors.name_within_question(comparison)} ({arm.name})"
+            where[cell.experiment, number] = f"{factors.name(comparison)}, {arm.name}"
     for finding in audit(printed):
         yield finding, where[finding.cell.experiment, finding.cell.line]
 

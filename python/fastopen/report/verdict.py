@@ -51,12 +51,15 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
     if verdict is Verdict.INVALID:
         return f"{verdict}{why_invalid(of_arm[0])}."
     sentences = [f"{verdict}{how_sure(verdict, of_arm[0])}."]
-    if any(cell.interval is not None for cell in cells):
-        subjects = ["TFO", *("it" for _ in arms[1:])]
-        sentences += [
-            _sentence(results, of_this, f"{arm.condition} {subject}")
-            for arm, of_this, subject in zip(arms, of_arm, subjects, strict=True)
-        ]
+    known = [
+        (arm, of_this)
+        for arm, of_this in zip(arms, of_arm, strict=True)
+        if any(cell.interval is not None for cell in of_this)
+    ]
+    sentences += [
+        _sentence(results, of_this, f"{arm.condition} {'it' if number else 'TFO'}")
+        for number, (arm, of_this) in enumerate(known)
+    ]
     # A figure and its unit stay on one line.
     return " ".join(sentences).replace(" %", f"{NBSP}%")
 
@@ -111,9 +114,10 @@ def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iter
     names = [results.factors.name_within_question(cell.cell).replace(" ms", f"{NBSP}ms", 1) for cell in found]
     savings = [saving for cell in found for saving in cell.stated_percent]
     if effect in (Effect.REDUCES, Effect.INCREASES):
-        each = (percents([*map(abs, cell.stated_percent)]) for cell in found)
-        rows = [f"{saving} at {name}" for saving, name in zip(each, names, strict=True)]
-        yield f"by {listed(rows)}"
+        alike: dict[str, list[str]] = {}
+        for name, cell in zip(names, found, strict=True):
+            alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
+        yield f"by {listed([f'{saving} at {listed(rows)}' for saving, rows in alike.items()])}"
         return
     yield f"at {listed(names)}"
     if effect is not Effect.UNKNOWN:

@@ -26,6 +26,7 @@ from fastopen.runs import (
     execute,
     holds_run,
     new_run_folder,
+    remove_run,
     stored_plan,
 )
 from fastopen.runs.bodies import bodies_digests, check_bodies
@@ -157,7 +158,20 @@ def run_experiment(
         limit=None if options.limit_s is None else TimeLimit(options.limit_s),
         not_kept=not_kept,
     )
-    return _execute(started, observe)
+    try:
+        return _execute(started, observe)
+    except (InputError, MachineError):
+        if folder is not None and options.output is None:
+            _forget_without_loads(folder)
+        raise
+
+
+def _forget_without_loads(folder: Path) -> None:
+    """Removes a run among the user's that ended before its first load: nobody could do anything with it."""
+    with RunReader.open(folder) as run:
+        loads = run.loads_done()
+    if not loads:
+        remove_run(folder)
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:

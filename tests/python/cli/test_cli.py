@@ -219,6 +219,7 @@ def test_a_machine_that_cannot_do_it_says_so_and_exits_with_3(fake_world: FakeWo
     done = fastopen("run", "example", "--rtt", "20ms")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.endswith("\nerror: a fault of machine (mend it)\n")
+    assert "no runs in" in fastopen("ls").stdout
 
 
 def test_a_missing_world_program_says_so_and_exits_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,6 +375,11 @@ def test_shell_completion_can_be_shown() -> None:
     # The nearest shell among the parents is the one that it is for; bash would become a last command itself.
     command = ["bash", "-c", '"$@"; exit', "bash", *FASTOPEN, "--show-completion"]
     assert "complete" in subprocess.check_output(command, text=True)
+
+
+def test_several_pages_are_shown_one_after_another() -> None:
+    shown = fastopen("page", "show", "example", "cs244-2015").stdout
+    assert shown.index("static.example.com") < shown.index("\n\ncs244-2015  http")
 
 
 def test_a_page_is_shown_as_text_and_as_json() -> None:

@@ -79,7 +79,7 @@ def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | No
             '"256kbit"\nup_trace = "x"',
             r"network\.up, network\.up_trace: a trace stands for the rate",
         ),
-        ("seed = 1", "", r"seed: missing"),
+        ('pages = ["example"]', "", r"pages: missing"),
         ("seed = 1", "seed = -1", r"seed: "),
         ("seed = 1", "seed = 1\nrepeats = 0", r"repeats: "),
         ("seed = 1", "seed = 1.5", r"seed: "),
@@ -94,6 +94,11 @@ def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new:
     path = write(tmp_path, SMALL.replace(old, new))
     with pytest.raises(InputError, match=rf"^{path}.*{message}"):
         read_experiment(path)
+
+
+def test_pages_are_all_that_a_file_needs(tmp_path: Path) -> None:
+    experiment = read_experiment(write(tmp_path, 'pages = ["example"]'))
+    assert (experiment.pages, experiment.seed, len(experiment.networks)) == (["example"], 0, 3)
 
 
 def test_every_problem_of_a_file_is_named_at_once(tmp_path: Path) -> None:

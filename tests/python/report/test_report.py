@@ -97,7 +97,7 @@ def test_loss_is_chance_in_virtual_time_too() -> None:
     limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000, "loss": 0.01}
     network = {"rtt_us": 20_000, "down": limit, "up": limit}
     text = printed(virtual_run(networks=[network]), 100)
-    assert "[few n]" in text
+    assert "[n < 3]" in text
     assert "No range" not in text
     assert "With fewer than 6 repeats" in text
 
@@ -180,7 +180,18 @@ def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fa
         store.set_status("interrupted")
         text = printed(collect(store), 100)
     assert "This run is interrupted" in text
-    assert "RTT 20 ms: loads not done: 1 off, 1 cold, 1 warm" in text
+    assert "Not done: 3 loads, in the row." in text
+
+
+def test_pages_of_which_nothing_was_loaded_have_no_table(fake_world: FakeWorld) -> None:
+    plan = made_up_plan([made_up_page("one"), made_up_page("two")], rtts_ms=(20,), repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        first = [job for job in plan.jobs if job.comparison.page == "one"]
+        execute(replace(plan, jobs=first), HostEngine(fake_world(), 1), {}, store, lambda _: None)
+        store.set_status("interrupted")
+        text = " ".join(printed(collect(store), 100).split())
+    assert "two 4" not in text
+    assert "This run is interrupted, with nothing of two loaded:" in text
 
 
 def test_the_table_of_draws_says_what_its_brackets_are() -> None:

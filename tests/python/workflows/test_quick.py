@@ -1,7 +1,8 @@
 """What an answer within a minute leaves out, and what it never does."""
 
-from fastopen.contract import Client
-from fastopen.experiments import Experiment, Setup
+from fastopen.contract import Client, Tcp
+from fastopen.experiments import DRAWS, Experiment, Setup, default_draws
+from fastopen.experiments.variation import DRAWS_AT_LEAST, LOADS_OF_DRAWS
 from fastopen.pages import ImportedPage
 from fastopen.workflows.quick import KEPT, quickened
 from made_up_run import made_up_page, made_up_plan
@@ -25,6 +26,14 @@ def test_a_browser_gets_one_rtt_and_warm_cookies_so_that_enough_repeats_fit() ->
     assert [network.rtt_us for network in shorter.networks] == [100_000]
     assert shorter.arms == ["off", "warm"]
     assert left_out == ["without cold cookies (--transports)", "RTT 100 ms alone (--rtt)"]
+
+
+def test_a_report_of_a_large_sweep_has_fewer_draws_but_enough_for_a_range() -> None:
+    experiment = asked()
+    setups = [Setup(tcp=Tcp(initial_window_segments=window)) for window in range(1, 13)]
+    assert default_draws(experiment, 1, "virtual") == DRAWS
+    assert default_draws(experiment, 6, "virtual") == LOADS_OF_DRAWS // (6 * 3 * len(experiment.arms))
+    assert default_draws(experiment.model_copy(update={"setups": setups}), 6, "virtual") == DRAWS_AT_LEAST
 
 
 def test_what_somebody_asked_for_stays() -> None:

@@ -1,20 +1,23 @@
-//! Faults of the machine, and worlds that differ from the job.
+//! What the kernel cannot do, and worlds that differ from the job.
 
 use serde_json::json;
 
 use crate::support::{job, network, page, root, run, run_text, with};
 
 #[test]
-fn a_congestion_control_that_the_kernel_lacks_is_the_machines_fault_with_a_remedy() {
+fn a_congestion_control_that_the_kernel_does_not_know_is_bad_input_with_those_that_it_has() {
     let settings = json!({"tcp": {"congestion_control": "nonesuch"}});
     let run = run(&with(job(&page(&[root(10)]), &network(1000), &["tcp"]), settings));
     let error = run.only("error");
-    assert_eq!((run.records.len(), &error["fault"], run.code), (1, &json!("machine"), Some(3)));
+    assert_eq!((run.records.len(), &error["fault"], run.code), (1, &json!("input"), Some(2)));
     assert!(
         error["message"].as_str().is_some_and(|text| text.contains("no congestion control nonesuch")),
         "{error}"
     );
-    assert!(error["remedy"].as_str().is_some_and(|text| text.contains("modprobe tcp_nonesuch")), "{error}");
+    let remedy = error["remedy"].as_str().unwrap_or_default();
+    assert!(remedy.starts_with("it has ") && remedy.contains("reno"), "{error}");
+    let modules = std::path::Path::new("/proc/sys/kernel/modprobe").exists();
+    assert_eq!(remedy.contains("modprobe tcp_nonesuch"), modules, "{error}");
 }
 
 #[test]
