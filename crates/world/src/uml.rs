@@ -105,22 +105,23 @@ fn boot(
         .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
     let mut progress = Progress { jobs, done: 0, worst: 0 };
     let timeout = timeout(jobs);
-    let mut last_record = Instant::now();
+    let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
     loop {
         // Checked before the records are read, so that the last ones are read as well.
         let ended = running.has_ended();
         match running.copy_records(out, &mut progress) {
-            Ok(true) => last_record = Instant::now(),
+            Ok(true) => (last_record, booted) = (Instant::now(), true),
             Ok(false) => {}
             Err(error) => return Err(progress.unfinished(format!("writing a record: {error}"), "")),
         }
         if ended {
             let status = running.status();
-            return if progress.done == jobs.len() {
-                Ok(progress.worst)
-            } else {
-                Err(progress.unfinished(running.exit_reason(status), ""))
+            let reason = || running.exit_reason(status);
+            return match progress.done == jobs.len() {
+                true => Ok(progress.worst),
+                false if booted => Err(progress.unfinished(reason(), "")),
+                false => Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) }),
             };
         }
         if spinning.is_seen(running.child.id()) {
@@ -229,6 +230,16 @@ fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
         message: format!("starting the kernel {}: {error}", kernel.program.display()),
         remedy: remedy_of(error).unwrap_or("build it again: fastopen kernel build --force").into(),
     }
+}
+
+/// Of a kernel that ended before it wrote a record.
+fn boot_failure(message: String, memory_bytes: u64) -> Failure {
+    let remedy = format!(
+        "a kernel needs {} MB of memory for itself: run fewer worlds at once (--jobs), and raise the limit \
+         (ulimit -v)",
+        memory_bytes >> 20
+    );
+    Failure { fault: Fault::Machine, message, remedy }
 }
 
 /// Which jobs are done, by their records.

@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use fastopen_link::path::PathRule;
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
-use fastopen_netns::{process, sysctl, tcp_metrics};
+use fastopen_netns::{Error, process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::Origins;
 use fastopen_replay::tls::{Authority, KeyLines};
@@ -24,7 +24,7 @@ use crate::capture::Capture;
 use crate::clients::user_agent;
 use crate::contract::{BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
-use crate::failure::{Blame, Failure};
+use crate::failure::Failure;
 use crate::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::link::Link;
 use crate::link_config::LinkConfig;
@@ -110,7 +110,7 @@ impl<'a> World<'a> {
         let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref())?;
         let guarded = engine == Engine::Host && job.client.kind.capabilities().is_foreign;
         let memory = guarded.then(MemoryGuard::start).transpose();
-        let memory = memory.map_err(|error| fastopen_netns::Error::other("starting a thread", error))?;
+        let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
         Ok(Self { job, engine, policy: job.policy(), hosts, servers, capture, network, memory })
     }
 
@@ -251,8 +251,8 @@ impl Servers {
         let recorded_date =
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
-        let origins =
-            Origins::start(&topology.origins, site).blame(Fault::Machine, "starting the origins")?;
+        let origins = Origins::start(&topology.origins, site)
+            .map_err(|error| Error::other("starting the origins", error))?;
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref())?;
         Ok(Self {
             origins,

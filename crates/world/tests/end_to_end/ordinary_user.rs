@@ -2,41 +2,92 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
 
 use crate::support::{PROGRAM, image, job, network, page, root, run_command, with_syn_data};
+use crate::virtual_time::{exactly, kernel};
 
 /// `nobody` on most systems; any number would do.
 const USER: &str = "65534";
 
-#[test]
-fn an_ordinary_user_gets_the_same_world() {
+/// A folder that other users may read, unlike that of the build.
+struct Open(PathBuf);
+
+impl Open {
+    fn with(files: &[&Path]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fastopen-ordinary-{}-{number}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir(&folder.0).expect("the temporary folder is writable");
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        for file in files {
+            fs::copy(file, folder.holds(file)).expect("it can be copied");
+        }
+        folder
+    }
+
+    /// Where the copy of a file is.
+    fn holds(&self, file: &Path) -> PathBuf {
+        self.0.join(file.file_name().expect("it is a file"))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("it is there");
+    }
+}
+
+/// A program as an ordinary user; none, and a message, where that cannot be.
+fn as_user(program: &Path) -> Option<Command> {
     if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
         eprintln!("skipped: this is an ordinary user already, so every other test has shown it");
-        return;
+        return None;
     }
     if Command::new("setpriv").arg("--version").output().is_err() {
         eprintln!("skipped: setpriv (util-linux) is not installed");
-        return;
+        return None;
     }
-    // The build folder may be closed to others.
-    let folder = std::env::temp_dir().join(format!("fastopen-ordinary-{}", std::process::id()));
-    fs::create_dir(&folder).expect("the temporary folder is writable");
-    let program = folder.join("fastopen-world");
-    let open = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&folder, open)
-        .and_then(|()| fs::copy(PROGRAM, &program))
-        .expect("the program can be copied");
-    let page = page(&[root(3000), image("http://b.test/", 500)]);
-    let job = job(&page, &network(10_000), &["tcp", "cold", "warm"]);
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]).arg(&program);
-    let run = run_command(&mut command, job.to_string().as_bytes());
-    fs::remove_dir_all(&folder).expect("it is there");
+    command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]).arg(program);
+    Some(command)
+}
+
+fn loads() -> Value {
+    let page = page(&[root(3000), image("http://b.test/", 500)]);
+    job(&page, &network(10_000), &["tcp", "cold", "warm"])
+}
+
+#[test]
+fn an_ordinary_user_gets_the_same_world() {
+    let program = Path::new(PROGRAM);
+    let folder = Open::with(&[program]);
+    let Some(mut command) = as_user(&folder.holds(program)) else { return };
+    let run = run_command(&mut command, loads().to_string().as_bytes());
     assert_eq!(run.code, Some(0), "{run}");
     for id in ["tcp", "cold"] {
         run.valid(id);
     }
     assert_eq!(with_syn_data(run.valid("warm"), "origin"), 2);
     assert_eq!(run.only("world")["routes"]["client"]["congestion_control"], "cubic");
+}
+
+#[test]
+fn an_ordinary_user_gets_the_same_loads_in_virtual_time() {
+    let Some((kernel, arguments)) = kernel() else { return };
+    let program = Path::new(PROGRAM);
+    let folder = Open::with(&[program, &kernel]);
+    let Some(mut command) = as_user(&folder.holds(program)) else { return };
+    command.arg("--kernel").arg(folder.holds(&kernel)).args(arguments);
+    let run = run_command(&mut command, loads().to_string().as_bytes());
+    assert_eq!(run.code, Some(0), "{run}");
+    let of_root = exactly(&loads()).expect("a kernel is installed");
+    for id in ["tcp", "cold", "warm"] {
+        assert_eq!(run.valid(id), of_root.valid(id));
+    }
 }

@@ -18,7 +18,7 @@ use crate::support::{
 };
 
 /// The kernel that the environment names or that was installed last for this user, and its arguments.
-fn kernel() -> Option<(PathBuf, Vec<String>)> {
+pub(crate) fn kernel() -> Option<(PathBuf, Vec<String>)> {
     let installed = || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
@@ -226,6 +226,17 @@ fn a_kernel_that_panics_is_an_error_that_quotes_its_consoles_last_lines() {
     let run = with_bad_kernel("panics", "echo 'Kernel panic - not syncing: no init found'; exit 134");
     let message = run.only("error")["message"].as_str().expect("a text");
     assert!(message.contains("exit code 134") && message.contains("no init found"), "{message}");
+}
+
+#[test]
+fn a_kernel_that_finds_no_memory_is_an_error_of_the_machine_with_a_remedy() {
+    let Some(engine) = in_virtual_time() else { return };
+    let job = job(&page(&[root(10)]), &network(1000), &["tcp"]).to_string();
+    let mut bounded = Command::new("prlimit");
+    bounded.arg("--as=200000000").arg(engine.get_program()).args(engine.get_args());
+    let run = run_command(&mut bounded, job.as_bytes());
+    assert_eq!(run.code, Some(3), "{run}");
+    assert!(run.only("error")["remedy"].as_str().expect("a text").contains("MB of memory"), "{run}");
 }
 
 #[test]
