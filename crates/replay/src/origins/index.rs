@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hyper::Method;
 use hyper::http::request::Parts;
 
 use super::{RESOURCE_HEADER, ServedResource};
@@ -69,11 +70,16 @@ impl Index {
     pub(super) fn find(&self, origin: SocketAddrV4, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
-        let key = (*origin.ip(), request.method.as_str().to_owned(), path.to_owned());
-        let candidates = self.candidates.get(&key)?;
+        let recorded = |method: &Method| {
+            self.candidates.get(&(*origin.ip(), method.as_str().to_owned(), path.to_owned()))
+        };
+        let of_method = recorded(&request.method);
+        let of_beacon = || recorded(&Method::GET).filter(|_| self.nearest && is_beacon(request));
+        let candidates = of_method.or_else(of_beacon)?;
         let ranked = candidates
             .iter()
             .map(|one| (one.nearness(origin.port(), query), one))
+            .map(|(near, one)| (Nearness { exact: near.exact && of_method.is_some(), ..near }, one))
             .filter(|(nearness, _)| nearness.exact || self.nearest);
         let named = request.headers.get(RESOURCE_HEADER).and_then(|name| name.to_str().ok()?.parse().ok());
         let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
@@ -115,6 +121,13 @@ impl Candidate {
     }
 }
 
+/// Whether no script can read the answer of a POST (`Navigator.sendBeacon`, `ping`). Browsers without these
+/// ask for an image in its place, so that recordings have the same report as a GET.
+fn is_beacon(request: &Parts) -> bool {
+    let is = |name: &str, value: &str| request.headers.get(name).is_some_and(|field| field == value);
+    request.method == Method::POST && is("sec-fetch-mode", "no-cors") && is("sec-fetch-dest", "empty")
+}
+
 /// The path, and what follows its first `;` or `?`: parameters and query (RFC 3986 sections 3.3 and 3.4).
 fn split(target: &str) -> (&str, &str) {
     target.split_at(target.find([';', '?']).unwrap_or(target.len()))
@@ -130,7 +143,7 @@ fn common_prefix(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use hyper::{Method, Request};
+    use hyper::Request;
 
     use super::*;
     use crate::body::SizedBody;
@@ -189,6 +202,27 @@ mod tests {
         assert_eq!(get("/b"), None);
         assert_eq!(found(&index, 80, Method::POST, "/a?x=1"), Some((4, false)));
         assert_eq!(found(&index, 80, Method::PUT, "/a"), None);
+    }
+
+    #[test]
+    fn a_beacon_is_answered_by_a_get_of_its_path_where_the_recording_has_no_post_of_it() {
+        let beacon = |index: &Index, method, target, mode| {
+            let request = Request::builder().method(method).uri(target);
+            let request = request.header("sec-fetch-mode", mode).header("sec-fetch-dest", "empty").body(());
+            let found =
+                index.find(SocketAddrV4::new(HOST, 80), &request.expect("a request").into_parts().0)?;
+            Some((found.resource, found.exact))
+        };
+        let index = index(true);
+        assert_eq!(beacon(&index, Method::POST, "/p;r=1;s=2", "no-cors"), Some((5, false)));
+        assert_eq!(
+            beacon(&index, Method::POST, "/a?x=1", "no-cors"),
+            Some((4, false)),
+            "its own method first"
+        );
+        assert_eq!(beacon(&index, Method::POST, "/p;r=1;s=2", "cors"), None, "a script reads the answer");
+        assert_eq!(beacon(&index, Method::PUT, "/p;r=1;s=2", "no-cors"), None);
+        assert_eq!(beacon(&self::index(false), Method::POST, "/p;r=1;s=2", "no-cors"), None);
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn a_browser_needs_its_round_trips_and_reports_its_own_times() {
 }
 
 #[test]
-fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports() {
+fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_beacons() {
     if !browser() {
         return;
     }
@@ -190,9 +190,13 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports() {
     let text = "<link rel=icon href=data:,><img src=http://127.0.0.1:8080/i><img src=https://[::1]:8443/i>\
         <img src=https://localhost/i><img src=https://en.wikipedia.org/i><script>
         fetch('https://192.0.2.1/x?_=2').catch(() => 0); fetch('http://nowhere.test/').catch(() => 0);
-        fetch('/gone');</script>";
-    fs::write(&path, format!("{head}{text}")).expect("the temporary folder is writable");
+        fetch('/gone'); navigator.sendBeacon('https://192.0.2.1/seen?_=2');</script>
+        <script src=https://localhost/blocked></script>";
+    let blocked = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Content-Type-Options: nosniff\r\n\r\n";
+    fs::write(&path, format!("{head}{text}{blocked}")).expect("the temporary folder is writable");
     let root = json!({"url": "http://192.0.2.1/", "body_offset": head.len(), "head_offset": 0});
+    let end = head.len() + text.len();
+    let blocked = json!({"body_bytes": 0, "body_offset": end + blocked.len(), "head_offset": end});
     let image = |url: &str| image(url, 2000);
     let recorded = page(&[
         with(crate::support::root(text.len() as u64), root),
@@ -201,6 +205,8 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports() {
         image("https://localhost/i"),
         image("https://en.wikipedia.org/i"),
         with(image("https://192.0.2.1/x?_=1"), json!({"type": "xhr"})),
+        image("https://192.0.2.1/seen?_=1"),
+        with(image("https://localhost/blocked"), blocked),
     ]);
     let asked = json!({
         "client": {"kind": "chromium"},
@@ -211,10 +217,14 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports() {
     fs::remove_file(&path).expect("it is there");
     for id in ["tls", "tls-warm"] {
         let load = run.valid(id);
-        for number in 0..6 {
+        for number in 0..8 {
             assert_eq!(request(load, number)["status"], 200, "{number}: {run}");
         }
         assert_eq!(request(load, 5)["url"], "https://192.0.2.1/x?_=2", "{run}");
+        assert_eq!(request(load, 6)["url"], "https://192.0.2.1/seen?_=2", "a beacon: {run}");
+        // Of an answer that the browser keeps from the page it reports the end alone.
+        let kept = request(load, 7);
+        assert_eq!(kept["first_byte_ns"], kept["end_ns"], "{run}");
         let unmatched = list(&load["unmatched"]);
         assert_eq!(unmatched, ["GET http://192.0.2.1/gone", "GET http://nowhere.test/"], "{run}");
     }
