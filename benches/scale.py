@@ -1,5 +1,7 @@
 """A run of 100,000 loads with 5,000,000 requests: what writing it costs, and opening, table and report.
 
+With `--shards 200` it is written in so many shards: what merging them costs.
+
 Loads are made up, a few for each cell and said again for each repeat; the store writes them as it writes any.
 """
 
@@ -19,7 +21,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
 
 from fastopen.contract import LoadRecord
-from fastopen.experiments import Plan
+from fastopen.experiments import Plan, Shard
 from fastopen.runs import RunStore
 from made_up_run import ENVIRONMENT, load_data, made_up_page, made_up_plan
 
@@ -66,9 +68,18 @@ def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
 def written(folder: Path, loads: int) -> tuple[int, list[float]]:
     """Writes the run; returns how many loads it has, and the seconds that writing each took."""
     plan = made_plan(loads)
-    of_cell = variants(plan)
+    took_s = fill(folder, plan, variants(plan))
+    return len(took_s), took_s
+
+
+def fill(
+    folder: Path, plan: Plan, of_cell: dict[int, Iterator[tuple[LoadRecord, str]]], shard: Shard | None = None
+) -> list[float]:
+    """Writes the run, or one shard of it; returns the seconds that writing each load took."""
+    options = {} if shard is None else {"shard": str(shard)}
+    plan = plan if shard is None else shard.of(plan)
     took_s: list[float] = []
-    with RunStore.create(folder, plan, ENVIRONMENT) as store:
+    with RunStore.create(folder, plan, ENVIRONMENT, options) as store:
         for planned in plan.jobs:
             for load in planned.job.loads:
                 record, raw = next(of_cell[planned.cells[load.id]])
@@ -77,7 +88,20 @@ def written(folder: Path, loads: int) -> tuple[int, list[float]]:
                 store.add_load(planned, record, raw)
                 took_s.append(time.perf_counter() - begun)
         store.set_status("finished")
-    return len(took_s), took_s
+    return took_s
+
+
+def merging(folder: Path, loads: int, shards: int) -> None:
+    """Writes the shards, and prints what merging them costs."""
+    plan = made_plan(loads)
+    of_cell = variants(plan)
+    for index in range(1, shards + 1):
+        fill(folder / "shards" / str(index), plan, of_cell, Shard(shards, index))
+    wall, processor, memory = measured("merge", str(folder / "shards"), "-o", str(folder / "whole"), "-q")
+    size = (folder / "whole" / "run.sqlite").stat().st_size / 1e6
+    print(f"{plan.loads():,} loads in {shards} shards, {size:.0f} MB; {os.cpu_count()} cores\n")
+    print("| what | wall | processor | memory |\n|---|---|---|---|")
+    print(f"| `merge` | {wall:.1f} s | {processor:.1f} s | {memory / 1e6:.0f} MB |")
 
 
 def measured(*arguments: str) -> tuple[float, float, int]:
@@ -110,8 +134,12 @@ def main() -> None:
     parser.add_argument("--loads", type=int, default=100_000)
     parser.add_argument("--run", type=Path, help="where the run is kept, or is from last time")
     parser.add_argument("--export", action="append", default=[], choices=["parquet", "csv"])
+    parser.add_argument("--shards", type=int, default=0, help="measure merging so many")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
+        if asked.shards:
+            merging(Path(temporary), asked.loads, asked.shards)
+            return
         folder = asked.run or Path(temporary) / "run"
         if not folder.exists():
             loads, took_s = written(folder, asked.loads)

@@ -16,6 +16,7 @@ PLACES: Final = {
     "reproduce": ("run", "reproduce"),
     "factors": ("factors", "factors"),
     "resume": ("resume", "resume"),
+    "merge": ("merge", "merge_runs"),
     "ls": ("ls", "ls"),
     "label": ("ls", "label"),
     "rm": ("ls", "rm"),

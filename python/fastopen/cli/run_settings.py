@@ -19,11 +19,13 @@ from fastopen.experiments import (
     DRAWS,
     ArmName,
     Experiment,
+    Shard,
     Variation,
     default_draws,
     exact,
 )
 from fastopen.experiments.model import REPEATS_MAX
+from fastopen.experiments.shard import OPTION as SHARD_OPTION
 from fastopen.pages import ImportedPage
 from fastopen.runs import Watched
 from fastopen.workflows.engines import auto_engine
@@ -97,6 +99,14 @@ class RunSettings:
             " (TCP_INFO of the origins' sockets), for exports and the report.",
         ),
     ] = False
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Do the I-th of N parts alone, into the folder of -o: on many machines at once. Then"
+            " fastopen merge puts them together (docs/scale.md).",
+        ),
+    ] = None
     report: ReportOption = False
     quiet: QuietOption = False
 
@@ -111,6 +121,7 @@ class RunSettings:
 
         `named` are the factors that somebody asked for, all if not given: those `quick` does not shorten.
         """
+        shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
         if self.quick:
             if self.until_ci is not None:
                 raise InputError("as many repeats as fit into a minute, or as many as it takes", "--quick")
@@ -130,10 +141,31 @@ class RunSettings:
             until=until_interval(self.until_ci, self.max_repeats, experiment.repeats),
             limit_s=QUICK_S if self.quick else None,
             draws_by_default=self.vary is None and self.repeats is None,
+            shard=shard,
             **others,
         )
         asked = _with_control(experiment) if self.aa else experiment
         run_and_print(asked, imported, options, Printing(self.json, self.quiet, self.report))
+
+    def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
+        """Raises InputError where shards of it would not be parts of one run."""
+        if self.shard is None:
+            return None
+        shard = Shard.parse(self.shard)
+        for given, name, remedy in (
+            (self.quick, "--quick", "it does what fits into a minute, on one machine"),
+            (self.until_ci is not None, "--until-ci", "only the whole run says how wide intervals are"),
+            (self.report, "--report", "fastopen report writes it of the merged run; --vary asks for draws"),
+            (self.no_keep, "--no-keep", "a shard is kept to be merged"),
+        ):
+            if given:
+                raise InputError(f"does not go with {name}", SHARD_OPTION, remedy)
+        if self.output is None:
+            raise InputError("needs a folder of its own to be merged from", SHARD_OPTION, "name it: -o DIR")
+        if seed_drawn and not all(exact(experiment, auto_engine(self.kernel))):
+            remedy = "name the same one for all shards: --seed 1"
+            raise InputError("each shard would draw a seed of its own", SHARD_OPTION, remedy)
+        return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
         """As `vary` and `report` have it, and with as many repeats as were asked for.

@@ -63,7 +63,8 @@ def run_and_print(
             codes.append(_finish(run, of_kernel, printing))
         if codes[-1] == EXIT_INTERRUPTED:
             raise typer.Exit(EXIT_INTERRUPTED)
-    print_comparison(results, as_json=printing.json)
+    if options.shard is None:
+        print_comparison(results, as_json=printing.json)
     if any(codes):
         raise typer.Exit(EXIT_FAULTS)
 
@@ -99,7 +100,7 @@ def _announce(run: StartedRun) -> None:
     if run.limit is not None:
         messages.print(f"as many repeats as fit into {run.limit.seconds:g} s", markup=False)
     elif seconds >= ANNOUNCED_S:
-        ways = "".join(f"; {way}" for way in _shorter(run, seconds))
+        ways = "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
         text = f"{run.loads_left:,} loads, {shown_duration(seconds)} or so{ways}"
         messages.print(text, markup=False, soft_wrap=True)
 
@@ -120,13 +121,30 @@ def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:
 
 def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
     with run:
-        if printing.json:
-            print_json(results_document(run.results))
-        else:
-            print_results(run.results, console(), reasons_slower(run.store, run.results))
+        print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
     if code:
         raise typer.Exit(code)
+
+
+def print_run(store: RunStore, results: Results, printing: Printing) -> None:
+    """Prints what came out."""
+    if printing.json:
+        print_json(results_document(results))
+    elif store.shard is not None:
+        console().print(_of_shard(store), markup=False, soft_wrap=True)
+    else:
+        print_results(results, console(), reasons_slower(store, results))
+
+
+def _of_shard(store: RunStore) -> str:
+    """A shard has no table: its cells lack what other shards load."""
+    loads = store.loads()
+    invalid = sum(not load.valid and not load.superseded for load in loads)
+    words = f", {invalid} invalid" if invalid else ""
+    done, asked = store.loads_done(), store.loads_asked()
+    remedy = "; when all are done: fastopen merge DIR... -o RUN"
+    return f"shard {store.shard} of {store.experiment().name}: {done} of {asked} loads done{words}{remedy}"
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
@@ -162,7 +180,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         return EXIT_FAULTS
     if printing.report:
         announce_report(run.store)
-    return EXIT_FAULTS if faults or any(cell.loads == cell.invalid for cell in run.results.cells) else 0
+    return EXIT_FAULTS if faults or any(cell.without_valid for cell in run.results.cells) else 0
 
 
 def _name(store: RunStore) -> str | None:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from fastopen.attribution import reasons_slower
-from fastopen.cli.output import PLAIN_WIDTH, console, print_json
+from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.report import results_document, results_renderables
 from fastopen.runs import RunStore, find_run
@@ -28,6 +28,9 @@ def show(
 ) -> None:
     """Print a kept run again."""
     with RunStore.open(find_run(run)) as store:
+        if store.shard is not None:
+            words = f"shard {store.shard} alone: what other shards load is missing (fastopen merge)"
+            errors_console().print(words, markup=False, soft_wrap=True)
         results = collect(store)
         reasons = {} if json else reasons_slower(store, results)
     if svg is not None:

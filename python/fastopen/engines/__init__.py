@@ -3,7 +3,7 @@
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import describe_clients
 from fastopen.engines.host import HostEngine, default_parallel
-from fastopen.engines.program import check_program, find_program, program_version
+from fastopen.engines.program import check_program, find_program, program_digest, program_version
 from fastopen.engines.virtual import VirtualEngine
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "default_parallel",
     "describe_clients",
     "find_program",
+    "program_digest",
     "program_version",
 ]

@@ -1,5 +1,6 @@
 """Where the program `fastopen-world` is, and what it says of itself and of this machine."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -36,6 +37,15 @@ def find_program() -> Path:
 def program_version(program: Path) -> str:
     """What `fastopen-world --version` prints, without the name. Raises MachineError."""
     return _ask(program, "--version").strip().removeprefix(NAME).strip()
+
+
+def program_digest(program: Path) -> str:
+    """SHA-256 of the program's file. Raises MachineError."""
+    try:
+        with program.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise MachineError(f"{program} cannot be read: {error.strerror or error}") from None
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:

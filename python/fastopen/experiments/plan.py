@@ -19,7 +19,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from fastopen.contract import CONTRACT, EngineName, Job, Network, Tls
+from fastopen.contract import CONTRACT, EngineName, Job, LoadSpec, Network, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments.arms import Arm
@@ -162,15 +162,14 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
             Cell(first + offset, page.name, network, setup, arm, engine) for offset, arm in enumerate(arms)
         )
         of_load = {arm.load().id: first + offset for offset, arm in enumerate(arms)}
-        timeout_us = load_timeout_us(page, experiment.networks[network])
-        for repeat in range(repeats_of(experiment, comparison)):
-            world, identity = labels.world(comparison, repeat), labels.job(comparison, repeat)
-            try:
-                job = _job(experiment, page, comparison, identity, world, timeout_us)
+        try:
+            usual = _job(experiment, page, comparison, labels)
+            for repeat in range(repeats_of(experiment, comparison)):
+                job = usual if repeat == 0 else _repeated(experiment, usual, comparison, labels, repeat)
                 job = _varied(job, draw_of(experiment, comparison, repeat))
-            except ValidationError as error:
-                raise input_error(error, f"page {page.name}") from None
-            jobs.append(PlannedJob(job, comparison, repeat, of_load))
+                jobs.append(PlannedJob(job, comparison, repeat, of_load))
+        except ValidationError as error:
+            raise input_error(error, f"page {page.name}") from None
     jobs.sort(key=lambda planned: _turn(experiment, engines, planned))
     return Plan(experiment, named, tuple(cells), tuple(jobs))
 
@@ -214,10 +213,9 @@ class _Labels:
         return f"{world}/{comparison.engine}" if self._several_engines else world
 
 
-def _job(
-    experiment: Experiment, page: Page, comparison: Comparison, identity: str, world: str, timeout_us: int
-) -> Job:
-    seed = experiment.seed
+def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _Labels) -> Job:
+    """The first repeat's. Raises ValidationError."""
+    world = labels.world(comparison, 0)
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
     hosts = set(page.hosts())
@@ -226,22 +224,42 @@ def _job(
     behind = None if named is None else [host for host in named if host in hosts]
     multiplexed = [host for host in setup.origins.http2_hosts if host in hosts]
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
-    if not without_chance(experiment, comparison):
-        loads.sort(key=lambda load: derive_seed(seed, "arms", world, load.id))
     return Job(
         contract=CONTRACT,
-        id=identity,
-        seed=derive_seed(seed, "world", world),
+        id=labels.job(comparison, 0),
+        seed=derive_seed(experiment.seed, "world", world),
         page=page,
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, setup.origins, setup.tls),
         origins=setup.origins.model_copy(update={"http2_hosts": multiplexed}),
         tls=setup.tls or Tls(),
-        loads=loads,
+        loads=_shuffled(experiment, comparison, world, loads),
         tolerance=experiment.tolerance,
-        load_timeout_us=timeout_us,
+        load_timeout_us=load_timeout_us(page, network),
     )
+
+
+def _repeated(
+    experiment: Experiment, usual: Job, comparison: Comparison, labels: _Labels, repeat: int
+) -> Job:
+    """The same job with seed and order of another repeat; a page is checked once, however often it loads."""
+    world = labels.world(comparison, repeat)
+    changes = {
+        "id": labels.job(comparison, repeat),
+        "seed": derive_seed(experiment.seed, "world", world),
+        "loads": _shuffled(experiment, comparison, world, usual.loads),
+    }
+    return usual.model_copy(update=changes)
+
+
+def _shuffled(
+    experiment: Experiment, comparison: Comparison, world: str, loads: Sequence[LoadSpec]
+) -> list[LoadSpec]:
+    """In an order of the world's own, but where order makes no difference."""
+    if without_chance(experiment, comparison):
+        return [*loads]
+    return sorted(loads, key=lambda load: derive_seed(experiment.seed, "arms", world, load.id))
 
 
 def _varied(job: Job, drawn: Draw | None) -> Job:

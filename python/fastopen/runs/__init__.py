@@ -4,6 +4,7 @@ from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment
 from fastopen.runs.execute import NOTHING_ELSE, RunOutcome, RunProgress, Watched, execute
 from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, remove_run, runs_folder
+from fastopen.runs.merge import Merged, merge
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
 from fastopen.runs.rows import LoadRow
@@ -13,6 +14,7 @@ from fastopen.runs.time_limit import TimeLimit
 __all__ = [
     "NOTHING_ELSE",
     "LoadRow",
+    "Merged",
     "RunOutcome",
     "RunProgress",
     "RunReader",
@@ -26,6 +28,7 @@ __all__ = [
     "find_run",
     "holds_run",
     "list_runs",
+    "merge",
     "new_run_folder",
     "remove_run",
     "runs_folder",

@@ -37,20 +37,27 @@ def create(
 def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
     new = folder / UNFINISHED
     try:
-        for left in folder.glob(UNFINISHED + "*"):
-            left.unlink()
+        _remove_unfinished(folder)
         with failing(str(folder)):
             database = sqlite3.connect(new)
             try:
                 create_tables(database, fill)
-            finally:
+            except BaseException:
                 database.close()
+                _remove_unfinished(folder)
+                raise
+            database.close()
         _to_disk(new)
         new.rename(folder / FILE)
         _to_disk(folder)
     except OSError as error:
         raise unwritable(folder, error) from None
     return _connect_for_writing(folder)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for left in folder.glob(UNFINISHED + "*"):
+        left.unlink()
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fastopen.closing import Closing
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.errors import InputError
-from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment
+from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment, Shard
 from fastopen.pages import Page
 from fastopen.pydantic_errors import input_error
 from fastopen.runs import database as files
@@ -130,6 +130,12 @@ class RunReader(Closing):
         with self._understanding("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
+    def asked_as_kept(self) -> tuple[Any, ...]:
+        """Experiment, pages and cells as they stand in the file; where these are equal, runs ask the same."""
+        pages = self._rows("SELECT name, page FROM pages ORDER BY position")
+        cells = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
+        return self._fact("experiment"), list(pages), list(cells)
+
     def auto_engine(self) -> EngineName:
         """What the engine `auto` was when the run was planned: the one that was not named."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
@@ -145,6 +151,18 @@ class RunReader(Closing):
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
         return {Comparison(*comparison): repeats for *comparison, repeats in rows}
+
+    def repeats(self) -> int:
+        """How many repeats the comparison has that is loaded most often; 0 of an empty shard."""
+        ((last,),) = self._rows("SELECT max(repeat) FROM jobs")
+        return 0 if last is None else int(last) + 1
+
+    @property
+    def shard(self) -> Shard | None:
+        """Which part of its experiment the run is; None of all of it."""
+        text = self.options.get("shard")
+        with self._understanding("which shard it is"):
+            return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
         """Id of each job to its seed, in the order in which they were planned."""
@@ -235,6 +253,10 @@ class RunReader(Closing):
         """(job, what went wrong with its world), in the order in which it did."""
         rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
         return list(rows)
+
+    def rows_of(self, query: str) -> Iterator[Any]:
+        """Those of a query over all of the run, within what its file can hold."""
+        return self._rows(query)
 
     def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
         """`lookup` is whether the query is for one load or job."""

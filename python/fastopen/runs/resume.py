@@ -20,7 +20,8 @@ def stored_plan(run: RunReader) -> Plan:
     Raises InputError where this fastopen would plan other jobs than the one that started the run.
     """
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
-    longest = experiment.model_copy(update={"repeats": max(run.asked().values())})
+    repeats = max(experiment.repeats, run.repeats())
+    longest = experiment.model_copy(update={"repeats": repeats})
     plan = make_plan(longest, list(run.pages().values()), run.auto_engine())
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:

@@ -7,9 +7,9 @@ import contextlib
 import json
 import sqlite3
 import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -27,6 +27,17 @@ from fastopen.runs.schema import FILE
 ATTEMPTS: Final = 3
 # What says nothing of the load itself: the machine was late, or the world did not live to the end of it.
 DISTURBANCES: Final = frozenset({InvalidKind.LINK_LATE, InvalidKind.FAULT})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How often a load was done, and whether that is enough."""
+
+    made: int
+    settled: bool
+
+
+NONE: Final = Attempts(0, settled=False)
 
 
 class RunStore(RunReader):
@@ -55,8 +66,8 @@ class RunStore(RunReader):
         """
 
         def fill(database: sqlite3.Connection) -> None:
-            _write_facts(database, plan, environment, options or {})
-            _write_jobs(database, plan.jobs)
+            write_facts(database, plan, environment, options or {})
+            write_jobs(database, plan.jobs)
 
         if folder is None:
             database = sqlite3.connect(":memory:")
@@ -97,21 +108,31 @@ class RunStore(RunReader):
             return self._pending()
 
     def _pending(self) -> dict[str, list[str]]:
-        settled: dict[int, set[str]] = defaultdict(set)
+        attempts = self._attempts()
+        owed: dict[str, list[str]] = {}
+        for job, loads in self._rows("SELECT id, loads FROM jobs ORDER BY number"):
+            missing = [load for load in json.loads(loads) if not attempts.get((job, load), NONE).settled]
+            if missing:
+                owed[job] = missing
+        return owed
+
+    def attempts(self) -> dict[tuple[str, str], Attempts]:
+        """Job and load to how often that was done, of all that were done at all."""
+        with self._understanding("a load"):
+            return self._attempts()
+
+    def _attempts(self) -> dict[tuple[str, str], Attempts]:
+        found: dict[tuple[str, str], Attempts] = {}
         # In order of attempts: the last one decides.
         for job, load, attempt, valid, invalid in self._rows(
-            "SELECT job, id, attempt, valid, invalid FROM loads ORDER BY attempt"
+            "SELECT jobs.id, loads.id, attempt, valid, invalid FROM loads"
+            " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
         ):
             again = (
                 not valid and attempt < ATTEMPTS and only_disturbed(kind for kind, _ in json.loads(invalid))
             )
-            (settled[job].discard if again else settled[job].add)(load)
-        owed: dict[str, list[str]] = {}
-        for number, job, loads in self._rows("SELECT number, id, loads FROM jobs ORDER BY number"):
-            missing = [load for load in json.loads(loads) if load not in settled[number]]
-            if missing:
-                owed[job] = missing
-        return owed
+            found[job, load] = Attempts(attempt, settled=not again)
+        return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
         """Keeps a world that was built. Raises MachineError where it cannot."""
@@ -161,8 +182,8 @@ class RunStore(RunReader):
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
         """Asks for more than was planned at first."""
         with self._writing() as database:
-            _write_jobs(database, jobs)
-            _set_fact(database, "status", "running")
+            write_jobs(database, jobs)
+            set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
         """Takes out what was planned and not done, but for the first repeat of what is compared."""
@@ -185,18 +206,18 @@ class RunStore(RunReader):
         first = self.environment
         resumed = [*first.get("resumed", []), environment]
         with self._writing() as database:
-            _set_fact(database, "environment", {**first, "resumed": resumed})
-            _set_fact(database, "status", "running")
+            set_fact(database, "environment", {**first, "resumed": resumed})
+            set_fact(database, "status", "running")
 
     def set_label(self, text: str) -> None:
         """What people call the run in lists."""
         with self._writing() as database:
-            _set_fact(database, "label", text)
+            set_fact(database, "label", text)
 
     def set_status(self, status: str) -> None:
         """See `status`."""
         with self._writing() as database:
-            _set_fact(database, "status", status)
+            set_fact(database, "status", status)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -218,13 +239,14 @@ def only_disturbed(kinds: Iterable[str]) -> bool:
     return set(kinds) <= DISTURBANCES
 
 
-def _write_facts(
+def write_facts(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    _set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
-    _set_fact(database, "status", "running")
-    _set_fact(database, "environment", environment)
-    _set_fact(database, "options", options)
+    """What is known of a run before its jobs: experiment, pages, cells, and what it runs on."""
+    set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
+    set_fact(database, "status", "running")
+    set_fact(database, "environment", environment)
+    set_fact(database, "options", options)
     database.executemany(
         "INSERT INTO pages VALUES (?, ?, ?, ?)",
         ((page.name, n, page.digest(), page.model_dump_json()) for n, page in enumerate(plan.pages)),
@@ -235,7 +257,8 @@ def _write_facts(
     )
 
 
-def _write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
+def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
+    """What is to be done."""
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -249,5 +272,6 @@ def _write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> Non
     )
 
 
-def _set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
+def set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
+    """One of the table of facts, as JSON."""
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))

@@ -78,6 +78,11 @@ class CellResult:
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
+    def without_valid(self) -> bool:
+        """Whether all loads that it was to have were invalid, or not done."""
+        return self.asked > 0 and self.loads == self.invalid
+
+    @property
     def range90(self) -> tuple[float, float] | None:
         """What 90 % of the pairs' improvements span; None of fewer than two."""
         return central(self.improvements_percent.values(), 0.9)

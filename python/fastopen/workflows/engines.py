@@ -15,9 +15,10 @@ from fastopen.engines import (
     default_parallel,
     describe_clients,
     find_program,
+    program_digest,
     program_version,
 )
-from fastopen.experiments import EngineName, Plan
+from fastopen.experiments import EngineName, Plan, repeats_of
 from fastopen.kernels import Kernel
 from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
@@ -55,6 +56,7 @@ class EngineSet:
         engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
+        environment["program_sha256"] = program_digest(program)
         if described := describe_clients(clients):
             environment["clients"] = described
         if booted is not None:
@@ -74,9 +76,10 @@ class EngineSet:
             chosen = name not in plan.experiment.engines
             return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"
         described = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
-        repeated = {planned.comparison for planned in plan.jobs if planned.repeat > 0}
-        once = any(cell.engine == name and cell.comparison not in repeated for cell in plan.cells)
-        return f"{described}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else described
+        experiment = plan.experiment
+        comparisons = {cell.comparison for cell in plan.cells if cell.engine == name}
+        once = any(repeats_of(experiment, one) == 1 for one in comparisons)
+        return f"{described}: {ONE_IS_ENOUGH}" if once and experiment.repeats > 1 else described
 
 
 def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:

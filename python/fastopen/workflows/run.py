@@ -11,7 +11,7 @@ from fastopen import units
 from fastopen.closing import Closing
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError, MachineError
-from fastopen.experiments import Experiment, Plan, PlannedJob, Variation, make_plan
+from fastopen.experiments import Experiment, Plan, PlannedJob, Shard, Variation, make_plan
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
@@ -63,6 +63,8 @@ class RunOptions:
     """Whether a run goes on where the first loads of an arm are all invalid for the same reason."""
     watched: Watched = NOTHING_ELSE
     """What is kept of each load besides; a run that is resumed goes on as it was started."""
+    shard: Shard | None = None
+    """The part of the experiment that is run; None: all of it."""
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -73,6 +75,7 @@ class RunOptions:
             "lenient": self.lenient,
             "max_unpacked": self.max_unpacked,
             "watched": asdict(self.watched),
+            **({} if self.shard is None else {"shard": str(self.shard)}),
         }
 
 
@@ -136,6 +139,8 @@ def run_experiment(
         _check_same(options.output, experiment, imported, options)
         return resume_run(options.output, options, observe, imported)
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(options.kernel))
+    if options.shard is not None:
+        plan = options.shard.of(plan)
     bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
     engines = EngineSet.of(plan, options.kernel, options.jobs)
@@ -275,6 +280,9 @@ def _check_same(
         experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
         check_same(store, experiment, plan.pages)
+        if store.shard != options.shard:
+            there = "all of it" if store.shard is None else f"shard {store.shard}"
+            raise InputError(f"holds {there}, not {options.shard or 'all'}", store.place, "name a new folder")
         check_bodies(store.options.get("bodies", {}), bodies_of(plan, imported), store.place)
 
 

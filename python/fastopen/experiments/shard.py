@@ -1,0 +1,52 @@
+"""A shard: one of so many parts of an experiment's plan, to be run by itself and merged with the others."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from fastopen.errors import InputError
+from fastopen.experiments.plan import Plan
+
+OPTION: Final = "--shard"
+SHARDS_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """The `index`th of `count`, from 1."""
+
+    count: int
+    index: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`17/200`. Raises InputError."""
+        found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text.strip(), re.ASCII)
+        index, count = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= index <= count <= SHARDS_MAX:
+            remedy = f"1/200 is the first of 200, 200/200 the last; {SHARDS_MAX:,} at most"
+            raise InputError(f"{text!r} is no shard", OPTION, remedy)
+        return cls(count, index)
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    def of(self, plan: Plan) -> Plan:
+        """The plan with this shard's jobs alone.
+
+        Jobs are dealt out one after another, whole: the loads that are compared run in one world. Their order
+        is shuffled, so each shard gets its share of pages and networks; with fewer jobs than shards the last
+        ones are empty.
+        """
+        return replace(plan, jobs=plan.jobs[self.index - 1 :: self.count])
+
+
+def ranges(numbers: list[int]) -> str:
+    """`3, 7-9`: of numbers in their order."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)

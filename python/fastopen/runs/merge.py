@@ -1,0 +1,301 @@
+"""Merges runs that each hold a part of one experiment: shards, and what was left of them.
+
+A run is not changed by being merged, and the merged one appears when all is in it. It holds every job of the
+experiment, in the plan's order, so that it says by itself what is missing, and is resumed as any run.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen.clients import CLIENTS
+from fastopen.errors import InputError
+from fastopen.experiments import Experiment, Plan, PlannedJob, Shard, make_plan
+from fastopen.experiments.shard import ranges
+from fastopen.runs import database as files
+from fastopen.runs.packets import FOLDER, kept_packets, packets_name
+from fastopen.runs.resume import check_same
+from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
+
+Load = tuple[str, str]
+"""Ids of job and load."""
+_LOADS: Final = """
+SELECT jobs.id, loads.id, attempt, record_zlib, valid, plt_ns, requests, connections,
+    syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms
+FROM loads JOIN jobs ON jobs.number = loads.job JOIN records ON records.load = loads.number
+"""
+_ADD_LOAD: Final = """
+INSERT INTO loads (number, job, id, attempt, cell, repeat, valid, plt_ns, requests, connections,
+    syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_FIGURES: Final = """
+SELECT valid, plt_ns, requests, connections, syn_data_connections, handshakes_ns, retransmitted, invalid
+FROM loads WHERE number = ?
+"""
+_WORLDS: Final = """
+SELECT jobs.id, rtt_us_asked, rtt_us_measured, record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job
+ORDER BY worlds.number
+"""
+_ADD_WORLD: Final = """
+INSERT INTO worlds (job, rtt_us_asked, rtt_us_measured, record_zlib) VALUES (?, ?, ?, ?)
+"""
+_CACHE: Final = "PRAGMA cache_size = -65536"
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of runs that were merged."""
+
+    folder: Path
+    asked: int
+    """Loads of the experiment."""
+    done: int
+    missing: tuple[str, ...]
+    """Which parts lack how much, in words; empty where nothing is missing."""
+    twice: tuple[str, ...]
+    """Which runs did again what others had done, in words."""
+
+
+def merge(folders: Sequence[Path], output: Path) -> Merged:
+    """Makes a run of the runs in `folders`, in a new folder.
+
+    A load that several did is taken of the first in which it is settled. Raises InputError where a folder
+    holds no run or one that is not of the same experiment, or where runs differ in what they must agree in;
+    MachineError where the new one cannot be written.
+    """
+    if files.holds_run(output):
+        raise InputError("holds a run already", str(output), "name a new folder")
+    with closing(RunStore.open(folders[0])) as first:
+        experiment = first.experiment()
+        plan = make_plan(experiment, list(first.pages().values()), first.auto_engine())
+        merging = _Merging(plan, first)
+    for folder in folders:
+        with closing(RunStore.open(folder)) as part:
+            merging.look_at(part)
+    merging.number()
+    database, lock = files.create(output, lambda database: merging.write(database, output))
+    RunStore(database, output, lock).close()
+    return merging.merged(output)
+
+
+@dataclass
+class _Part:
+    """One of the runs, as it was when it was looked at."""
+
+    folder: Path
+    shard: Shard | None
+    status: str
+    environment: dict[str, Any]
+    asked: int
+    jobs: frozenset[str]
+    owed: int
+    taken: set[Load] = field(default_factory=set)
+    """The loads that the merged run has of it."""
+    again: int = 0
+    """Loads that it did, and that are taken of others."""
+
+    @property
+    def name(self) -> str:
+        return str(self.folder) if self.shard is None else f"shard {self.shard} ({self.folder})"
+
+
+class _Merging:
+    """What is known of the parts: they are read one after another, so that any number of them may be."""
+
+    def __init__(self, plan: Plan, first: RunStore) -> None:
+        self._plan = plan
+        self._kept = first.asked_as_kept()
+        self._options = {name: value for name, value in first.options.items() if name != "shard"}
+        self._planned = {planned.job.id: planned for planned in plan.jobs}
+        self._loads = {one.job.id: {load.id for load in one.job.loads} for one in plan.jobs}
+        self._parts: list[_Part] = []
+        self._folders: set[Path] = set()
+        self._source: dict[Load, int] = {}  # to a part
+        self._settled: set[Load] = set()
+        self._attempts: dict[Load, int] = {}
+        self._numbers: dict[tuple[str, str, int], int] = {}
+
+    def look_at(self, run: RunStore) -> None:
+        """Checks that it is of the experiment, and takes what it has and others have not."""
+        assert run.folder is not None
+        if run.folder.resolve() in self._folders:
+            raise InputError("is named twice", str(run.folder))
+        self._folders.add(run.folder.resolve())
+        jobs = run.jobs()
+        self._check(run, jobs)
+        attempts, asked = run.attempts(), run.loads_asked()
+        settled = {load for load, made in attempts.items() if made.settled}
+        part = _Part(
+            *(run.folder, run.shard, run.status, run.environment, asked),
+            frozenset(jobs),
+            owed=asked - len(settled),
+        )
+        if self._parts:
+            _check_alike(self._parts[0], part)
+        number = len(self._parts)
+        self._parts.append(part)
+        for load, made in attempts.items():
+            if load[1] not in self._loads[load[0]]:
+                raise InputError(f"damaged: {load[0]} has no load {load[1]}", run.place)
+            before = self._source.get(load)
+            if before is not None and (load in self._settled or load not in settled):
+                part.again += load in settled
+                continue
+            if before is not None:
+                self._parts[before].taken.discard(load)
+            self._source[load] = number
+            self._attempts[load] = made.made
+            part.taken.add(load)
+        self._settled |= settled
+
+    def _check(self, run: RunStore, jobs: Mapping[str, int]) -> None:
+        if run.asked_as_kept() != self._kept:
+            check_same(run, self._plan.experiment, self._plan.pages)
+            there, here = (
+                dict.fromkeys(cell.engine for cell in one) for one in (run.cells(), self._plan.cells)
+            )
+            if there != here:
+                message = f"was planned for engine {', '.join(there)}, the first for {', '.join(here)}"
+                raise InputError(message, run.place, "name one for all: --engine virtual")
+        if run.options.get("bodies", {}) != self._options.get("bodies", {}):
+            raise InputError("its pages were served other recorded bodies", run.place)
+        for job, seed in jobs.items():
+            planned = self._planned.get(job)
+            if planned is None:
+                message = f"holds {job}, which its experiment does not ask for"
+                raise InputError(message, run.place, "runs with --until-ci are not merged")
+            if planned.job.seed != seed:
+                message = "planned by another version of fastopen"
+                raise InputError(message, run.place, "run it again into a new folder")
+
+    def number(self) -> None:
+        """Gives each load that is taken its number: in the order of the plan, whatever that of the parts."""
+        for planned in self._plan.jobs:
+            for load in planned.job.loads:
+                for attempt in range(1, self._attempts.get((planned.job.id, load.id), 0) + 1):
+                    self._numbers[planned.job.id, load.id, attempt] = len(self._numbers) + 1
+
+    def write(self, database: sqlite3.Connection, output: Path) -> None:
+        """Facts, jobs, and what the parts have."""
+        database.execute(_CACHE)
+        first = self._parts[0].environment
+        merged = [
+            {**part.environment, **({} if part.shard is None else {"shard": str(part.shard)})}
+            for part in self._parts
+        ]
+        write_facts(database, self._plan, {**first, "merged": merged}, self._options)
+        set_fact(
+            database, "status", "finished" if len(self._settled) == self._plan.loads() else "interrupted"
+        )
+        write_jobs(database, self._plan.jobs)
+        of_job = dict(database.execute("SELECT id, number FROM jobs"))
+        for part in self._parts:
+            with closing(RunStore.open(part.folder)) as run:
+                self._copy(part, run, database, of_job)
+                self._copy_packets(part, run, output)
+
+    def _copy(
+        self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
+    ) -> None:
+        taken = {job for job, _ in part.taken}
+        database.executemany(_ADD_LOAD, self._taken(part, run, database, of_job))
+        worlds = ((of_job[job], *world) for job, *world in run.rows_of(_WORLDS) if job in taken)
+        database.executemany(_ADD_WORLD, worlds)
+        faults = [(of_job[job], fault) for job, fault in run.faults() if job in taken]
+        database.executemany("INSERT INTO faults VALUES (?, ?)", faults)
+
+    def _taken(
+        self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of the loads that are taken of a part; their records are written on the way."""
+        for job, load, attempt, record, *figures in run.rows_of(_LOADS):
+            number = self._numbers.get((job, load, attempt))
+            planned = self._planned[job]
+            if (job, load) in part.taken and number is not None:
+                database.execute("INSERT INTO records VALUES (?, ?)", (number, record))
+                yield (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
+            elif (job, load) in self._settled and _repeatable(self._plan.experiment, planned):
+                self._check_equal(part, database, (job, load), attempt, figures[:-1])
+
+    def _check_equal(
+        self, part: _Part, database: sqlite3.Connection, load: Load, attempt: int, figures: Sequence[Any]
+    ) -> None:
+        """In virtual time what was done twice came out the same, or something else decided it."""
+        number = self._numbers.get((*load, attempt))
+        kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
+        if kept is not None and kept != tuple(figures):
+            other = self._parts[self._source[load]]
+            message = f"{part.name} and {other.name} differ in {' '.join(load)}, which is the same each time"
+            raise InputError(
+                message, remedy="one of them is not to be trusted: leave it out, and run it again"
+            )
+
+    def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
+        """The packets of the loads that are taken, under their new numbers."""
+        if not (part.folder / FOLDER).is_dir():
+            return
+        (output / FOLDER).mkdir(exist_ok=True)
+        for row in run.loads():
+            kept, number = kept_packets(part.folder, row), self._numbers.get((row.job, row.load, row.attempt))
+            if (row.job, row.load) in part.taken and kept is not None and number is not None:
+                shutil.copyfile(kept, output / FOLDER / packets_name(replace(row, number=number)))
+
+    def merged(self, output: Path) -> Merged:
+        """What to say of it."""
+        twice = tuple(f"{part.name}: {part.again} loads" for part in self._parts if part.again)
+        done = len(self._settled)
+        missing = tuple(self._missing()) if done < self._plan.loads() else ()
+        return Merged(output, self._plan.loads(), done, missing, twice)
+
+    def _missing(self) -> Iterator[str]:
+        for part in self._parts:
+            if part.owed:
+                still = ", and is still running" if part.status == "running" else ""
+                yield f"{part.name} has done {part.asked - part.owed} of {part.asked} loads{still}"
+        given = frozenset[str]().union(*(part.jobs for part in self._parts))
+        absent = [n for n, planned in enumerate(self._plan.jobs) if planned.job.id not in given]
+        counts = {part.shard.count for part in self._parts if part.shard is not None}
+        if absent and len(counts) == 1:
+            (count,) = counts
+            numbers = sorted({n % count + 1 for n in absent})
+            yield f"shard{'s' if len(numbers) > 1 else ''} {ranges(numbers)} of {count} not among them"
+        elif absent:
+            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in none of them"
+
+
+def _check_alike(first: _Part, part: _Part) -> None:
+    """Figures depend on the program and on the kernel of the virtual engine."""
+
+    def of(part: _Part, *keys: str) -> set[str]:
+        environments = [part.environment, *part.environment.get("resumed", ())]
+        environments += part.environment.get("merged", ())
+        found = set()
+        for value in environments:
+            for key in keys:
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is not None:
+                found.add(str(value))
+        return found
+
+    for what, keys in (
+        ("version of the world program", ("versions", "fastopen-world")),
+        ("build of the world program", ("program_sha256",)),
+        ("kernel of the virtual engine", ("virtual_kernel", "sha256")),
+    ):
+        here, there = of(first, *keys), of(part, *keys)
+        if here != there or len(here) > 1:
+            shown = " and ".join(sorted(one[:16] for one in here | there))
+            message = f"ran with another {what} than {first.name}: {shown}"
+            raise InputError(message, part.name, "run it again with the same one")
+
+
+def _repeatable(experiment: Experiment, planned: PlannedJob) -> bool:
+    """Whether the same job gives the same figures each time."""
+    if planned.comparison.engine != "virtual":
+        return False
+    return CLIENTS[experiment.setups[planned.comparison.setup].client.kind].deterministic

@@ -1,0 +1,355 @@
+"""Shards of an experiment, run by themselves and merged: the same as the run in one piece."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import FASTOPEN, fastopen
+from fastopen.contract import LoadRecord
+from fastopen.engines import HostEngine
+from fastopen.engines.base import Packets
+from fastopen.errors import InputError
+from fastopen.experiments import Plan, Shard, Variation, make_plan
+from fastopen.report import results_document
+from fastopen.runs import RunStore, execute, merge, stored_plan
+from fastopen.runs.packets import kept_packets
+from fastopen.statistics import collect
+from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan, made_up_run
+
+ROOT = Path(__file__).parents[3]
+PAGE = made_up_page("one", requests=4)
+VIRTUAL = {"engines": ["virtual"]}
+KERNEL = {"virtual_kernel": {"name": "7.3", "version": "7.3", "sha256": "aa" * 32}}
+
+
+def plan_of(**others: Any) -> Plan:
+    return made_up_plan([PAGE, made_up_page("two", requests=5)], **{"repeats": 2, **others})
+
+
+def shard(folder: Path, plan: Plan, index: int, count: int, **environment: Any) -> Path:
+    """A finished shard in a folder of its own."""
+    chosen, place = Shard(count, index), folder / f"{index}"
+    with RunStore.create(
+        place, chosen.of(plan), {**ENVIRONMENT, **environment}, {"shard": str(chosen)}
+    ) as store:
+        fill(store, chosen.of(plan))
+    return place
+
+
+def shards(folder: Path, plan: Plan, count: int) -> list[Path]:
+    return [shard(folder, plan, index, count) for index in range(1, count + 1)]
+
+
+def rows(run: Path) -> dict[str, list[Any]]:
+    """All that a run's file holds, but for what it ran on."""
+    with RunStore.open(run) as store:
+        columns = "id, page, network, setup, engine, repeat, seed, loads"
+        return {
+            "jobs": list(store.rows_of(f"SELECT {columns} FROM jobs ORDER BY number")),
+            "loads": list(store.rows_of("SELECT * FROM loads ORDER BY number")),
+            "records": list(store.rows_of("SELECT * FROM records ORDER BY load")),
+            "worlds": sorted(store.rows_of("SELECT job, rtt_us_measured, record_zlib FROM worlds")),
+            "facts": list(store.rows_of("SELECT * FROM facts WHERE name IN ('experiment', 'status')")),
+        }
+
+
+def document(run: Path) -> dict[str, Any]:
+    with RunStore.open(run) as store:
+        return results_document(collect(store))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 10])
+def test_each_job_is_in_one_shard(count: int) -> None:
+    plan = plan_of()
+    parts = [Shard(count, index).of(plan).jobs for index in range(1, count + 1)]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    ids = [planned.job.id for part in parts for planned in part]
+    assert sorted(ids) == sorted(planned.job.id for planned in plan.jobs)
+
+
+@pytest.mark.parametrize("text", ["", "3", "0/2", "3/2", "-1/2", "1/0", "1/2/3", "1/10000000", "a/b"])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"is no shard \(1/200 is the first of 200"):
+        Shard.parse(text)
+
+
+@pytest.mark.parametrize("vary", [None, Variation()], ids=["as asked", "in draws"])
+@pytest.mark.parametrize("count", [3, 10])
+def test_merged_shards_are_the_run_in_one_piece(tmp_path: Path, count: int, vary: Variation | None) -> None:
+    usual = plan_of()
+    plan = make_plan(usual.experiment.model_copy(update={"vary": vary}), usual.pages)
+    one = made_up_run(tmp_path / "one", plan)
+    merged = merge(shards(tmp_path, plan, count), tmp_path / "all")
+    assert (merged.done, merged.asked, merged.missing, merged.twice) == (24, 24, (), ())
+    assert rows(tmp_path / "all") == rows(one)
+    assert document(tmp_path / "all") == document(one)
+
+
+def test_the_order_of_the_shards_makes_no_difference(tmp_path: Path) -> None:
+    parts = shards(tmp_path, plan_of(), 3)
+    merge(parts, tmp_path / "all")
+    merge(parts[::-1], tmp_path / "again")
+    assert rows(tmp_path / "all") == rows(tmp_path / "again")
+
+
+def test_a_merged_run_can_be_merged_with_what_it_lacked(tmp_path: Path) -> None:
+    plan = plan_of()
+    one, two, three = shards(tmp_path, plan, 3)
+    merge([one, three], tmp_path / "most")
+    assert merge([tmp_path / "most", two], tmp_path / "all").missing == ()
+    assert rows(tmp_path / "all") == rows(made_up_run(tmp_path / "one", plan))
+
+
+def test_what_is_missing_is_said_and_resuming_does_it(
+    small_plan: Callable[..., Plan], fake_world: Callable[..., Path], tmp_path: Path
+) -> None:
+    plan, program = small_plan((20, 100), repeats=5), fake_world()
+    for index in (1, 4):
+        part = Shard(5, index).of(plan)
+        with RunStore.create(
+            tmp_path / f"{index}", part, ENVIRONMENT, {"shard": str(Shard(5, index))}
+        ) as store:
+            first_job = part if index == 1 else replace(part, jobs=part.jobs[:1])
+            execute(first_job, HostEngine(program, 1), {}, store, lambda _: None)
+            store.set_status("interrupted" if index == 4 else "finished")
+    merged = merge([tmp_path / "1", tmp_path / "4"], tmp_path / "all")
+    assert (merged.done, merged.asked) == (9, 30)
+    assert merged.missing == (
+        f"shard 4/5 ({tmp_path / '4'}) has done 3 of 6 loads",
+        "shards 2-3, 5 of 5 not among them",
+    )
+    kept = rows(tmp_path / "all")["loads"]
+    with RunStore.resume(tmp_path / "all") as store:
+        assert store.status == "interrupted"
+        execute(stored_plan(store), HostEngine(program, 1), {}, store, lambda _: None)
+        assert store.status == "finished"
+        assert len(store.loads()) == 30
+    assert rows(tmp_path / "all")["loads"][:9] == kept
+
+
+def test_a_shard_is_resumed_as_any_run(
+    small_plan: Callable[..., Plan], fake_world: Callable[..., Path], tmp_path: Path
+) -> None:
+    plan, program = small_plan((20, 100), repeats=5), fake_world()
+    for index in (4, 5):  # the last repeats alone, and none of the first
+        part = Shard(5, index).of(plan)
+        with RunStore.create(tmp_path / "part", part, ENVIRONMENT) as store:
+            assert stored_plan(store) == part
+            execute(stored_plan(store), HostEngine(program, 1), {}, store, lambda _: None)
+        (tmp_path / "part").rename(tmp_path / f"{index}")
+    merged = merge([tmp_path / "4", tmp_path / "5"], tmp_path / "all")
+    assert merged.missing == ("6 of 10 jobs are in none of them",)
+
+
+def test_a_shard_that_was_done_twice_counts_once(tmp_path: Path) -> None:
+    plan = plan_of(**VIRTUAL)
+    parts = shards(tmp_path, plan, 2)
+    again = shard(tmp_path / "again", plan, 2, 2)
+    merged = merge([*parts, again], tmp_path / "all")
+    assert (merged.done, merged.missing) == (merged.asked, ())
+    assert merged.twice == (f"shard 2/2 ({again}): {merged.asked // 2} loads",)
+    assert rows(tmp_path / "all") == rows(made_up_run(tmp_path / "one", plan))
+
+
+def done_otherwise(folder: Path, plan: Plan) -> Path:
+    """The second of two shards with a load that took a nanosecond longer."""
+    place = shard(folder, plan, 2, 2)
+    with RunStore.resume(place) as store:
+        store._database.execute("UPDATE loads SET plt_ns = plt_ns + 1 WHERE number = 1")
+        store._database.commit()
+    return place
+
+
+def test_in_virtual_time_what_was_done_twice_must_be_the_same(tmp_path: Path) -> None:
+    plan = plan_of(**VIRTUAL)
+    parts = shards(tmp_path, plan, 2)
+    again = done_otherwise(tmp_path / "again", plan)
+    with pytest.raises(
+        InputError, match=r"shard 2/2 .* differ in .*, which is the same each time"
+    ) as refused:
+        merge([*parts, again], tmp_path / "all")
+    assert str(again) in str(refused.value)
+    assert str(parts[1]) in str(refused.value)
+    assert not [*(tmp_path / "all").iterdir()]
+
+
+def test_in_real_time_the_first_one_is_taken(tmp_path: Path) -> None:
+    plan = plan_of()
+    parts = shards(tmp_path, plan, 2)
+    again = done_otherwise(tmp_path / "again", plan)
+    merge([again, *parts], tmp_path / "new")
+    merge([*parts, again], tmp_path / "old")
+    assert rows(tmp_path / "old") == rows(made_up_run(tmp_path / "one", plan))
+    assert rows(tmp_path / "new") != rows(tmp_path / "old")
+
+
+def test_a_load_that_was_disturbed_is_taken_of_the_shard_that_did_it_undisturbed(tmp_path: Path) -> None:
+    plan = plan_of()
+    first = Shard(2, 1).of(plan)
+    with RunStore.create(tmp_path / "late", first, ENVIRONMENT) as store:
+        fill(store, first, late=[planned.job.id for planned in first.jobs])
+    late = merge([tmp_path / "late", shard(tmp_path, plan, 2, 2)], tmp_path / "lacks")
+    assert late.done == late.asked - len(first.jobs)
+    well = [tmp_path / "late", tmp_path / "2", shard(tmp_path, plan, 1, 2)]
+    merge(well, tmp_path / "all")
+    assert rows(tmp_path / "all")["loads"] == rows(made_up_run(tmp_path / "one", plan))["loads"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"versions": {"fastopen-world": "0.0.2"}}, "version of the world program"),
+        ({"program_sha256": "ff"}, "build of the world program"),
+        ({"virtual_kernel": {"sha256": "bb" * 32}}, "kernel of the virtual engine"),
+        ({"resumed": [{"virtual_kernel": {"sha256": "bb" * 32}}]}, "kernel of the virtual engine"),
+    ],
+)
+def test_shards_of_another_program_or_kernel_are_refused(
+    tmp_path: Path, environment: dict[str, Any], named: str
+) -> None:
+    plan = plan_of(**VIRTUAL)
+    parts = [shard(tmp_path, plan, 1, 2, **KERNEL), shard(tmp_path, plan, 2, 2, **{**KERNEL, **environment})]
+    with pytest.raises(InputError, match=rf"shard 2/2 .*: ran with another {named} than shard 1/2"):
+        merge(parts, tmp_path / "all")
+    assert not (tmp_path / "all").exists()
+
+
+def test_shards_of_another_experiment_are_refused_with_what_differs(tmp_path: Path) -> None:
+    parts = [shard(tmp_path, plan_of(), 1, 2), shard(tmp_path, plan_of(repeats=5), 2, 2)]
+    with pytest.raises(InputError, match="another experiment: repeats 5 there, 2 here"):
+        merge(parts, tmp_path / "all")
+    assert not (tmp_path / "all").exists()
+
+
+def test_shards_that_were_planned_for_another_engine_are_refused(tmp_path: Path) -> None:
+    usual = plan_of()
+    virtual = make_plan(usual.experiment, usual.pages, "virtual")
+    parts = [shard(tmp_path, usual, 1, 2), shard(tmp_path, virtual, 2, 2)]
+    with pytest.raises(InputError, match="was planned for engine virtual, the first for host"):
+        merge(parts, tmp_path / "all")
+
+
+def test_a_run_is_not_merged_twice_nor_over_another(tmp_path: Path) -> None:
+    (one,) = shards(tmp_path, plan_of(), 1)
+    (tmp_path / "link").symlink_to(one)
+    with pytest.raises(InputError, match="is named twice"):
+        merge([one, tmp_path / "link"], tmp_path / "all")
+    with pytest.raises(InputError, match="holds a run already"):
+        merge([one], one)
+    assert rows(one)["loads"]
+
+
+def test_packets_go_with_their_loads(tmp_path: Path) -> None:
+    plan = plan_of()
+    folders = []
+    for index in (2, 1):
+        part = Shard(2, index).of(plan)
+        with RunStore.create(tmp_path / f"{index}", part, ENVIRONMENT) as store:
+            for planned in part.jobs:
+                for load in planned.job.loads:
+                    record = LoadRecord.model_validate_json((ROOT / "tests/contract/load.json").read_text())
+                    record = record.model_copy(update={"job": planned.job.id, "id": load.id})
+                    packets = Packets(f"{planned.job.id} {load.id}".encode(), 0)
+                    store.add_load(planned, record, record.model_dump_json(), packets)
+        folders.append(tmp_path / f"{index}")
+    merge(folders, tmp_path / "all")
+    with RunStore.open(tmp_path / "all") as run:
+        kept = {(row.job, row.load): kept_packets(tmp_path / "all", row) for row in run.loads()}
+    assert {key: path and path.read_text() for key, path in kept.items()} == {
+        key: " ".join(key) for key in kept
+    }
+    assert len(kept) == 24
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return fastopen(
+        "run", "example", "--engine", "host", "--rtt", "20ms,50ms", "-n", "2", *options, "-o", folder
+    )
+
+
+def test_the_command_line_runs_shards_and_merges_them(
+    fake_world: Callable[..., Path], tmp_path: Path
+) -> None:
+    fake_world()
+    seeded = ("--seed", "3")
+    whole = run(tmp_path / "one", *seeded, "--json")
+    for index in (1, 2, 3):
+        part = run(tmp_path / "parts" / f"{index}", *seeded, "--shard", f"{index}/3")
+        assert part.returncode == 0, part.stderr
+        loads = 6 if index == 1 else 3
+        assert part.stdout.startswith(f"shard {index}/3 of run: {loads} of {loads} loads done; when all")
+    lacking = fastopen(
+        "merge", tmp_path / "parts" / "1", tmp_path / "parts" / "3", "-o", tmp_path / "lacking"
+    )
+    assert lacking.returncode == 1
+    assert "missing: shard 2 of 3 not among them" in lacking.stderr
+    assert f"9 of 12 loads are in {tmp_path / 'lacking'}; the rest: fastopen resume" in lacking.stderr
+    merged = fastopen("merge", tmp_path / "parts", "-o", tmp_path / "all", "--json")
+    assert merged.returncode == 0, merged.stderr
+    assert merged.stdout == whole.stdout
+    again = run(tmp_path / "parts" / "1", *seeded, "--shard", "1/3")
+    assert (again.returncode, "finished already" in again.stderr) == (0, True)
+    for options, there in (("--shard", "2/3"), "shard 1/3, not 2/3"), ((), "shard 1/3, not all"):
+        other = run(tmp_path / "parts" / "1", *seeded, *options)
+        assert (other.returncode, f"holds {there}" in other.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--no-keep", "--seed", "1"), "does not go with --no-keep"),
+        (("--quick", "--seed", "1"), "does not go with --quick"),
+        (("--until-ci", "1%", "--seed", "1"), "does not go with --until-ci"),
+        (("--report", "--seed", "1"), "does not go with --report"),
+        ((), "each shard would draw a seed of its own (name the same one for all shards: --seed 1)"),
+    ],
+)
+def test_options_that_need_the_whole_run_do_not_go_with_shards(
+    options: Sequence[str], said: str, tmp_path: Path
+) -> None:
+    done = run(tmp_path / "part", *options, "--shard", "1/2")
+    assert done.returncode == 2
+    assert f"--shard: {said}" in done.stderr
+
+
+def recipe(heading: str) -> str:
+    """The block of commands below a heading of docs/scale.md."""
+    text = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    found = re.search(rf"^### {heading}\n.*?```sh\n(.*?)```", text, re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heading", ["GNU parallel", "xargs"])
+def test_the_recipes_for_one_machine_do_what_they_say(
+    heading: str, fake_world: Callable[..., Path], tmp_path: Path
+) -> None:
+    program = heading.split()[-1]
+    if not any((Path(folder) / program).exists() for folder in os.environ["PATH"].split(":")):
+        pytest.skip(f"{program} is not installed")
+    fake_world()
+    command = tmp_path / "bin" / "fastopen"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{FASTOPEN[-1]}' \"$@\"\n")
+    command.chmod(0o755)
+    text = recipe(heading).replace("EXPERIMENT", "example --engine host --rtt 20ms -n 2 --seed 1")
+    path = f"{command.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-ec", text],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    with RunStore.open(tmp_path / "whole") as whole:
+        assert (whole.status, whole.loads_done()) == ("finished", 6)
