@@ -12,6 +12,7 @@ unexport CARGO_TARGET_DIR
 
 BIN := .venv/bin
 STAMPS := .venv/stamps
+TOOLS := target/release-tools
 WORLD := target/release/fastopen-world
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 CARGO_QUIET ?= --quiet
@@ -21,8 +22,8 @@ KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel \
-  clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test python-test-worlds \
-  test-worlds
+  release release-check clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test \
+  python-test-worlds test-worlds
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -82,8 +83,8 @@ generate: $(STAMPS)/python-for-tests ## write what is made from the code: schema
 
 format: $(STAMPS)/python-for-tests ## format all code
 	@cargo fmt --all
-	@$(BIN)/ruff check --quiet --fix-only python tests tools benches
-	@$(BIN)/ruff format --quiet python tests tools benches
+	@$(BIN)/ruff check --quiet --fix-only python tests tools benches packages
+	@$(BIN)/ruff format --quiet python tests tools benches packages
 
 bench: setup ## run every benchmark; they print tables with the machine's facts
 	@printf '%s, %s cores, Linux %s\n\n' "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
@@ -98,6 +99,15 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 kill-harness: set-up-for-tests ## kill a run at random moments: no load lost or doubled, nothing left (KILLS=100)
 	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/runs/test_resume.py
 
+release: $(STAMPS)/prerequisites ## build dist/: wheels for any x86-64 Linux, the kernel's wheel, sdist, SBOMs, checksums
+	@$(MAKE) --jobs=2 kernel $(TOOLS)/ready
+	@$(BIN)/python tools/release.py $(TOOLS)
+
+# As root, since machines are made.
+release-check: release ## try the README's two commands and the wheels on fresh machines, with times (as root)
+	@tools/fresh-machine --debian 13 --wheels dist
+	@tools/fresh-machine --debian 12 --wheels dist
+
 wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust program in one
 	$(call say,wheel)
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
@@ -108,7 +118,7 @@ clean: ## remove everything that was built or installed here
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-	  printf '  make %-12s %s\n' "$$name" "$$text"; done
+	  printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 rust-lint: $(STAMPS)/prerequisites-of-tests
 	$(call say,cargo fmt; cargo clippy; cargo doc; licences and versions of dependencies)
@@ -129,8 +139,8 @@ rust-test: $(STAMPS)/prerequisites-of-tests
 
 python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
-	@$(BIN)/ruff check --quiet python tests tools benches
-	@$(BIN)/ruff format --quiet --check python tests tools benches
+	@$(BIN)/ruff check --quiet python tests tools benches packages
+	@$(BIN)/ruff format --quiet --check python tests tools benches packages
 	@nice -n 19 $(BIN)/mypy --no-error-summary
 	@nice -n 19 $(BIN)/python tools/generate.py --check
 
@@ -176,4 +186,10 @@ $(STAMPS)/python: pyproject.toml constraints.txt Cargo.toml tools/hatch_build.py
 $(STAMPS)/python-for-tests: $(STAMPS)/python
 	$(call say,Python packages of linters and tests)
 	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(TOOLS)/ready: tools/release-requirements.txt
+	$(call say,what a release is built with)
+	@python3 -m venv $(TOOLS)
+	@$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@

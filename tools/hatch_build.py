@@ -1,8 +1,8 @@
 """Puts the Rust program into the wheel: builds it with cargo and includes it as package data.
 
-FASTOPEN_WHEEL_KERNEL names the folder of an installed kernel that the wheel is to carry as well; what its
-licence asks for then, kernel/README.md says. An editable install carries no program: the engine then takes
-the one of the checkout's `target/release`.
+A wheel is for this machine's C library, unless FASTOPEN_RELEASE names the folder that `make release` has
+filled: with a program for older ones, and with manual pages and completions. An editable install carries no
+program: the engine then takes the one of the checkout's `target/release`.
 """
 
 import os
@@ -15,8 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
 PROGRAM = "fastopen-world"
-KERNEL_VARIABLE = "FASTOPEN_WHEEL_KERNEL"
-KERNEL_FILES = ("linux", "manifest.json")
+RELEASE_VARIABLE = "FASTOPEN_RELEASE"
 
 
 class WorldProgramHook(BuildHookInterface[Any]):
@@ -26,13 +25,19 @@ class WorldProgramHook(BuildHookInterface[Any]):
         """Called by hatchling before a wheel is built; `version` is "editable" or "standard"."""
         if version == "editable":
             return
-        root = Path(self.root)
+        named = os.environ.get(RELEASE_VARIABLE)
         # The program belongs to no Python version: only the platform part of the tag matters.
-        platform = next(tag.platform for tag in sys_tags() if "manylinux" not in tag.platform)
+        if named:
+            release = Path(named)
+            platform = (release / "platform").read_text(encoding="ascii").strip()
+            program = release / PROGRAM
+            build_data["shared_data"][str(release / "share")] = "share"
+        else:
+            platform = next(tag.platform for tag in sys_tags() if "manylinux" not in tag.platform)
+            program = self._program(Path(self.root))
         build_data["tag"] = f"py3-none-{platform}"
         build_data["pure_python"] = False
-        build_data["force_include"][str(self._program(root))] = f"fastopen/_bin/{PROGRAM}"
-        build_data["force_include"].update(kernel_files())
+        build_data["force_include"][str(program)] = f"fastopen/_bin/{PROGRAM}"
 
     def _program(self, root: Path) -> Path:
         cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
@@ -41,14 +46,3 @@ class WorldProgramHook(BuildHookInterface[Any]):
         command = [cargo, "build", "--release", "--locked", "--quiet", "--package", PROGRAM]
         subprocess.run(command, cwd=root, env=environment, check=True)
         return target / "release" / PROGRAM
-
-
-def kernel_files() -> dict[str, str]:
-    """Where each file of the kernel goes that the wheel is to carry; nothing unless one is named."""
-    named = os.environ.get(KERNEL_VARIABLE)
-    if not named:
-        return {}
-    missing = [name for name in KERNEL_FILES if not (Path(named) / name).is_file()]
-    if missing:
-        raise FileNotFoundError(f"{KERNEL_VARIABLE}={named} has no {' and no '.join(missing)}")
-    return {str(Path(named) / name): f"fastopen/_kernel/{name}" for name in KERNEL_FILES}

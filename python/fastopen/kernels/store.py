@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from dataclasses import dataclass
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from fastopen.resources import cache_folder
 
 VARIABLE: Final = "FASTOPEN_KERNEL"
 BUILD_IT: Final = "fastopen kernel build"
+PACKAGE: Final = "fastopen_kernel"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def installed() -> list[Kernel]:
 
 
 def find_all() -> tuple[list[Kernel], list[Damaged]]:
-    """The usable kernels, best first, and what is damaged. A wheel's own kernel is among them."""
+    """The usable kernels, best first, and what is damaged. The kernel of a package is among them."""
     usable: list[Kernel] = []
     damaged: list[Damaged] = []
     for folder in _folders():
@@ -76,14 +77,14 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 def remove(name: str) -> Path:
     """Removes the kernel of that name or unique beginning, or a damaged one's folder, and returns its folder.
 
-    Raises MachineError where there is none, or where it belongs to the installation of fastopen.
+    Raises MachineError where there is none, or where it belongs to a package.
     """
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}
     folder = folders[_only(name, list(folders))]
     if folder.parent != kernels_folder():
-        raise MachineError(f"{folder} is part of this installation of fastopen", "it cannot be removed alone")
+        raise MachineError(f"{folder} belongs to a package", "pip uninstall fastopen-kernel")
     try:
         (folder / MANIFEST).unlink(missing_ok=True)  # whoever looks meanwhile sees no kernel
         shutil.rmtree(folder)
@@ -98,15 +99,21 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _folders() -> list[Path]:
-    """Where a kernel may be: one folder each in the cache, and the wheel's own."""
+    """Where a kernel may be: one folder each in the cache, and the one of its package."""
     try:
         found = sorted(path for path in kernels_folder().iterdir() if path.is_dir() and path.name[0] != ".")
     except FileNotFoundError:
         found = []
     except OSError as error:
         raise MachineError(f"{kernels_folder()} cannot be read: {error}") from None
-    packaged = Path(str(resources.files("fastopen"))) / "_kernel"
-    return [packaged, *found] if packaged.is_dir() else found
+    packaged = packaged_kernel()
+    return found if packaged is None else [packaged, *found]
+
+
+def packaged_kernel() -> Path | None:
+    """The folder of the kernel that the package fastopen-kernel has brought; None where there is none."""
+    spec = find_spec(PACKAGE)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def _named(asked: str | None) -> Kernel:

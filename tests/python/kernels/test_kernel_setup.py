@@ -1,6 +1,5 @@
 """`make kernel`, a part of `make`: where the kernel can be built, where not, and where nobody wants it."""
 
-import importlib
 import os
 import subprocess
 from pathlib import Path
@@ -55,20 +54,3 @@ def test_a_bug_or_ctrl_c_stops_make(tmp_path: Path) -> None:
 def test_nothing_is_built_where_nobody_wants_it(tmp_path: Path) -> None:
     assert make_kernel(tmp_path, 0, FASTOPEN_NO_KERNEL="1").returncode == 0
     assert not (tmp_path / "called").exists()
-
-
-def test_a_wheel_carries_the_kernel_that_is_named_and_none_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("hatchling")
-    monkeypatch.syspath_prepend(str(REPOSITORY / "tools"))
-    kernel_files = importlib.import_module("hatch_build").kernel_files
-    monkeypatch.delenv("FASTOPEN_WHEEL_KERNEL", raising=False)
-    assert kernel_files() == {}
-    monkeypatch.setenv("FASTOPEN_WHEEL_KERNEL", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"has no linux and no manifest\.json"):
-        kernel_files()
-    for name in ("linux", "manifest.json"):
-        (tmp_path / name).touch()
-    places = {f"fastopen/_kernel/{name}" for name in ("linux", "manifest.json")}
-    assert set(kernel_files().values()) == places

@@ -125,11 +125,13 @@ def test_a_damaged_kernel_is_passed_over_and_told(break_it: object, said: str) -
         kernels.find("7.3.4-bbbbbbbb")
 
 
-def test_a_wheels_own_kernel_is_found_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packaged = install("7.3.4-aaaaaaaa", folder=tmp_path / "package").rename(tmp_path / "package" / "_kernel")
-    monkeypatch.setattr("importlib.resources.files", lambda _: packaged.parent)
+def test_the_kernel_of_a_package_is_found_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("7.3.4-aaaaaaaa", folder=tmp_path).rename(tmp_path / "fastopen_kernel")
+    (tmp_path / "fastopen_kernel" / "__init__.py").touch()
+    assert names() == []
+    monkeypatch.syspath_prepend(tmp_path)
     assert names() == ["7.3.4-aaaaaaaa"]
-    with pytest.raises(MachineError, match="part of this installation"):
+    with pytest.raises(MachineError, match="pip uninstall fastopen-kernel"):
         kernels.remove("7.3")
 
 

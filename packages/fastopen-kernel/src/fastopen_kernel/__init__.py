@@ -1,0 +1,1 @@
+"""A built kernel for fastopen's virtual engine: data, found by `fastopen.kernels`. Linux, GPL-2.0."""
