@@ -231,8 +231,8 @@ impl<'a> LoadObserver<'a> {
                 continue;
             }
             request.sent_ns = since(observed.sent_ns).or(request.sent_ns);
-            // Of an answer that it keeps from the page (ORB) the browser reports the end alone. When the origin
-            // sent the first byte is no time of the client's.
+            // Of an answer that it keeps from the page (ORB) the browser reports the end alone. When the
+            // origin sent the first byte is no time of the client's.
             request.first_byte_ns = since(observed.first_byte_ns).or(since(observed.end_ns));
             // The browser cancels a request that nothing uses any more, even if the origin has sent the whole
             // response.
