@@ -186,7 +186,7 @@ def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fa
 def test_pages_of_which_nothing_was_loaded_have_no_table(fake_world: FakeWorld) -> None:
     plan = made_up_plan([made_up_page("one"), made_up_page("two")], rtts_ms=(20,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
-        first = [job for job in plan.jobs if job.comparison.page == "one"]
+        first = tuple(job for job in plan.jobs if job.comparison.page == "one")
         execute(replace(plan, jobs=first), HostEngine(fake_world(), 1), {}, store, lambda _: None)
         store.set_status("interrupted")
         text = " ".join(printed(collect(store), 100).split())

@@ -6,6 +6,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -192,9 +193,7 @@ def test_jobs_traces_and_tables_grow_no_faster_than_their_lines(tmp_path: Path) 
     for made, read in readers:
         once, twice = made(FEW), made(2 * FEW)
         read(once)
-        assert calls_of(lambda read=read, at=twice: read(at)) <= GROWTH * calls_of(
-            lambda read=read, at=once: read(at)
-        )
+        assert calls_of(partial(read, twice)) <= GROWTH * calls_of(partial(read, once))
 
 
 def test_twice_the_loads_of_a_run_are_at_most_twice_the_work(tmp_path: Path) -> None:
