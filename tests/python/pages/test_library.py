@@ -75,6 +75,7 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
         (b"\x1f\x8b\x08nonsense", "damaged gzip"),
         (gzip.compress(b"{}" * 999, mtime=0)[:-9], "damaged gzip"),
         (b"<html>", "looks like HTML"),
+        (b'format = "fastopen-experiment/1"', "an experiment, not a page (fastopen reproduce"),
         (b"WARC/1.0\r\n", "holds no exchange"),
         (b"PK\x00\x01", "is a binary file"),
         (b"# nothing\n", "lists no URL"),
