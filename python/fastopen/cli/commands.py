@@ -34,6 +34,7 @@ PLACES: Final = {
     "doctor": ("doctor", "doctor"),
     "page": ("pages", "app"),
     "kernel": ("kernel", "app"),
+    "store": ("store", "app"),
     "validate": ("validate", "app"),
 }
 # These take another program's command line: options after its name are its own.

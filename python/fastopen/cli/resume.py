@@ -6,7 +6,7 @@ import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.running import Printing, resume_and_print
-from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, QuietOption
+from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, QuietOption, StoreOption
 from fastopen.runs import RunStore, find_run
 from fastopen.workflows.run import RunOptions
 
@@ -24,6 +24,7 @@ def resume(
     allow_command: AllowCommandOption = False,
     keep_going: KeepGoingOption = False,
     jobs: JobsOption = None,
+    store: StoreOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -32,5 +33,7 @@ def resume(
     with RunStore.open(folder) as kept:
         finished = kept.status == "finished" and not kept.pending()
         check_commands(kept.experiment(), str(folder), allowed=allow_command or finished)
-    options = RunOptions(output=folder, kernel=kernel, jobs=jobs, inputs=inputs or (), keep_going=keep_going)
+    options = RunOptions(
+        output=folder, kernel=kernel, jobs=jobs, inputs=inputs or (), keep_going=keep_going, store=store
+    )
     resume_and_print(folder, options, Printing(json=json, quiet=quiet))

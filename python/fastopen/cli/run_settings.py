@@ -11,7 +11,14 @@ from fastopen.cli.options import changed
 from fastopen.cli.output import errors_console
 from fastopen.cli.report import ReportOption
 from fastopen.cli.running import Printing, run_and_print
-from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, KernelOption, QuietOption
+from fastopen.cli.shared_options import (
+    JobsOption,
+    JsonOption,
+    KeepGoingOption,
+    KernelOption,
+    QuietOption,
+    StoreOption,
+)
 from fastopen.errors import InputError
 from fastopen.experiments import (
     BASELINE,
@@ -107,6 +114,7 @@ class RunSettings:
             " fastopen merge puts them together (docs/scale.md).",
         ),
     ] = None
+    store: StoreOption = None
     report: ReportOption = False
     quiet: QuietOption = False
 
@@ -142,6 +150,7 @@ class RunSettings:
             limit_s=QUICK_S if self.quick else None,
             draws_by_default=self.vary is None and self.repeats is None,
             shard=shard,
+            store=self.store,
             **others,
         )
         asked = _with_control(experiment) if self.aa else experiment

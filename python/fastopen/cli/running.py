@@ -15,6 +15,7 @@ from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
+from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, estimated_s
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
@@ -50,7 +51,11 @@ def run_and_print(
     """Runs the experiment and prints its results; raises typer.Exit where that is not simply 0."""
     named = kernels_named(options.kernel)
     if not named:
-        _print(run_experiment(experiment, imported, options, _observer(printing)), options, printing)
+        _print(
+            run_experiment(experiment, imported, options, _observer(printing, options.store)),
+            options,
+            printing,
+        )
         return
     experiment = on_virtual_engine(experiment)
     results: dict[str, Results] = {}
@@ -58,7 +63,7 @@ def run_and_print(
     for name, kernel in named.items():
         output = None if options.output is None else options.output / name
         of_kernel = replace(options, kernel=kernel, output=output)
-        with run_experiment(experiment, imported, of_kernel, _observer(printing)) as run:
+        with run_experiment(experiment, imported, of_kernel, _observer(printing, options.store)) as run:
             results[name] = run.results
             codes.append(_finish(run, of_kernel, printing))
         if codes[-1] == EXIT_INTERRUPTED:
@@ -71,30 +76,35 @@ def run_and_print(
 
 def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:
     """Does what a kept run still owes, and prints its results as `run_and_print` does."""
-    _print(resume_run(folder, options, _observer(printing)), options, printing)
+    _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
 
 
-def _observer(printing: Printing) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
+def _observer(
+    printing: Printing, store: Path | None
+) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
     @contextmanager
     def observe(run: StartedRun) -> Iterator[Watch]:
         messages = errors_console()
         if run.not_kept is not None:
             messages.print(f"not kept: {run.not_kept}", markup=False, soft_wrap=True)
         if not printing.quiet:
-            _announce(run)
+            _announce(run, store)
         with RunWatcher(messages, printing.quiet) as watcher:
             yield watcher
 
     return observe
 
 
-def _announce(run: StartedRun) -> None:
+def _announce(run: StartedRun, asked_store: Path | None) -> None:
     """What is about to run: on which engine, and how long it takes where that is long."""
     messages = errors_console()
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         messages.print(f"resuming: {done} of {asked} loads are done", markup=False)
     messages.print(run.engines.description(run.plan), markup=False, soft_wrap=True)
+    if asked_store is not None and run.engines.store is None:
+        words = "not used: in real time nothing comes out the same twice"
+        messages.print(f"store {asked_store}: {words}", markup=False, soft_wrap=True)
     parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
     seconds = estimated_s(run.plan, parallel) * run.loads_left / max(run.plan.loads(), 1)
     if run.limit is not None:
@@ -162,6 +172,8 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if again and not printing.quiet:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         messages.print(f"{done} of {asked} loads done; {again} done again: the machine disturbed them")
+    if run.results_store is not None:
+        _say_store(run.results_store, quiet=printing.quiet)
     name = _name(run.store)
     if name is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "finished already, in"
@@ -181,6 +193,17 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if printing.report:
         announce_report(run.store)
     return EXIT_FAULTS if faults or any(cell.without_valid for cell in run.results.cells) else 0
+
+
+def _say_store(store: ResultsStore, *, quiet: bool) -> None:
+    """What the store of results was good for, and what went wrong with it."""
+    messages = errors_console()
+    if not quiet:
+        words = f"{store.found:,} loads were there, {store.written:,} are now, in {store.seconds:.1f} s"
+        messages.print(f"store {store.folder}: {words}", markup=False, soft_wrap=True)
+    if store.complaint:
+        words = f"{store.complaint}; the run lacks nothing by it"
+        messages.print(f"store {words}", markup=False, soft_wrap=True)
 
 
 def _name(store: RunStore) -> str | None:

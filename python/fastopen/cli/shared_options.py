@@ -4,10 +4,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
+STORE_VARIABLE: Final = "FASTOPEN_STORE"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 JobsOption = Annotated[
@@ -18,6 +20,16 @@ KeepGoingOption = Annotated[
     typer.Option(
         "--keep-going",
         help="Go on where the first loads of an arm are all invalid for the same reason.",
+    ),
+]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        envvar=STORE_VARIABLE,
+        help="Look for results of virtual time there before they are made, and keep them there"
+        f" (docs/scale.md). (default: {STORE_VARIABLE}, else none)",
     ),
 ]
 KernelOption = Annotated[

@@ -4,6 +4,8 @@ from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone,
 from fastopen.engines.clients import describe_clients
 from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_digest, program_version
+from fastopen.engines.results_store import Maker, ResultsStore
+from fastopen.engines.stored import StoredEngine
 from fastopen.engines.virtual import VirtualEngine
 
 __all__ = [
@@ -13,6 +15,9 @@ __all__ = [
     "JobEnded",
     "JobStarted",
     "LoadDone",
+    "Maker",
+    "ResultsStore",
+    "StoredEngine",
     "VirtualEngine",
     "WorldBuilt",
     "check_program",

@@ -11,6 +11,9 @@ from fastopen.contract import Client
 from fastopen.engines import (
     Engine,
     HostEngine,
+    Maker,
+    ResultsStore,
+    StoredEngine,
     VirtualEngine,
     default_parallel,
     describe_clients,
@@ -41,19 +44,32 @@ class EngineSet:
     environment: dict[str, Any]
     kernel: Kernel | None = None
     """What the virtual engine boots, where the plan needs it."""
+    store: ResultsStore | None = None
+    """Where results are looked for, and written, of what the plan does in virtual time."""
 
     @classmethod
     def of(
-        cls, plan: Plan, kernel: str | None, parallel: int | None, recorded: Mapping[str, Any] | None = None
+        cls,
+        plan: Plan,
+        kernel: str | None,
+        parallel: int | None,
+        recorded: Mapping[str, Any] | None = None,
+        store: Path | None = None,
     ) -> "EngineSet":
-        """Of a run that is resumed, `recorded` is the environment that it was started in.
+        """Of a run that is resumed, `recorded` is the environment that it was started in. `store` is the
+        folder of a store of results.
 
-        Raises MachineError where this machine lacks the program, or a kernel that the plan needs.
+        Raises InputError where the store cannot be used, MachineError where this machine lacks the program,
+        or a kernel that the plan needs.
         """
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         clients = [setup.client for setup in plan.experiment.setups]
         engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
+        results = ResultsStore(store) if store is not None and booted is not None else None
+        if results is not None and booted is not None:
+            maker = maker_of(program, booted)
+            engines["virtual"] = StoredEngine(engines["virtual"], results, maker)
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
         environment["program_sha256"] = program_digest(program)
@@ -65,7 +81,7 @@ class EngineSet:
                 "version": booted.version,
                 "sha256": booted.manifest.sha256,
             }
-        return cls(engines, environment, booted)
+        return cls(engines, environment, booted, results)
 
     def description(self, plan: Plan) -> str:
         """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where it was not named."""
@@ -80,6 +96,11 @@ class EngineSet:
         comparisons = {cell.comparison for cell in plan.cells if cell.engine == name}
         once = any(repeats_of(experiment, one) == 1 for one in comparisons)
         return f"{described}: {ONE_IS_ENOUGH}" if once and experiment.repeats > 1 else described
+
+
+def maker_of(program: Path, kernel: Kernel) -> Maker:
+    """What decides, besides jobs, the bytes of results. Raises MachineError."""
+    return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 
 def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:

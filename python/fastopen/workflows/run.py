@@ -9,6 +9,7 @@ from typing import Any
 
 from fastopen import units
 from fastopen.closing import Closing
+from fastopen.engines import ResultsStore
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Experiment, Plan, PlannedJob, Shard, Variation, make_plan
@@ -65,6 +66,8 @@ class RunOptions:
     """What is kept of each load besides; a run that is resumed goes on as it was started."""
     shard: Shard | None = None
     """The part of the experiment that is run; None: all of it."""
+    store: Path | None = None
+    """A store of results, which is looked into before a job runs and written to when it is done."""
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -115,6 +118,8 @@ class ExecutedRun(Closing):
     until: UntilInterval | None
     outcome: RunOutcome | None
     """None where all of it was done before."""
+    results_store: ResultsStore | None = None
+    """Where results were looked for, and written."""
 
     def close(self) -> None:
         """Closes the store."""
@@ -143,7 +148,7 @@ def run_experiment(
         plan = options.shard.of(plan)
     bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
-    engines = EngineSet.of(plan, options.kernel, options.jobs)
+    engines = EngineSet.of(plan, options.kernel, options.jobs, store=options.store)
     kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
     folder, not_kept = options.output, None
     if folder is None and options.keep:
@@ -211,7 +216,7 @@ def resume_run(
         plan = stored_plan(store)
         bodies = bodies_of(plan, imported or pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
-        engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment)
+        engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment, options.store)
         store.add_environment(engines.environment)
     started = StartedRun(
         *(store, plan, bodies, engines, until),
@@ -253,7 +258,7 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
     if store.folder is not None:  # another process may write there now
         store.close()
         store = RunStore.open(store.folder)
-    return ExecutedRun(store, results, until, outcome)
+    return ExecutedRun(store, results, until, outcome, run.engines.store)
 
 
 @contextmanager

@@ -1,0 +1,141 @@
+"""An engine that looks into a store of results before it does a job, and writes there what it did."""
+
+import hashlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from typing import Final
+
+from fastopen.clients import LOADER
+from fastopen.contract import InvalidKind, Job, LoadRecord, WorldRecord, parse_record
+from fastopen.contract.records import ContractError, RecordError
+from fastopen.engines.base import Bodies, Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines.results_store import Maker, Result, ResultsStore, decided_by, with_name, without_name
+from fastopen.pages.bodies import RecordedBodies
+
+# What the machine did to a load says nothing of the job.
+DISTURBED: Final = frozenset({InvalidKind.FAULT, InvalidKind.LINK_LATE})
+
+
+def can_be_stored(job: Job) -> bool:
+    """Whether a job of the virtual engine gives the same bytes each time, and nothing besides is kept."""
+    return job.client.kind == LOADER.label and not job.packets
+
+
+class StoredEngine:
+    """A virtual engine with a store. A job's loads are reported when they are in it, all together."""
+
+    def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
+        self._engine = engine
+        self.store = store
+        self.maker = maker
+        self._bodies: dict[str, str] = {}
+
+    @property
+    def parallel(self) -> int:
+        """See Engine."""
+        return self._engine.parallel
+
+    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+        """See Engine."""
+        missing: list[Job] = []
+        decided: dict[str, tuple[str, ...]] = {}
+        for job in jobs:
+            if can_be_stored(job):
+                of_job = decided_by(job, self.maker, self._digest(bodies, job.page.name))
+                events = self._found(Result(self.maker.digest, of_job, ()).key, job)
+                if events is not None:
+                    yield from events
+                    continue
+                decided[job.id] = of_job
+            missing.append(job)
+        if not missing:
+            return
+        with closing(self._engine.run(missing, bodies)) as made:
+            yield from self._kept(made, {job.id: job for job in missing}, decided)
+
+    def _digest(self, bodies: Bodies, page: str) -> str:
+        """Of a page's recorded bodies and heads."""
+        of_page = bodies.get(page)
+        if not of_page:
+            return ""
+        if page not in self._bodies:
+            digest = hashlib.sha256()
+            heads = of_page.heads if isinstance(of_page, RecordedBodies) else {}
+            for kind, parts in (("body", of_page), ("head", heads)):
+                for index, data in sorted(parts.items()):
+                    digest.update(f"{kind} {index} {len(data)}\n".encode() + data)
+            self._bodies[page] = digest.hexdigest()
+        return self._bodies[page]
+
+    def _found(self, key: str, job: Job) -> list[Event] | None:
+        """The events of a job that was done before."""
+        result = self.store.get(key)
+        if result is None:
+            return None
+        events: list[Event] = [JobStarted(job.id, 1)]
+        try:
+            for text in result.records:
+                raw = with_name(text, job.id)
+                record = parse_record(raw.encode())
+                if isinstance(record, WorldRecord):
+                    events.append(WorldBuilt(record, raw))
+                elif isinstance(record, LoadRecord):
+                    events.append(LoadDone(record, raw))
+        except (ContractError, RecordError):
+            return None
+        if [event.record.id for event in events if isinstance(event, LoadDone)] != [
+            load.id for load in job.loads
+        ]:
+            return None
+        self.store.found += len(job.loads)
+        return [*events, JobEnded(job.id, None)]
+
+    def _kept(
+        self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
+    ) -> Iterator[Event]:
+        """The events of jobs that are done now; those of each job when they are in the store."""
+        held: dict[str, list[Event]] = {}
+        for event in made:
+            if isinstance(event, JobStarted):
+                if event.attempt > 1:
+                    decided.pop(event.job, None)
+                yield event
+            elif isinstance(event, JobEnded):
+                events = held.pop(event.job, [])
+                if event.job in decided and event.fault is None:
+                    self._put(jobs[event.job], decided[event.job], events)
+                yield from events
+                yield event
+            elif event.record.job in decided:
+                held.setdefault(event.record.job, []).append(event)
+            else:
+                yield from held.pop(event.record.job, [])
+                yield event
+
+    def _put(self, job: Job, decided: tuple[str, ...], events: list[Event]) -> None:
+        result = result_of(job, self.maker, decided, events)
+        if result is not None:
+            self.store.put(result)
+
+
+def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
+    """What a job gave, to be stored; None where the machine had a part in it."""
+    records: list[str] = []
+    loads: list[str] = []
+    for event in events:
+        if isinstance(event, WorldBuilt):
+            kind = "world"
+        elif isinstance(event, LoadDone):
+            kind = "load"
+            loads.append(event.record.id)
+            if any(reason.kind in DISTURBED for reason in event.record.invalid):
+                return None
+        else:
+            continue
+        try:
+            records.append(without_name(event.raw, kind, job.id))
+        except ValueError:
+            return None
+    if len(records) != 1 + len(loads) or loads != [load.id for load in job.loads]:
+        return None
+    return Result(maker.digest, decided, tuple(records))
