@@ -59,9 +59,9 @@ def share(fraction: float) -> str:
 
 
 def gain(improvement_percent: float) -> str:
-    """`3.7 % shorter`, `3.7 % longer`, `no shorter (0.0 %)`."""
+    """`3.7 % shorter`, `3.7 % longer`, `unchanged`."""
     if abs(improvement_percent) < 0.05:
-        return f"no shorter (0.0{NBSP}%)"
+        return "unchanged"
     return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
 
 

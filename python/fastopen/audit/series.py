@@ -31,13 +31,14 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
     slack = lower.half_digit + higher.half_digit
     sooner: list[str] = []
     faster: list[str] = []
+    longer, shorter = (f"over {one.rtt.normalize():f} ms" for one in (higher, lower))
     for name, before, after in (
         ("without TFO", lower.off, higher.off),
         ("with TFO", lower.tfo, higher.tfo),
     ):
         step = f"{name} from {_ms(before)} at {lower.rtt} ms to {_ms(after)}"
         if after + slack < before:
-            sooner.append(step)
+            sooner.append(f"{name} {_ms(after)} {longer}, {_ms(before)} {shorter}")
         elif lower.rtt > 0 and after - slack > before * higher.rtt / lower.rtt * GROWTH_MAX:
             faster.append(f"{step}, {after / before:.1f} times")
     if sooner:

@@ -22,8 +22,8 @@ def show(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="A HAR, WARC or WACZ, page file, list of URLs, folder of a mirror or of a Mahimahi "
-            "recording, or packaged page by name.",
+            help="A HAR, WARC or WACZ, a folder of them, page file, list of URLs, folder of a mirror or of a "
+            "Mahimahi recording, or packaged page by name.",
         ),
     ],
     json: JsonOption = False,

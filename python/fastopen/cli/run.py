@@ -38,7 +38,8 @@ def run(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...", help="HAR files, page files, lists of URLs, or packaged pages by name."
+            metavar="INPUT...",
+            help="HAR files or folders of them, page files, lists of URLs, or packaged pages by name.",
         ),
     ],
     combine: Annotated[

@@ -30,7 +30,8 @@ def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = s
     except OSError as error:
         raise unreadable(error.filename or folder, error) from None
     raise InputError(
-        "is a folder, but neither a mirror (a folder for each host) nor a Mahimahi recording",
+        "is a folder, but holds no HAR, WARC or WACZ, and is neither a mirror (a folder for each host) nor a"
+        " Mahimahi recording",
         str(folder),
         "give the files in it",
     )

@@ -22,6 +22,7 @@ from fastopen.resources import packaged_folder
 
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
+RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
 def packaged_pages() -> dict[str, Path]:
@@ -59,6 +60,9 @@ def _load(
 ) -> list[ImportedPage]:
     path = Path(argument)
     if path.is_dir():
+        recordings = sorted(one for one in path.iterdir() if one.name.lower().endswith(RECORDING_SUFFIXES))
+        if recordings:
+            return [page for one in recordings for page in _load_file(one, library, lenient, progress)]
         return import_folder(path, lenient=lenient, progress=progress)
     if path.exists():
         return _load_file(path, library, lenient, progress)

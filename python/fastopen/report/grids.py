@@ -49,10 +49,10 @@ def result_grid(results: Results, page: str) -> Grid:
     return replace(grid, title=page, subtitle=_in_common(results, page))
 
 
-def paper_grid(results: Results) -> Grid:
-    """The same of all pages in one table, with a column for the page."""
+def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
+    """The same of all pages, or of these, in one table, with a column for the page."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
-    return replace(_results_of(results, list(results.pages)), title=title, grouped=True)
+    return replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
 
 
 def _results_of(results: Results, pages: Sequence[str]) -> Grid:

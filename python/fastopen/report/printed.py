@@ -2,13 +2,14 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.attribution import excess_sentence
-from fastopen.attribution.phrases import MINUS, NBSP, listed, plural
+from fastopen.attribution import excess_sentence, where_slower
+from fastopen.attribution.phrases import MINUS, NBSP, listed, plural, with_sign
 from fastopen.experiments import (
     UNKNOWNS,
     Experiment,
@@ -26,12 +27,18 @@ from fastopen.report.browser_metrics import (
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines
-from fastopen.report.grids import published_grid, result_grid, spread_note, spread_words
+from fastopen.report.grids import paper_grid, published_grid, result_grid, spread_note, spread_words
 from fastopen.report.published import comparison_sentences
+from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
 from fastopen.report.terminal import fitting_table
-from fastopen.report.verdict import ROWS_IN_WORDS, page_verdicts
+from fastopen.report.verdict import ROWS_IN_WORDS, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
+
+# More pages are one table, with a row for each page and network.
+PAGES_APART: Final = 8
+# How many of those that gain most, and least, are named.
+EXTREMES: Final = 3
 
 
 def results_renderables(
@@ -42,24 +49,16 @@ def results_renderables(
     `reasons` say why cells are slower than one would think, by their index.
     """
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
-    for page in results.pages:
-        if page not in loaded and loaded:
-            continue
-        grid = result_grid(results, page)
-        yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
-        yield fitting_table(grid, width)[0]
-        yield from filled(first_flight_lines(results, page), width)
-        yield from filled(page_verdicts(results, page), width)
-        yield from filled(deciding_lines(results, page), width)
-        yield from filled(surprise_lines(results, page, reasons), width)
-        yield from filled(_beyond_the_bound(results, page), width, "yellow")
-        yield from filled(_moved_by(results, page), width, "dim")
-        yield from filled(_asked_for_less(results, page), width, "dim")
-        yield from filled(paint_lines(results, page), width, "dim")
-        yield from filled(cache_lines(results, page), width, "dim")
-        yield from filled(missing_screenshot_lines(results, page), width, "yellow")
-        yield from filled(unmatched_lines(results, page), width, "dim")
-        yield from filled(_problems(results, page), width, "yellow", indent="  ")
+    pages = [page for page in results.pages if page in loaded] or list(results.pages)
+    if len(pages) <= PAGES_APART:
+        for page in pages:
+            yield from _of_page(results, page, width, reasons)
+    else:
+        yield from _of_pages(results, pages, width, reasons or {})
+    if len(pages) > 1:
+        summary = summarise_run(results)
+        yield Text.assemble((f"All {len(pages)} pages", "bold"), f"  {summary.headline}")
+        yield from filled(summary.sentences, width)
         yield Text()
     published = published_grid(results)
     if published is not None:
@@ -71,6 +70,61 @@ def results_renderables(
         yield Text()
     yield from filled(certainty_lines(results), width, "dim")
     yield from filled(_closing(results), width, "dim")
+
+
+def _of_pages(
+    results: Results, pages: Sequence[str], width: int, reasons: Mapping[int, str]
+) -> Iterator[RenderableType]:
+    """Many pages in one table, and what is wrong with any of them."""
+    yield fitting_table(paper_grid(results, pages), width)[0]
+    for page in pages:
+        lines = [*_beyond_the_bound(results, page), *_problems(results, page)]
+        yield from filled([f"{page}: {line}" for line in lines], width, "yellow", indent="  ")
+    yield from filled(_extremes(results, reasons), width)
+    yield from filled(["What each page saves and why: fastopen report."], width, "dim")
+    yield Text()
+
+
+def _extremes(results: Results, reasons: Mapping[int, str]) -> Iterator[str]:
+    """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
+    arms = treatments_of(results.experiment.arms)
+    judged = of_arms(results.cells, arms[:1])[0] if arms else []
+    known = [(cell.improvement_percent, cell) for cell in judged if cell.improvement_percent is not None]
+    known.sort(key=lambda one: one[0], reverse=True)
+    if len(known) <= 2 * EXTREMES:
+        return
+    where = {cell.index: results.factors.name(cell) for cell in (one.cell for _, one in known)}
+    one_place = len(set(where.values())) == 1
+    for words, some in (("most", known[:EXTREMES]), ("least", known[: -EXTREMES - 1 : -1])):
+        named = [
+            f"{cell.cell.page}{'' if one_place else f' at {where[cell.cell.index]}'} ({with_sign(saving)} %)"
+            for saving, cell in some
+        ]
+        yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
+    for saving, cell in reversed(known[-EXTREMES:]):
+        if saving < 0 and (why := where_slower(results, [cell], reasons)):
+            yield f"{cell.cell.page}: {arms[0].condition[0].lower()}{arms[0].condition[1:]} slower at {why}."
+
+
+def _of_page(
+    results: Results, page: str, width: int, reasons: Mapping[int, str] | None
+) -> Iterator[RenderableType]:
+    grid = result_grid(results, page)
+    yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
+    yield fitting_table(grid, width)[0]
+    yield from filled(first_flight_lines(results, page), width)
+    yield from filled(page_verdicts(results, page), width)
+    yield from filled(deciding_lines(results, page), width)
+    yield from filled(surprise_lines(results, page, reasons), width)
+    yield from filled(_beyond_the_bound(results, page), width, "yellow")
+    yield from filled(_moved_by(results, page), width, "dim")
+    yield from filled(_asked_for_less(results, page), width, "dim")
+    yield from filled(paint_lines(results, page), width, "dim")
+    yield from filled(cache_lines(results, page), width, "dim")
+    yield from filled(missing_screenshot_lines(results, page), width, "yellow")
+    yield from filled(unmatched_lines(results, page), width, "dim")
+    yield from filled(_problems(results, page), width, "yellow", indent="  ")
+    yield Text()
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
@@ -95,8 +149,8 @@ def _problems(results: Results, page: str) -> Iterator[str]:
             yield f"{where}: invalid loads: {counts}: {kind}: {example}"
         missing.append(sum(cell.asked - cell.loads for cell in cells.values()))
     if short := [loads for loads in missing if loads]:
-        rows = f"{len(short)} of {len(missing)} rows" if len(missing) > 1 else "the row"
-        yield f"Not done: {plural(sum(short), 'load')}, in {rows}."
+        rows = f", in {len(short)} of {len(missing)} rows" if len(missing) > 1 else ""
+        yield f"Not done: {plural(sum(short), 'load')}{rows}."
 
 
 def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:

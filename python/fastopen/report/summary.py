@@ -107,7 +107,8 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     if len(cells) == 1:
         return f"{sentence}."
     pages = len({cell.cell.page for cell in cells})
-    places = plural(len(cells), *COMBINATIONS) if pages > 1 else plural(len(cells), "network")
+    what = ("page",) if pages == len(cells) else COMBINATIONS if pages > 1 else ("network",)
+    places = plural(len(cells), *what)
     counts = [
         words.format("every one" if effects[effect] == len(cells) else effects[effect])
         for effect, words in COUNTED.items()

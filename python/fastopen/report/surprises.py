@@ -7,7 +7,7 @@ from fastopen.attribution import where_slower
 from fastopen.attribution.phrases import plural
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
-from fastopen.report.verdict import of_arms, questions_of
+from fastopen.report.verdict import of_arms, questions_of, said_once
 from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
 
 
@@ -17,11 +17,29 @@ def surprise_lines(results: Results, page: str, reasons: Mapping[int, str] | Non
     `reasons` say why cells are slower, by their index (`reasons_slower`).
     """
     of_page = [result for result in results.cells if result.cell.page == page]
-    lines = []
-    for question, cells in questions_of(results, of_page).items():
-        opening = f"{question}: " if question else ""
-        lines += [f"{opening}{line}" for line in _of_question(results, cells, reasons or {})]
-    return [*lines, *_medians_apart(results, of_page)]
+    questions = questions_of(results, of_page)
+    said = [
+        (question, line)
+        for question, cells in questions.items()
+        for line in dict.fromkeys(_of_question(results, cells, reasons or {}))
+    ]
+    return [
+        *_in_the_clear(results, page),
+        *said_once(said, len(questions)),
+        *_medians_apart(results, of_page),
+    ]
+
+
+def _in_the_clear(results: Results, page: str) -> Iterator[str]:
+    """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
+    resources = results.pages[page].resources
+    secure = sum(resource.url.startswith("https:") for resource in resources)
+    if secure and all(setup.tls is None for setup in results.experiment.setups):
+        which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
+        yield (
+            f"{which} requests of the page are https, and are loaded in the clear here"
+            " (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
+        )
 
 
 def _of_question(results: Results, cells: Sequence[CellResult], reasons: Mapping[int, str]) -> Iterator[str]:
@@ -98,7 +116,10 @@ def _own_audit(
 ) -> Iterator[str]:
     """What `fastopen audit` would say of these times, and why it is so."""
     findings = _findings(results, cells, arms)
-    series = dict.fromkeys(found.detail for found, _ in findings if found.kind in ("monotony", "growth"))
+    openings = {"monotony": "the page ", "growth": ""}
+    series = dict.fromkeys(
+        openings[found.kind] + found.detail for found, _ in findings if found.kind in openings
+    )
     baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
     why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons], reasons)
     for detail in series:

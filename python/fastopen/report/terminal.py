@@ -82,12 +82,13 @@ def _table(grid: Grid, layout: Layout) -> Table:
         )
     marked = [any(row[number].mark for row in grid.rows) for number in range(len(grid.columns))]
     before = None
+    grouped = grid.grouped and len({row[0].text for row in grid.rows}) < len(grid.rows)
     for row, following in zip(grid.rows, [*grid.rows[1:], None], strict=True):
         entries = list(row)
         if grid.grouped and before == row[0]:
             entries[0] = Entry("")
         before = row[0]
-        ends = grid.grouped and following is not None and following[0] != row[0]
+        ends = grouped and following is not None and following[0] != row[0]
         table.add_row(
             *(_text(one, layout, marked=has) for one, has in zip(entries, marked, strict=True)),
             end_section=ends,

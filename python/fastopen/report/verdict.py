@@ -35,10 +35,18 @@ def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellR
 def page_verdicts(results: Results, page: str) -> list[str]:
     """The sentences of each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
+    questions = questions_of(results, of_page)
+    said = [(question, _sentences(results, cells)) for question, cells in questions.items()]
+    return said_once([(question, text) for question, text in said if text], len(questions))
+
+
+def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
+    """What is said of questions, each text once behind those that it is said of; of all `questions` alone."""
+    of_text: dict[str, list[str]] = {}
+    for question, text in said:
+        of_text.setdefault(text, []).append(question)
     return [
-        f"{question}: {text}" if question else text
-        for question, cells in questions_of(results, of_page).items()
-        if (text := _sentences(results, cells))
+        text if len(named) == questions else f"{'; '.join(named)}: {text}" for text, named in of_text.items()
     ]
 
 
@@ -109,6 +117,13 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
         yield f"({saves(savings)})"
 
 
+def _at(names: Sequence[str]) -> str:
+    """`at 20 ms and 50 ms`; names with commas in them are told apart: `at 4 ms, cubic, and at 9 ms, bbr`."""
+    if any("," in name for name in names):
+        return ", and ".join(f"at {name}" for name in names)
+    return f"at {listed(names)}"
+
+
 def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iterator[str]:
     """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
     names = [results.factors.name_within_question(cell.cell).replace(" ms", f"{NBSP}ms", 1) for cell in found]
@@ -117,8 +132,8 @@ def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iter
         alike: dict[str, list[str]] = {}
         for name, cell in zip(names, found, strict=True):
             alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
-        yield f"by {listed([f'{saving} at {listed(rows)}' for saving, rows in alike.items()])}"
+        yield f"by {listed([f'{saving} {_at(rows)}' for saving, rows in alike.items()])}"
         return
-    yield f"at {listed(names)}"
+    yield _at(names)
     if effect is not Effect.UNKNOWN:
         yield f"({saves(savings)})"

@@ -25,8 +25,8 @@ class Verdict(StrEnum):
     """Of all comparisons that ask one question; the text is what people read."""
 
     WORTH_IT = "Worth turning on"
-    WORTH_IT_FOR_SOME = "Worth turning on for some of these networks"
-    MIXED = "Worth turning on for some of these networks, not for others"
+    WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
+    MIXED = "Worth turning on in some of these cases, not in others"
     HARMFUL = "Not worth turning on: it increases page load time"
     NO_DIFFERENCE = "No difference"
     UNCLEAR = "No certain effect"

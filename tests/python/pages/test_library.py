@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fastopen.errors import InputError
 from fastopen.pages import load_pages, packaged_pages, write_page
 from fastopen.pages.model import Page, parse_page
+from pages.hars import entry, har
 
 
 def a_page(url: str, name: str = "a page") -> Page:
@@ -22,6 +24,14 @@ def test_a_packaged_page_is_found_by_its_name() -> None:
     (found,) = load_pages(["example"])
     assert found.page.name == "example"
     assert "example" in packaged_pages()
+
+
+def test_a_folder_of_recordings_is_a_page_each(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        text = json.dumps(har(entry("http://www.a.test/")))
+        (tmp_path / f"{name}.har").write_text(text)
+    (tmp_path / "notes.txt").write_text("not a page")
+    assert [found.page.name for found in load_pages([tmp_path])] == ["a", "b"]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:

@@ -147,9 +147,9 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
             [(5, (4, 6)), (9, (8, 10))],
             "Worth turning on. With warm cookies TFO reduces page load time by 5.0 % at 20 ms and 9.0 %",
         ),
-        ([(5, (4, 6)), (1, (-1, 2))], "Worth turning on for some of these networks."),
+        ([(5, (4, 6)), (1, (-1, 2))], "Worth turning on in some of these cases."),
         ([(5, (4, 6)), (-9, (-10, -8))], "and increases page load time by 9.0 % at 100 ms"),
-        ([(5, (4, 6)), (-9, (-10, -8))], "Worth turning on for some of these networks, not for others."),
+        ([(5, (4, 6)), (-9, (-10, -8))], "Worth turning on in some of these cases, not in others."),
         ([(0, (-1, 1)), (1, (-1, 2))], "No certain effect."),
         (
             [(0, (-0.1, 0.1)), (0.2, (0.1, 0.3))],
@@ -180,7 +180,7 @@ def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fa
         store.set_status("interrupted")
         text = printed(collect(store), 100)
     assert "This run is interrupted" in text
-    assert "Not done: 3 loads, in the row." in text
+    assert "Not done: 3 loads." in text
 
 
 def test_pages_of_which_nothing_was_loaded_have_no_table(fake_world: FakeWorld) -> None:
