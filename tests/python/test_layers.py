@@ -12,7 +12,7 @@ LAYERS = [
     {"contract"},
     {"experiments"},
     {"engines", "replay_validation"},
-    {"runs"},
+    {"runs", "conform"},
     {"statistics", "audit"},
     {"workflows", "attribution"},
     {"comparison"},

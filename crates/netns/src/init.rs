@@ -32,6 +32,17 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
+/// Mounts the kernel's own devices on `/dev`: of the host's, which the root file system shows, it has few.
+/// [`scratch`](crate::namespace::scratch) is another folder afterwards.
+///
+/// # Errors
+/// Where the kernel has no devtmpfs.
+pub fn mount_devices() -> Result<()> {
+    let no_data = None::<&str>;
+    mount(Some("devtmpfs"), "/dev", Some("devtmpfs"), MsFlags::empty(), no_data)
+        .doing(|| "mounting devices on /dev".into())
+}
+
 /// Mounts a folder of the host of a User-Mode Linux kernel (`hostfs`) at `target`, writable.
 ///
 /// # Errors

@@ -196,6 +196,23 @@ pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(scratch(), bytes, "1777")
 }
 
+/// Mounts a tmpfs on `place` for files that live as long as this mount namespace.
+///
+/// # Errors
+/// Where the kernel refuses the mount.
+pub fn mount_temporary(place: &Path) -> Result<()> {
+    mount_tmpfs(place, None, "1777")
+}
+
+/// Shows the file `from` as `to`, or in place of what that links to.
+///
+/// # Errors
+/// Where one does not exist, or the kernel refuses the mount.
+pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
+    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .doing(|| format!("showing {} as {}", from.display(), to.display()))
+}
+
 /// Mounts the `/proc` of this PID namespace. A kernel may refuse it; the old one shows this process as well.
 pub fn mount_proc() {
     let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use nix::poll::PollFlags;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -154,6 +155,20 @@ pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Resul
             return Ok(ended);
         }
     }
+}
+
+/// Limits the stack of what `command` starts, and of each of its threads.
+pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
+    use std::os::unix::process::CommandExt;
+    let limit = move || Ok(setrlimit(Resource::RLIMIT_STACK, bytes, bytes)?);
+    // SAFETY: the closure calls nothing but setrlimit between fork and exec.
+    unsafe { command.pre_exec(limit) };
+}
+
+/// Kills what is left of the process group that `child` leads.
+pub fn kill_group(child: &std::process::Child) {
+    // It is not reaped yet, so the number is still its own. ESRCH: nothing is left.
+    let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
 }
 
 /// Kills and reaps all other processes of this PID namespace. Does nothing unless the caller is its PID 1,

@@ -6,7 +6,7 @@ use std::io;
 use fastopen_netns::{Errno, Operation, sysctl};
 use fastopen_replay::tls;
 
-use crate::contract::Fault;
+use crate::contract::{Fault, Record};
 
 /// How to allow namespaces to ordinary users.
 const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 \
@@ -14,7 +14,7 @@ const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=1500
     Debian kernels kernel.unprivileged_userns_clone=1; in a container, allow unshare in its seccomp profile";
 
 /// Why a job could not be done.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// Who is at fault.
@@ -41,6 +41,14 @@ impl Failure {
         };
         let message = format!("this kernel has no congestion control {name}");
         Self { fault: Fault::Input, message, remedy: format!("it has {known}{load}") }
+    }
+}
+
+impl Record {
+    /// The record of a failure, of a job or before all jobs.
+    pub fn error(job: Option<String>, failure: &Failure) -> Self {
+        let Failure { fault, message, remedy } = failure.clone();
+        Self::Error { job, fault, message, remedy }
     }
 }
 

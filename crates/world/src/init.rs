@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use fastopen_intercept::write_line;
 use fastopen_netns::{init, namespace, process};
+use serde::Serialize;
 
-use crate::contract::{Fault, Record};
+use crate::conform;
+use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;
 
@@ -20,6 +22,9 @@ pub const RECORDS: &str = "records";
 
 /// Name of each file of recorded bodies, followed by its number.
 pub const BODIES: &str = "bodies-";
+
+/// Name of the folder of packetdrill and its scripts.
+pub const SCRIPTS: &str = "scripts";
 
 /// Path of a file of recorded bodies inside the kernel.
 pub fn bodies(number: usize) -> PathBuf {
@@ -40,6 +45,19 @@ pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     init::power_off()
 }
 
+/// Runs packetdrill's scripts of the plan that lies where jobs do, and powers off.
+pub fn run_scripts(folder: &str) -> ! {
+    let done = init::mount_devices().map_err(Failure::from).and_then(|()| {
+        let (plan, records) = prepare(folder)?;
+        let plan = conform::Plan { folder: channel().join(SCRIPTS), ..conform::Plan::read(&plan)? };
+        conform::run_all(&plan, |record| append(&records, record))
+    });
+    if let Err(error) = done {
+        eprintln!("fastopen-world: {error}");
+    }
+    init::power_off()
+}
+
 fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;
@@ -50,7 +68,7 @@ fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
 }
 
 /// Appends a record; it is in the host's file when this returns. Fails where the host's disk is full.
-fn append(records: &File, record: &Record) -> Result<(), Failure> {
+fn append(records: &File, record: &impl Serialize) -> Result<(), Failure> {
     write_line(records, record).blame(Fault::Machine, "writing a record")?;
     Ok(init::write_back(records)?)
 }

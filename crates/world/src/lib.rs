@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod capture;
 pub mod check;
 pub mod clients;
+pub mod conform;
 pub mod contract;
 pub mod cross_traffic;
 pub mod engine;

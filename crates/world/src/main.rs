@@ -7,20 +7,24 @@ use std::process::ExitCode;
 
 use fastopen_intercept::write_line;
 use fastopen_netns::process;
+use fastopen_world::conform::{self, Plan};
 use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
 use fastopen_world::failure::{Blame, Failure};
+use fastopen_world::uml::{self, Task, Unfinished};
 use fastopen_world::world::{self, Emit};
-use fastopen_world::{check, init, sandbox, shell, uml};
+use fastopen_world::{check, init, sandbox, shell};
 use serde_json::value::RawValue;
 
 const USAGE: &str = "\
 usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json
+       fastopen-world --conform [--kernel PROGRAM [ARGUMENT...]] < plan.json
        fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]
        fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]
 Reads jobs from standard input and writes records (JSON Lines), see docs/contract.md.
 --kernel runs the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs are kernel arguments.
 --check builds a small world and writes as JSON what this machine can and cannot do.
+--conform runs packetdrill's scripts, see docs/conform.md.
 --exec runs a command with TCP Fast Open on this machine's network, see docs/exec.md.
 --shell runs a command in the world of a job, with its terminal.";
 
@@ -50,10 +54,18 @@ fn run_jobs() -> i32 {
             .unwrap_or_else(|failure| report(None, &failure, emit))
         }),
         ["--kernel", program, ref arguments @ ..] => {
-            let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-            let kernel = uml::Kernel { program: program.into(), arguments };
+            let kernel = kernel(program, arguments);
             run_stdin(|text, jobs, emit| {
-                uml::run(&kernel, text, jobs, |unfinished| report(unfinished.job, &unfinished.failure, emit))
+                let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, emit);
+                uml::run(&kernel, text, Task::Jobs(jobs), report)
+            })
+        }
+        ["--conform"] => run_plan(|_, plan| conform::run_on_host(plan)),
+        ["--conform", "--kernel", program, ref arguments @ ..] => {
+            let kernel = kernel(program, arguments);
+            run_plan(|text, plan| {
+                let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
+                uml::run(&kernel, text, Task::Scripts(plan), report)
             })
         }
         ["--check"] => check::run(),
@@ -61,6 +73,7 @@ fn run_jobs() -> i32 {
         ["--init", folder, ..] => init::run(folder, |text, emit| {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),
+        ["--init-conform", folder, ..] => init::run_scripts(folder),
         ["--version"] => {
             println!("fastopen-world {}", env!("CARGO_PKG_VERSION"));
             0
@@ -72,16 +85,35 @@ fn run_jobs() -> i32 {
     }
 }
 
+fn kernel(program: &str, arguments: &[&str]) -> uml::Kernel {
+    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    uml::Kernel { program: program.into(), arguments }
+}
+
 /// Runs the jobs of standard input by `run`, and returns the exit code.
 fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
-    if process::die_with_parent().is_err() {
-        return Fault::Internal.exit_code();
+    read_stdin().map_or_else(|code| code, |text| run_text(&text, &mut emit, run))
+}
+
+/// Runs the plan of standard input by `run`, and returns the exit code.
+fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
+    let text = match read_stdin() {
+        Ok(text) => text,
+        Err(code) => return code,
+    };
+    match Plan::read(&text) {
+        Ok(plan) => run(&text, &plan),
+        Err(failure) => report(None, &failure, &mut emit),
     }
+}
+
+/// All of standard input, or the exit code.
+fn read_stdin() -> Result<Vec<u8>, i32> {
+    process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
-    if let Err(failure) = io::stdin().read_to_end(&mut text).blame(Fault::Input, "standard input") {
-        return report(None, &failure, &mut emit);
-    }
-    run_text(&text, &mut emit, run)
+    let read = io::stdin().read_to_end(&mut text).blame(Fault::Input, "standard input");
+    read.map_err(|failure| report(None, &failure, &mut emit))?;
+    Ok(text)
 }
 
 /// Parses and validates all jobs in `text`, then runs them by `run`, and returns the exit code.
@@ -118,9 +150,8 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
 
 /// Writes the error record of a failure, and returns its exit code.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
-    let Failure { fault, message, remedy } = failure;
-    let record = Record::Error { job, fault: *fault, message: message.clone(), remedy: remedy.clone() };
-    emit(&record).map_or(Fault::Internal, |()| *fault).exit_code()
+    let record = Record::error(job, failure);
+    emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()
 }
 
 fn emit(record: &Record) -> Result<(), Failure> {

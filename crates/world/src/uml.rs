@@ -21,9 +21,10 @@ use fastopen_netns::sandbox::View;
 use serde::Deserialize;
 
 use crate::capture;
+use crate::conform::{self, Plan};
 use crate::contract::{Capabilities, Fault, Job};
 use crate::failure::{Failure, remedy_of};
-use crate::init::{self, BODIES, JOBS, RECORDS};
+use crate::init::{self, BODIES, JOBS, RECORDS, SCRIPTS};
 use crate::sandbox;
 
 /// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
@@ -36,6 +37,8 @@ const FREE_CLOCK: &str = "free-clock";
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
+/// How long a script of packetdrill may take in real time, in seconds.
+const SCRIPT_SILENCE_S: u64 = 60;
 /// How long a program in the kernel may compute without giving the kernel a turn.
 const SPINNING: Duration = Duration::from_secs(10);
 /// Time between two looks for new records.
@@ -53,32 +56,114 @@ pub struct Kernel {
     pub arguments: Vec<String>,
 }
 
-/// Runs the jobs in `text`, parsed as `jobs`, on `kernel`, writes the records to standard output, and returns
-/// the exit code: that of `report` where the kernel does not start, hangs, or ends before all jobs are done.
+/// What a kernel is started for.
+#[derive(Clone, Copy)]
+pub enum Task<'a> {
+    /// Jobs; each ends with a record of its own.
+    Jobs(&'a [Job]),
+    /// packetdrill's scripts; each has one record.
+    Scripts(&'a Plan),
+}
+
+impl<'a> Task<'a> {
+    /// The mode of this program as PID 1.
+    fn mode(self) -> &'static str {
+        match self {
+            Self::Jobs(_) => "--init",
+            Self::Scripts(_) => "--init-conform",
+        }
+    }
+
+    fn jobs(self) -> &'a [Job] {
+        match self {
+            Self::Jobs(jobs) => jobs,
+            Self::Scripts(_) => &[],
+        }
+    }
+
+    /// How many records end a part of it.
+    fn parts(self) -> usize {
+        match self {
+            Self::Jobs(jobs) => jobs.len(),
+            Self::Scripts(plan) => plan.scripts.len(),
+        }
+    }
+
+    /// The name of a part.
+    fn name(self, part: usize) -> Option<String> {
+        match self {
+            Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
+            Self::Scripts(plan) => plan.scripts.get(part).map(|script| script.name.clone()),
+        }
+    }
+
+    fn view(self) -> View {
+        match self {
+            Self::Jobs(jobs) => sandbox::view(jobs),
+            Self::Scripts(plan) => plan.view(),
+        }
+    }
+
+    /// Whether its programs are of others.
+    fn is_foreign(self) -> bool {
+        match self {
+            Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
+            Self::Scripts(_) => true,
+        }
+    }
+
+    /// Whether one of its programs reads the clock until that has advanced, for ever where reading it takes
+    /// no virtual time.
+    fn polls_clock(self) -> bool {
+        match self {
+            Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
+            Self::Scripts(_) => true,
+        }
+    }
+
+    /// How long, in real time, it may be without a record.
+    fn silence_s(self) -> u64 {
+        match self {
+            Self::Jobs(jobs) => clients(jobs).map(|client| client.silence_s).max().unwrap_or_default(),
+            Self::Scripts(_) => SCRIPT_SILENCE_S,
+        }
+    }
+}
+
+/// Runs the task that `text` holds on `kernel`, writes the records to standard output, and returns the exit
+/// code: that of `report` where the kernel does not start, hangs, or ends before all is done.
 ///
 /// The kernel runs in namespaces of its own with a [`View`] of the machine's files: whoever is root inside
 /// may mount any of what this process sees (`hostfs`).
-pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], mut report: impl FnMut(Unfinished) -> i32) -> i32 {
+pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfinished) -> i32) -> i32 {
+    let jobs = task.jobs();
     let starting = |failure: Failure| Unfinished { job: None, failure };
     let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
     let (program, init) = match program {
         Ok(found) => found,
         Err(error) => return report(starting(start_failure(kernel, &error))),
     };
-    let folder = match Folder::make(text, jobs) {
+    let folder = Folder::make(text, jobs).and_then(|folder| {
+        if let Task::Scripts(plan) = task {
+            // The kernel mounts file systems of its own over /tmp, where they may lie.
+            conform::copy_folder(&plan.folder, &folder.path.join(SCRIPTS))?;
+        }
+        Ok(folder)
+    });
+    let folder = match folder {
         Ok(folder) => folder,
         Err(error) => return report(starting(folder_failure(&error))),
     };
     let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
     let memory_bytes = memory_bytes(text, jobs);
-    let mut view = sandbox::view(jobs);
+    let mut view = task.view();
     view.files.extend([kernel.program.clone(), init.clone()]);
     view.writable.push(folder.path.clone());
     // The kernel's memory is a file there.
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
-        let result = match bounded(&view, entered, jobs) {
-            Ok(()) => boot(kernel, &init, jobs, &folder, memory_bytes),
+        let result = match bounded(&view, entered, task) {
+            Ok(()) => boot(kernel, &init, task, &folder, memory_bytes),
             Err(failure) => Err(starting(failure)),
         };
         result.unwrap_or_else(&mut report)
@@ -87,24 +172,23 @@ pub fn run(kernel: &Kernel, text: &[u8], jobs: &[Job], mut report: impl FnMut(Un
 }
 
 /// Restricts this process to the view by Landlock too. One of the two must hold where programs of others run.
-fn bounded(view: &View, entered: Result<(), Failure>, jobs: &[Job]) -> Result<(), Failure> {
+fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
-    let foreign = jobs.iter().any(|job| job.client.kind.capabilities().is_foreign);
-    if restricted || !foreign { Ok(()) } else { entered }
+    if restricted || !task.is_foreign() { Ok(()) } else { entered }
 }
 
 fn boot(
     kernel: &Kernel,
     init: &Path,
-    jobs: &[Job],
+    task: Task,
     folder: &Folder,
     memory_bytes: u64,
 ) -> Result<i32, Unfinished> {
     let out = &mut io::stdout().lock();
-    let mut running = Running::start(kernel, init, &arguments(kernel, jobs), folder, memory_bytes)
+    let mut running = Running::start(kernel, init, task, folder, memory_bytes)
         .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
-    let mut progress = Progress { jobs, done: 0, worst: 0 };
-    let timeout = timeout(jobs);
+    let mut progress = Progress { task, done: 0, worst: 0 };
+    let timeout = timeout(task);
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
     loop {
@@ -118,7 +202,7 @@ fn boot(
         if ended {
             let status = running.status();
             let reason = || running.exit_reason(status);
-            return match progress.done == jobs.len() {
+            return match progress.done == task.parts() {
                 true => Ok(progress.worst),
                 false if booted => Err(progress.unfinished(reason(), "")),
                 false => Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) }),
@@ -182,20 +266,18 @@ pub struct Unfinished {
     pub failure: Failure,
 }
 
-fn timeout(jobs: &[Job]) -> Duration {
+fn timeout(task: Task) -> Duration {
     let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
-    let usual_s = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
-    Duration::from_secs(asked.unwrap_or(usual_s))
+    Duration::from_secs(asked.unwrap_or(task.silence_s()))
 }
 
 fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// The kernel's own arguments, without [`FREE_CLOCK`] for a client that polls the clock until that has
-/// advanced, for ever where reading it takes no virtual time.
-fn arguments<'a>(kernel: &'a Kernel, jobs: &[Job]) -> Vec<&'a str> {
-    let polled = clients(jobs).any(|client| client.polls_clock);
+/// The kernel's own arguments, without [`FREE_CLOCK`] for a task that polls the clock.
+fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
+    let polled = task.polls_clock();
     let all = kernel.arguments.iter().map(String::as_str);
     all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
 }
@@ -244,7 +326,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
 
 /// Which jobs are done, by their records.
 struct Progress<'a> {
-    jobs: &'a [Job],
+    task: Task<'a>,
     done: usize,
     worst: i32,
 }
@@ -261,14 +343,14 @@ impl Progress<'_> {
             return;
         }
         let Ok(record) = serde_json::from_slice::<Summary>(line) else { return };
-        if record.r#type == "end" || record.r#type == "error" {
+        if ["end", "error", "script"].contains(&record.r#type.as_str()) {
             self.done += 1;
         }
         self.worst = self.worst.max(record.fault.map_or(0, Fault::exit_code));
     }
 
     fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
-        let job = self.jobs.get(self.done).map(|job| job.id.clone());
+        let job = self.task.name(self.done);
         Unfinished { job, failure: Failure { fault: Fault::Internal, message, remedy: remedy.into() } }
     }
 }
@@ -334,7 +416,7 @@ impl Running {
     fn start(
         kernel: &Kernel,
         init: &Path,
-        arguments: &[&str],
+        task: Task,
         folder: &Folder,
         memory_bytes: u64,
     ) -> io::Result<Self> {
@@ -346,9 +428,9 @@ impl Running {
             .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
             .args([&format!("uml_dir={}/", folder.path.display()), "umid=kernel"])
-            .args(arguments)
+            .args(arguments(kernel, task))
             .arg(format!("init=\"{}\"", init.display()))
-            .args(["--", "--init", &format!("\"{}\"", folder.path.display())])
+            .args(["--", task.mode(), &format!("\"{}\"", folder.path.display())])
             // A fixed environment; with an empty one the kernel crashes at its start.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")

@@ -1,6 +1,7 @@
-"""`fastopen kernel build|info|list|remove`: the virtual engine's kernels."""
+"""`fastopen kernel build|conform|info|list|remove`: the virtual engine's kernels."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,13 +9,15 @@ import typer
 from rich.table import Table
 
 from fastopen import kernels
+from fastopen.cli.conform import PacketdrillOption, conform_kernel, conform_noted
 from fastopen.cli.kernel_progress import BuildWatcher
 from fastopen.cli.output import console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError
 from fastopen.kernels import Kernel
 
-app = typer.Typer(no_args_is_help=True, help="Build, list and remove the virtual engine's kernels.")
+app = typer.Typer(no_args_is_help=True, help="Build, try, list and remove the virtual engine's kernels.")
+app.command("conform")(conform_kernel)
 
 
 @app.command("build")
@@ -35,6 +38,7 @@ def build(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Compilers at once. Default: one per core.")
     ] = None,
+    packetdrill: PacketdrillOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -49,11 +53,16 @@ def build(
     request = kernels.Request(source, version, force, if_missing, jobs)
     with BuildWatcher(errors_console(), quiet) as watcher:
         built = kernels.build_kernel(request, watcher)
+    if packetdrill is not None:
+        conform_noted(packetdrill, built.kernel, quiet=quiet)
+        built = replace(built, kernel=kernels.find(built.kernel.name))
     if json:
         print_json({"new": built.new, **described(built.kernel)})
         return
     what = "built" if built.new else "installed already (--force builds it again)"
     console().print(f"{built.kernel.name}: {what}", markup=False)
+    if packetdrill is not None:
+        console().print(str(built.kernel.manifest.conformance), markup=False, soft_wrap=True)
 
 
 @app.command("info")

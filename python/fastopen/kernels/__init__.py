@@ -1,7 +1,7 @@
 """The virtual engine's kernels: built from the distribution's source, kept in the user's cache."""
 
 from fastopen.kernels.build import Built, Request, build_kernel, is_outdated
-from fastopen.kernels.manifest import Kernel, Manifest
+from fastopen.kernels.manifest import Kernel, Manifest, note_conformance
 from fastopen.kernels.progress import Stage
 from fastopen.kernels.store import (
     BUILD_IT,
@@ -27,5 +27,6 @@ __all__ = [
     "installed",
     "is_outdated",
     "kernels_folder",
+    "note_conformance",
     "remove",
 ]

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from fastopen.kernels.machine import MAKE_ROOM, check_processor, check_room, che
 from fastopen.kernels.manifest import (
     MANIFEST,
     PROGRAM,
+    SCRIPTS,
     Kernel,
     Manifest,
     manifest_text,
@@ -192,6 +194,9 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
     ready.mkdir()
     program.rename(ready / PROGRAM)
     (ready / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
+    scripts = program.parent / step.PACKETDRILL
+    if scripts.is_dir():
+        shutil.copytree(scripts, ready / SCRIPTS)
     place = job.work.parent / manifest.name
     if place.exists():
         place.rename(job.work / "replaced")

@@ -32,6 +32,8 @@ HOT: Final = (
     *("net/core", "net/ipv4", "net/sched"),
 )
 LIGHTLY: Final = "FASTOPEN_COLD=-O1"
+# Where the source keeps its scripts for packetdrill.
+PACKETDRILL: Final = Path("tools/testing/selftests/net/packetdrill")
 # How many files the configuration compiles, about; for the live line only.
 FILES_ABOUT: Final = 600
 

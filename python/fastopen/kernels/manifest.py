@@ -1,5 +1,6 @@
 """What is written down of a kernel beside its program, and how both are checked."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,8 +10,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fastopen.atomic import write_atomic
+
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
+# The packetdrill scripts of the kernel's own source, beside the program.
+SCRIPTS: Final = "packetdrill"
 FORMAT: Final = 1
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -47,6 +52,8 @@ class Manifest(BaseModel):
     built: str
     """When: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]
+    conformance: str | None = None
+    """What `fastopen kernel conform` said of it last; None: it was not tried."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,13 @@ def read_kernel(folder: Path) -> Kernel:
     if size != manifest.size_bytes:
         raise DamagedKernelError(f"{program} has {size} bytes instead of {manifest.size_bytes}")
     return Kernel(program, manifest)
+
+
+def note_conformance(kernel: Kernel, line: str) -> None:
+    """Keeps the line in the kernel's manifest, where that can be written: a wheel's own may not be."""
+    manifest = kernel.manifest.model_copy(update={"conformance": line})
+    with contextlib.suppress(OSError):
+        write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))
 
 
 def manifest_text(manifest: Manifest) -> str:

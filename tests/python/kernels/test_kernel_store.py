@@ -199,3 +199,10 @@ def test_a_kernel_is_its_program_and_manifest() -> None:
     kernel = kernels.installed()[0]
     assert isinstance(kernel, Kernel)
     assert (kernel.path, kernel.manifest.arguments) == (place / "linux", ["seccomp=on"])
+
+
+def test_what_packetdrill_said_of_a_kernel_is_kept_in_its_manifest() -> None:
+    install("7.3.4-aaaaaaaa")
+    kernels.note_conformance(kernels.find(), "80 of 82 scripts pass")
+    assert kernels.find().manifest.conformance == "80 of 82 scripts pass"
+    assert json.loads(invoke("info", "--json"))["conformance"] == "80 of 82 scripts pass"

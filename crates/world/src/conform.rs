@@ -1,0 +1,273 @@
+//! `--conform`: packetdrill scripts, each in a network namespace of its own, and what this program's readers
+//! of evidence say of the same sockets.
+//!
+//! The same code runs as a child of this machine's kernel and as PID 1 of the virtual engine's.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use fastopen_intercept::write_line;
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::counters::CounterFiles;
+use fastopen_netns::namespace::{self, NetNs, bind_file, mount_temporary};
+use fastopen_netns::process;
+use fastopen_netns::route::RouteSocket;
+use fastopen_netns::sandbox::View;
+use fastopen_netns::sock_diag::{self, DestroyEvents, Outcome, SocketReport};
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Fault, Record};
+use crate::failure::{Blame, Failure};
+use crate::sandbox;
+
+/// What is to be run, as the Python half writes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The folder that holds the program and the scripts.
+    pub folder: PathBuf,
+    /// packetdrill, below the folder.
+    pub program: PathBuf,
+    /// How long a script may take, in seconds of the engine's clock.
+    pub timeout_s: u64,
+    /// In their order.
+    pub scripts: Vec<Script>,
+}
+
+/// One script.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    /// What its record is called.
+    pub name: String,
+    /// Below the folder; it runs in the folder that it lies in.
+    pub path: PathBuf,
+    /// Of packetdrill, before the script.
+    pub arguments: Vec<String>,
+}
+
+/// What became of a script.
+#[derive(Debug, Serialize)]
+pub struct ScriptRecord {
+    /// `script`.
+    pub r#type: &'static str,
+    /// The script's.
+    pub name: String,
+    /// packetdrill's; none: a signal ended it, or it was not done in time.
+    pub exit_code: Option<i32>,
+    /// Whether it was not done in time.
+    pub timed_out: bool,
+    /// By the engine's clock.
+    pub took_ms: u64,
+    /// What it and the script's commands wrote, its last [`OUTPUT_BYTES`].
+    pub output: String,
+    /// The growth of the namespace's TCP counters.
+    pub counters: Vec<(String, i64)>,
+    /// What the kernel says of the script's sockets, by `sock_diag`.
+    pub sockets: Vec<SocketRecord>,
+}
+
+/// A socket of a script, as evidence reads it.
+#[derive(Debug, Serialize)]
+pub struct SocketRecord {
+    /// Whether its counts were there to be read: a disconnect clears them (`tcp_disconnect`).
+    pub is_known: bool,
+    /// `TCPI_OPT_SYN_DATA`.
+    pub syn_data_acked: bool,
+    /// `tcpi_fastopen_client_fail`.
+    pub fastopen_client_fail: u8,
+}
+
+/// How much of what a script wrote is kept.
+const OUTPUT_BYTES: usize = 4096;
+/// How long the kernel's work queue may take to tell of a destroyed socket, at most (`net/core/sock_diag.c`).
+const DESTROY_DELAY: Duration = Duration::from_millis(20);
+/// `TCP_LISTEN` of `include/net/tcp_states.h`.
+const LISTEN: u8 = 10;
+/// Of each thread of packetdrill.
+const STACK_BYTES: u64 = 1 << 18;
+/// Where scripts leave files.
+const TMP: &str = "/tmp";
+const BASH: &str = "/bin/bash";
+const SHELL: &str = "/bin/sh";
+/// packetdrill's device.
+const TUN: &str = "/dev/net/tun";
+
+impl Plan {
+    /// Parses a plan.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn read(text: &[u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(text).blame(Fault::Input, "the plan")
+    }
+
+    /// What the scripts see of the machine's files.
+    pub fn view(&self) -> View {
+        let files = vec![self.folder.clone(), TUN.into()];
+        View { all: false, files, writable: Vec::new(), scratch_bytes: 1 << 28 }
+    }
+}
+
+/// Runs the plan's scripts on this machine's kernel, in namespaces of their own, and returns the exit code.
+pub fn run_on_host(plan: &Plan) -> i32 {
+    let report = |failure: Failure| {
+        let _ = write_line(io::stdout().lock(), &Record::error(None, &failure));
+        failure.fault.exit_code()
+    };
+    let emit = |record: &ScriptRecord| {
+        write_line(io::stdout().lock(), record).blame(Fault::Internal, "writing a record")
+    };
+    let inside =
+        |entered: Result<(), Failure>| entered.and_then(|()| run_all(plan, emit)).map_or_else(report, |()| 0);
+    sandbox::run(&plan.view(), inside).unwrap_or_else(report)
+}
+
+/// Runs each script of the plan and hands on its record. The scripts write to `/tmp`, which becomes a file
+/// system of their own.
+///
+/// # Errors
+/// Where the kernel refuses a namespace, or `emit` fails. What a script does is in its record.
+pub fn run_all(
+    plan: &Plan,
+    mut emit: impl FnMut(&ScriptRecord) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // A copy: the folder may lie below /tmp.
+    let folder = namespace::scratch().join("conform");
+    copy_folder(&plan.folder, &folder).blame(Fault::Machine, "copying the scripts")?;
+    if !namespace::scratch().starts_with(TMP) {
+        mount_temporary(Path::new(TMP))?;
+    }
+    // Commands of the scripts redirect as only bash does (`&>`), by way of system(3).
+    if Path::new(BASH).exists() {
+        bind_file(Path::new(BASH), Path::new(SHELL))?;
+    }
+    for script in &plan.scripts {
+        let namespace = NetNs::create()?;
+        // A scope's thread, and the process that it starts, stay in the namespace.
+        let record = thread::scope(|scope| {
+            let run = || {
+                namespace.enter()?;
+                run_script(plan, script, &folder)
+            };
+            scope.spawn(run).join().expect("the thread does not panic")
+        })?;
+        emit(&record)?;
+    }
+    Ok(())
+}
+
+/// Runs a script in the calling thread's network namespace.
+fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecord, Failure> {
+    RouteSocket::open()?.bring_up("lo")?;
+    let machine =
+        |doing: &'static str| move |error| Failure::new(Fault::Machine, format!("{doing}: {error}"));
+    let mut destroyed = DestroyEvents::subscribe().map_err(machine("asking for destroyed sockets"))?;
+    let counters = CounterFiles::open()?;
+    let before = counters.read()?;
+    let path = folder.join(&script.path);
+    let output = folder.join("output");
+    let file = File::create(&output).map_err(machine("making a file for output"))?;
+    let started_ns = monotonic_ns();
+    let mut command = Command::new(folder.join(&plan.program));
+    // It locks its memory, to which threads add their stacks, and not everybody may lock much.
+    process::limit_stack(&mut command, STACK_BYTES);
+    let mut child = command
+        .args(&script.arguments)
+        .args(path.file_name())
+        .current_dir(path.parent().unwrap_or(folder))
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().map_err(machine("making a file for output"))?)
+        .stderr(file)
+        // What it has started ends with it.
+        .process_group(0)
+        .spawn()
+        .map_err(machine("starting packetdrill"))?;
+    let until_ns = started_ns + plan.timeout_s * 1_000_000_000;
+    let ended = process::wait_until_ended(&child, until_ns).map_err(machine("waiting for packetdrill"))?;
+    let took_ms = (monotonic_ns() - started_ns) / 1_000_000;
+    process::kill_group(&child);
+    let status = child.wait().map_err(machine("waiting for packetdrill"))?;
+    thread::sleep(DESTROY_DELAY);
+    let open = sock_diag::open_sockets().map_err(machine("listing sockets"))?;
+    let gone = std::iter::from_fn(|| destroyed.try_next());
+    let sockets = gone.chain(open).filter_map(|report| SocketRecord::of(&report)).collect();
+    let grown = counters.read()?.since(&before);
+    Ok(ScriptRecord {
+        r#type: "script",
+        name: script.name.clone(),
+        exit_code: status.code().filter(|_| ended),
+        timed_out: !ended,
+        took_ms,
+        output: tail(&fs::read(&output).unwrap_or_default()),
+        counters: grown.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        sockets,
+    })
+}
+
+impl SocketRecord {
+    /// None: a listener.
+    fn of(report: &SocketReport) -> Option<Self> {
+        let Outcome::Known(info) = &report.outcome else {
+            return Some(Self { is_known: false, syn_data_acked: false, fastopen_client_fail: 0 });
+        };
+        let known = Self {
+            is_known: true,
+            syn_data_acked: info.syn_data_acked(),
+            fastopen_client_fail: info.fastopen_client_fail,
+        };
+        (info.state != LISTEN).then_some(known)
+    }
+}
+
+/// The end of what was written, from a line's start.
+fn tail(output: &[u8]) -> String {
+    let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
+    let text = String::from_utf8_lossy(kept);
+    let cut = if kept.len() < output.len() { text.find('\n').map_or(0, |end| end + 1) } else { 0 };
+    text[cut..].to_owned()
+}
+
+/// Copies files and folders, with their permissions.
+///
+/// # Errors
+/// As reading and writing.
+pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_long_output_whole_lines_of_the_end_are_kept() {
+        let long = "a line\n".repeat(1000);
+        let kept = tail(long.as_bytes());
+        assert!(kept.len() <= OUTPUT_BYTES && kept.starts_with("a line\n"));
+        assert_eq!(tail(b"short"), "short");
+    }
+
+    #[test]
+    fn a_plan_with_another_key_is_refused() {
+        let plan = br#"{"folder":"/f","program":"p","timeout_s":1,"scripts":[],"more":1}"#;
+        assert!(Plan::read(plan).unwrap_err().message.contains("more"));
+    }
+}
