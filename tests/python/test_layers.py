@@ -7,8 +7,8 @@ PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
     {"errors", "resources", "units", "versions", "atomic", "closing", "csv_cells"},
-    {"pydantic_errors", "clients", "user_files", "temporary"},
-    {"pages", "kernels", "exec_front", "probe", "record"},
+    {"behaviours", "pydantic_errors", "clients", "user_files", "temporary"},
+    {"pages", "kernels", "exec_front", "probe", "record", "why"},
     {"contract"},
     {"experiments"},
     {"engines", "replay_validation"},

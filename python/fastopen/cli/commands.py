@@ -31,6 +31,7 @@ PLACES: Final = {
     "record": ("record", "record"),
     "shell": ("shell", "shell"),
     "probe": ("probe", "probe_hosts"),
+    "why": ("why", "why"),
     "doctor": ("doctor", "doctor"),
     "page": ("pages", "app"),
     "kernel": ("kernel", "app"),

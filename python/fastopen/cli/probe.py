@@ -10,7 +10,7 @@ from rich.text import Text
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.errors import InputError, MachineError
-from fastopen.probe import CONNECTIONS_MAX, Probed, Target, meaning, probe, target_of, verdict
+from fastopen.probe import CONNECTIONS_MAX, Probed, Target, consistent, meaning, probe, target_of, verdict
 
 SETTING: Final = Path("/proc/sys/net/ipv4/tcp_fastopen")
 HOSTS_MAX: Final = 100
@@ -51,7 +51,15 @@ def probe_hosts(
         if not json:
             _print(found[-1])
     if json:
-        rows = [{**one.as_json(), "verdict": verdict(one), "meaning": [*meaning(one)]} for one in found]
+        rows = [
+            {
+                **one.as_json(),
+                "verdict": verdict(one),
+                "meaning": [*meaning(one)],
+                "consistent_with": [row.name for row in consistent(one)],
+            }
+            for one in found
+        ]
         print_json({"format": "fastopen-probe/1", "hosts": rows})
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -87,3 +95,7 @@ def _print(found: Probed) -> None:
     screen.print(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"), soft_wrap=True)
     for sentence in meaning(found):
         screen.print(f"  {sentence}", markup=False, soft_wrap=True)
+    for row in consistent(found):
+        if row.remedy:
+            line = Text.assemble("  ", (row.name, "bold"), f": {row.does}; to do: {row.remedy}")
+            screen.print(line, soft_wrap=True)

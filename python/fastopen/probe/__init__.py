@@ -2,13 +2,14 @@
 
 from fastopen.probe.hosts import Target, greeting, target_of
 from fastopen.probe.trials import CONNECTIONS_MAX, Handling, Probed, probe
-from fastopen.probe.words import meaning, verdict
+from fastopen.probe.words import consistent, meaning, verdict
 
 __all__ = [
     "CONNECTIONS_MAX",
     "Handling",
     "Probed",
     "Target",
+    "consistent",
     "greeting",
     "meaning",
     "probe",

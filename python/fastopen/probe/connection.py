@@ -42,6 +42,8 @@ class Trial:
     opening: Opening
     error: str | None
     """Why it was not established or not answered; None: it was."""
+    timed_out: bool
+    """Whether nothing came for as long as was waited."""
     syn_data_acked: bool
     client_fail: ClientFail
     retransmits: int
@@ -62,6 +64,7 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
             client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, 1)
         began = time.monotonic()
         error: str | None = None
+        timed_out = False
         answered: float | None = None
         try:
             client.connect(address)
@@ -71,16 +74,18 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
             else:
                 error = "closed without an answer"
         except TimeoutError:
-            error = f"nothing for {timeout_s:g} s"
+            error, timed_out = f"nothing for {timeout_s:g} s", True
         except OSError as fault:
             error = fault.strerror or str(fault)
-        trial = _trial(client, opening, error, answered)
+        trial = _trial(client, opening, error, answered, timed_out=timed_out)
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
         return trial
 
 
-def _trial(client: socket.socket, opening: Opening, error: str | None, answered: float | None) -> Trial:
+def _trial(
+    client: socket.socket, opening: Opening, error: str | None, answered: float | None, *, timed_out: bool
+) -> Trial:
     raw = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES).ljust(INFO_BYTES, b"\0")
     options, fail = raw[5], raw[7] >> 1 & 3
     rtt_us = struct.unpack_from("=I", raw, 68)[0]
@@ -88,6 +93,7 @@ def _trial(client: socket.socket, opening: Opening, error: str | None, answered:
     return Trial(
         opening=opening,
         error=error,
+        timed_out=timed_out,
         syn_data_acked=bool(options & OPTION_SYN_DATA),
         client_fail=list(ClientFail)[fail],
         retransmits=retransmits,

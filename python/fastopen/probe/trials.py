@@ -26,6 +26,10 @@ class Handling(StrEnum):
     """The SYN-ACK acknowledged the SYN alone, and the data was sent again."""
     DROPPED = "dropped"
     """SYNs with data were not answered, the same SYN without data was."""
+    REFUSED = "refused"
+    """SYNs with data were answered by a reset, the one without was not."""
+    UNANSWERED = "unanswered"
+    """It was accepted and nothing came after it, or no SYN-ACK ever came."""
     UNKNOWN = "unknown"
     NOT_TRIED = "not tried"
 
@@ -98,7 +102,7 @@ class _Prober:
             return Probed(self.target, self.address[0], reachable=False, error=plain.error, trials=(plain,))
         fastopens = self._fastopens()
         blind = self._try(Opening.NO_COOKIE)
-        if _handling(blind) is Handling.DROPPED:  # or was it lost?
+        if handling_of(blind) is Handling.DROPPED:  # or was it lost?
             blind = self._try(Opening.NO_COOKIE)
         carried = [trial for trial in fastopens if _carried(trial)]
         accepted = [trial for trial in carried if trial.syn_data_acked]
@@ -110,7 +114,7 @@ class _Prober:
             cookie=bool(carried),
             asking_dropped=_all_sent_again([trial for trial in fastopens if not _carried(trial)]),
             data_with_cookie=_together(carried),
-            data_without_cookie=_handling(blind),
+            data_without_cookie=handling_of(blind),
             disabled_here=not carried
             and all(
                 trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
@@ -142,14 +146,23 @@ def _carried(trial: Trial) -> bool:
     """Whether the SYN carried data: a cookie was at hand."""
     if trial.opening is Opening.PLAIN:
         return False
-    return trial.syn_data_acked or trial.client_fail is ClientFail.DATA_NOT_ACKED or _data_lost(trial)
+    not_taken = trial.client_fail is ClientFail.DATA_NOT_ACKED
+    return trial.syn_data_acked or not_taken or _data_lost(trial) or _failed(trial)
+
+
+def _failed(trial: Trial) -> bool:
+    """Whether it came to nothing with data in its SYN, though the server answers a connection without."""
+    return trial.error is not None and trial.client_fail is ClientFail.NONE
 
 
 def _data_lost(trial: Trial) -> bool:
     return trial.client_fail is ClientFail.SYN_RETRANSMITTED
 
 
-def _handling(trial: Trial) -> Handling:
+def handling_of(trial: Trial) -> Handling:
+    """What became of the data in the SYN of one connection."""
+    if _failed(trial):
+        return Handling.UNANSWERED if trial.timed_out else Handling.REFUSED
     if trial.syn_data_acked:
         return Handling.ACCEPTED
     if trial.client_fail is ClientFail.DATA_NOT_ACKED:
@@ -161,8 +174,10 @@ def _handling(trial: Trial) -> Handling:
 
 def _together(carried: list[Trial]) -> Handling:
     """The best that happened: what went well once can; what went wrong once may have been a loss."""
-    handled = [_handling(trial) for trial in carried]
-    for handling in (Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED):
+    handled = [handling_of(trial) for trial in carried]
+    for handling in (
+        *(Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED, Handling.REFUSED, Handling.UNANSWERED),
+    ):
         if handling in handled:
             return handling
     return Handling.NOT_TRIED

@@ -1,7 +1,9 @@
 """What was found of a server, in words: a verdict, and what it may mean."""
 
 from collections.abc import Iterator
+from typing import Final
 
+from fastopen.behaviours import Behaviour, named
 from fastopen.probe.trials import Handling, Probed
 
 
@@ -19,7 +21,30 @@ def verdict(found: Probed) -> str:
         Handling.ACCEPTED: "Fast Open works",
         Handling.NOT_ACCEPTED: "hands out cookies, but does not take the data that comes with them",
         Handling.DROPPED: "hands out cookies, but SYNs with data are dropped",
+        Handling.REFUSED: "hands out cookies, but SYNs with data are answered by a reset",
+        Handling.UNANSWERED: "hands out cookies, but nothing comes back after data in the SYN",
     }.get(found.data_with_cookie, "hands out cookies; what becomes of data is not known")
+
+
+# What each outcome is consistent with, in the words of docs/paths.md.
+_ROWS: Final = {
+    Handling.ACCEPTED: ("none",),
+    Handling.NOT_ACCEPTED: ("break-cookie", "strip-data", "strip-both", "short-queue"),
+    Handling.DROPPED: ("drop-syn-data",),
+    Handling.REFUSED: ("rst-syn-data",),
+    Handling.UNANSWERED: ("drop-synack", "drop-answers"),
+}
+
+
+def consistent(found: Probed) -> tuple[Behaviour, ...]:
+    """Rows of the table of behaviours that this end cannot tell apart; none: nothing is known."""
+    if not found.reachable or found.disabled_here:
+        return ()
+    if found.asking_dropped:
+        return named("drop-option")
+    if not found.cookie:
+        return named("no-queue", "strip-option", "strip-both", "strip-synack-option")
+    return named(*_ROWS.get(found.data_with_cookie, ()))
 
 
 def meaning(found: Probed) -> Iterator[str]:

@@ -13,7 +13,19 @@ import pytest
 from typer.testing import CliRunner
 
 from fastopen.errors import InputError
-from fastopen.probe import CONNECTIONS_MAX, Handling, Probed, Target, greeting, meaning, target_of, verdict
+from fastopen.probe import (
+    CONNECTIONS_MAX,
+    Handling,
+    Probed,
+    Target,
+    consistent,
+    greeting,
+    meaning,
+    target_of,
+    verdict,
+)
+from fastopen.probe.connection import ClientFail, Opening, Trial
+from fastopen.probe.trials import handling_of
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 WORLD = Path(__file__).parent / "probe_world.py"
@@ -83,6 +95,46 @@ class TestWords:
         found = replace(WORKS, disabled_here=True, cookie=False)
         assert "this machine's kernel" in verdict(found)
         assert len([*meaning(found)]) == 1
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        ("handling", "rows"),
+        [
+            (Handling.ACCEPTED, {"none"}),
+            (Handling.NOT_ACCEPTED, {"break-cookie", "strip-data", "strip-both", "short-queue"}),
+            (Handling.DROPPED, {"drop-syn-data"}),
+            (Handling.REFUSED, {"rst-syn-data"}),
+            (Handling.UNANSWERED, {"drop-synack", "drop-answers"}),
+        ],
+    )
+    def test_what_became_of_data_leaves_these_rows_of_the_table(
+        self, handling: Handling, rows: set[str]
+    ) -> None:
+        found = replace(WORKS, data_with_cookie=handling)
+        assert {row.name for row in consistent(found)} == rows
+        assert "not known" not in verdict(found)
+
+    def test_a_lost_request_for_a_cookie_and_none_at_all_leave_others(self) -> None:
+        assert [row.name for row in consistent(replace(WORKS, asking_dropped=True))] == ["drop-option"]
+        without = {row.name for row in consistent(replace(WORKS, cookie=False))}
+        assert {"no-queue", "strip-option"} <= without
+        assert consistent(replace(WORKS, reachable=False)) == ()
+
+    @pytest.mark.parametrize(
+        ("error", "timed_out", "fail", "handling"),
+        [
+            ("Connection refused", False, ClientFail.NONE, Handling.REFUSED),
+            ("nothing for 5 s", True, ClientFail.NONE, Handling.UNANSWERED),
+            ("nothing for 5 s", True, ClientFail.SYN_RETRANSMITTED, Handling.DROPPED),
+            ("Connection refused", False, ClientFail.COOKIE_UNAVAILABLE, Handling.UNKNOWN),
+        ],
+    )
+    def test_a_connection_that_came_to_nothing_tells_a_reset_from_silence(
+        self, error: str, timed_out: bool, fail: ClientFail, handling: Handling
+    ) -> None:
+        trial = Trial(Opening.FASTOPEN, error, timed_out, False, fail, 0, None, None)
+        assert handling_of(trial) is handling
 
 
 @pytest.fixture(name="sandbox", scope="module")

@@ -1,0 +1,103 @@
+"""What breaks TCP Fast Open, and how it shows at either end: the table of docs/paths.md."""
+
+from dataclasses import dataclass
+from typing import Final
+
+ACTIVE: Final = "TCPFastOpenActive"
+ACTIVE_FAIL: Final = "TCPFastOpenActiveFail"
+PASSIVE: Final = "TCPFastOpenPassive"
+PASSIVE_FAIL: Final = "TCPFastOpenPassiveFail"
+COOKIE_REQD: Final = "TCPFastOpenCookieReqd"
+OVERFLOW: Final = "TCPFastOpenListenOverflow"
+BLACKHOLE: Final = "TCPFastOpenBlackhole"
+SYN_RETRANS: Final = "TCPSynRetrans"
+RETRANS: Final = "RetransSegs"
+TIMEOUTS: Final = "TCPTimeouts"
+ATTEMPT_FAILS: Final = "AttemptFails"
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """One row: a path, a server or a setting, with the counters that grow by one connection with a cookie."""
+
+    name: str
+    """The word of `--path`, or one of why's own."""
+    does: str
+    """What is done, as the end of "it may be that ..."."""
+    client: frozenset[str]
+    server: frozenset[str]
+    costs: str
+    """What a connection pays for it."""
+    remedy: str
+
+
+def _row(name: str, does: str, client: str, server: str, costs: str, remedy: str) -> Behaviour:
+    short = {"A": ACTIVE, "AF": ACTIVE_FAIL, "P": PASSIVE, "PF": PASSIVE_FAIL, "CR": COOKIE_REQD}
+    short |= {"LO": OVERFLOW, "SR": SYN_RETRANS, "RS": RETRANS, "TO": TIMEOUTS, "FAIL": ATTEMPT_FAILS}
+
+    def counters(text: str) -> frozenset[str]:
+        return frozenset(short[word] for word in text.split())
+
+    return Behaviour(name, does, counters(client), counters(server), costs, remedy)
+
+
+_PATH: Final = (
+    "ask another network for the same server (fastopen probe HOST), and leave TFO off on such paths"
+)
+_NOTHING: Final = "the saving, and the data that is sent twice"
+BEHAVIOURS: Final = {
+    row.name: row
+    for row in (
+        _row("none", "nothing breaks it", "A", "P", "nothing", ""),
+        _row("drop-syn-data", "the path drops SYNs with data", "AF SR RS TO", "", "a second", _PATH),
+        _row("drop-option", "the path drops SYNs with the option", "AF SR RS TO", "", "a second", _PATH),
+        _row("strip-option", "the path takes the option out of SYNs", "AF RS", "", _NOTHING, _PATH),
+        _row("strip-data", "the path takes the data out of SYNs", "AF RS", "P", _NOTHING, _PATH),
+        _row("strip-both", "the path takes option and data out of SYNs", "AF RS", "", _NOTHING, _PATH),
+        _row(
+            "strip-synack-option",
+            "the path takes the option out of SYN-ACKs",
+            *("", "CR", "the saving: no cookie is ever learnt", _PATH),
+        ),
+        _row(
+            "break-cookie",
+            "cookies are not taken: servers behind one address without a common key, or a changed address",
+            *("AF RS", "PF", _NOTHING),
+            "give all servers of an address the same net.ipv4.tcp_fastopen_key",
+        ),
+        _row(
+            "rst-syn-data",
+            "the path answers SYNs with data by a reset",
+            *("FAIL", "", "the connection", _PATH),
+        ),
+        _row("drop-synack", "the path drops SYN-ACKs", "AF SR RS TO", "P", "the connection", _PATH),
+        _row(
+            "drop-answers",
+            "the path drops answers after accepted SYN data",
+            *("A", "P AF", "the connection"),
+            "as root: sysctl -w net.ipv4.tcp_fastopen_blackhole_timeout_sec=3600",
+        ),
+        _row(
+            "cookie-less",
+            "this client sends data without a cookie (0x4) to an ordinary server",
+            *("AF RS", "", _NOTHING, "as root: take 0x4 out of net.ipv4.tcp_fastopen"),
+        ),
+        _row(
+            "short-queue",
+            "the server's queue of connections with data in the SYN is full",
+            *("AF RS", "LO", _NOTHING),
+            "have the server ask for a longer queue: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256",
+        ),
+        _row(
+            "no-queue",
+            "the server's listener has no queue for TFO: it did not ask, or speaks MPTCP",
+            *("", "", "the saving: no cookie is ever learnt"),
+            "have the server ask: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256, HAProxy tfo",
+        ),
+    )
+}
+
+
+def named(*names: str) -> tuple[Behaviour, ...]:
+    """The rows of these names."""
+    return tuple(BEHAVIOURS[name] for name in names)

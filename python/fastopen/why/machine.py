@@ -1,0 +1,241 @@
+"""What a network namespace shows of TCP Fast Open without root, and what it does not show."""
+
+import ctypes
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+SETTINGS: Final = (
+    "net.ipv4.tcp_fastopen",
+    "net.ipv4.tcp_fastopen_blackhole_timeout_sec",
+    "net.mptcp.enabled",
+)
+KEY: Final = "net.ipv4.tcp_fastopen_key"
+NO_KEY: Final = "00000000-00000000-00000000-00000000"
+COUNTER_FILES: Final = (("/proc/net/netstat", "TcpExt"), ("/proc/net/snmp", "Tcp"))
+LISTEN: Final = "0A"
+# include/uapi/linux/in.h, include/uapi/asm-generic/unistd.h
+IPPROTO_MPTCP: Final = 262
+SYS_PIDFD_GETFD: Final = 438
+METRICS_S: Final = 10
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A listening socket. `queue` None: its owner is not ours to ask."""
+
+    address: str
+    port: int
+    queue: int | None
+    """TCP_FASTOPEN: connections with data in the SYN that it holds before accept; 0: no Fast Open."""
+    mptcp: bool = False
+    process: str | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A network namespace at one moment."""
+
+    settings: Mapping[str, int]
+    """Those that this kernel has."""
+    key: str | None
+    """`set`, `none`; None: only root may read it."""
+    counters: Mapping[str, int]
+    """Of TcpExt and Tcp, since the namespace began."""
+    listeners: tuple[Listener, ...] = ()
+    cookies: int | None = None
+    """Servers that the kernel has a cookie of; None: not known."""
+    unseen: tuple[str, ...] = field(default=())
+    """What could not be looked at, each with the remedy."""
+
+    @property
+    def fastopen(self) -> int:
+        """net.ipv4.tcp_fastopen."""
+        return self.settings.get(SETTINGS[0], 0)
+
+
+def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """What each counter has grown by, where it has."""
+    return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
+
+
+def read_machine() -> Machine:
+    """What this process's network namespace shows now. Never raises for what it may not see."""
+    unseen: list[str] = []
+    settings = {name: value for name in SETTINGS if (value := _number(name)) is not None}
+    try:
+        text = _path(KEY).read_text(encoding="ascii").strip()
+        key = "none" if set(text.split(",")) <= {NO_KEY} else "set"
+    except OSError:
+        key = None
+        unseen.append(f"{KEY}, which only root may read")
+    listeners = tuple(_listeners())
+    hidden = sum(listener.queue is None for listener in listeners)
+    if hidden:
+        unseen.append(f"queues of listeners whose processes this user may not look into: {hidden}")
+    cookies = _cookies()
+    if cookies is None:
+        unseen.append("cookies that the kernel keeps: they need ip (package iproute2)")
+    return Machine(settings, key, read_counters(), listeners, cookies, tuple(unseen))
+
+
+def read_counters() -> dict[str, int]:
+    """The groups TcpExt and Tcp of /proc/net; empty where there is none."""
+    found: dict[str, int] = {}
+    for path, group in COUNTER_FILES:
+        try:
+            lines = Path(path).read_text(encoding="ascii").splitlines()
+        except OSError:
+            continue
+        names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
+        found |= {name: int(value) for name, value in zip(names, values, strict=False)}
+    return found
+
+
+def _path(name: str) -> Path:
+    return Path("/proc/sys") / name.replace(".", "/")
+
+
+def _number(name: str) -> int | None:
+    try:
+        return int(_path(name).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _listeners() -> Iterator[Listener]:
+    """Of /proc/net/tcp and tcp6; queues are asked of duplicates of the owners' descriptors (pidfd_getfd)."""
+    sockets: dict[str, tuple[str, int]] = {}
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            rows = Path(path).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for row in (line.split() for line in rows):
+            if row[3] == LISTEN:
+                local, _, local_port = row[1].partition(":")
+                sockets[row[9]] = _shown(local), int(local_port, 16)
+    seen = _asked(set(sockets))
+    mptcp_ports = {listener.port for listener in seen.values() if listener.mptcp}
+    yield from (listener for inode, listener in seen.items() if listener.mptcp)
+    for inode, (address, port) in sockets.items():
+        if inode in seen:
+            found = seen[inode]
+            if found.mptcp:  # its TCP side
+                continue
+            yield Listener(address, port, found.queue, process=found.process)
+        elif port not in mptcp_ports:  # the TCP side of an MPTCP listener has no descriptor
+            yield Listener(address, port, None)
+
+
+def _asked(inodes: set[str]) -> dict[str, Listener]:
+    """The listeners among the descriptors of all processes that we may ask, by inode."""
+    found: dict[str, Listener] = {}
+    own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "ns/net") != own:
+                continue
+            descriptors = list((process / "fd").iterdir())
+        except OSError:
+            continue
+        for descriptor in descriptors:
+            try:
+                inode = os.readlink(descriptor).removeprefix("socket:[").removesuffix("]")
+            except OSError:
+                continue
+            if not inode.isdecimal() or inode in found or not (mptcp or inode in inodes):
+                continue
+            listener = _listener(int(process.name), int(descriptor.name), is_tcp=inode in inodes)
+            if listener is not None:
+                found[inode] = listener
+    return found
+
+
+def _has_mptcp_sockets() -> bool:
+    """Whether there are any on this machine: nothing lists them, so each socket must be asked."""
+    try:
+        rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return False
+    return any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
+
+
+def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
+    """The socket behind a process's descriptor, if it is a listener of TCP, or of MPTCP in this namespace."""
+    own = _duplicate(pid, descriptor)
+    if own is None:
+        return None
+    with own:
+        try:
+            protocol = own.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL)
+            mptcp = protocol == IPPROTO_MPTCP
+            if not (is_tcp or mptcp) or not own.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                return None
+            try:
+                queue = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN)
+            except OSError:
+                queue = 0  # MPTCP before Linux 6.2
+            host, port = own.getsockname()[:2]
+        except OSError:
+            return None
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        name = str(pid)
+    return Listener(host, port, queue, mptcp, name)
+
+
+def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
+    """None where the process is not ours to look into (ptrace_may_access), or has ended."""
+    if pid == os.getpid():
+        try:
+            return socket.socket(fileno=os.dup(descriptor))
+        except OSError:
+            return None
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return None
+    try:
+        duplicate = ctypes.CDLL(None).syscall(SYS_PIDFD_GETFD, handle, descriptor, 0)
+    finally:
+        os.close(handle)
+    if duplicate < 0:
+        return None
+    try:
+        return socket.socket(fileno=duplicate)
+    except OSError:
+        os.close(duplicate)
+        return None
+
+
+def _shown(address: str) -> str:
+    """An address of /proc/net/tcp: words of four bytes in the machine's order."""
+    raw = bytes.fromhex(address)
+    words = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
+    return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words)
+
+
+def _cookies() -> int | None:
+    tool = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    if tool is None:
+        return None
+    try:
+        done = subprocess.run(
+            [tool, "-j", "tcp_metrics", "show"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=METRICS_S,
+        )
+        entries = json.loads(done.stdout) if done.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return None if entries is None else sum(any("cookie" in key for key in entry) for entry in entries)

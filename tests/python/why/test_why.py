@@ -1,0 +1,179 @@
+"""What `fastopen why` says of counters as the table has them, and of machines made wrong on purpose."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import fastopen
+from fastopen.behaviours import (
+    ACTIVE,
+    ACTIVE_FAIL,
+    ATTEMPT_FAILS,
+    BEHAVIOURS,
+    BLACKHOLE,
+    COOKIE_REQD,
+    OVERFLOW,
+    PASSIVE,
+    PASSIVE_FAIL,
+    RETRANS,
+    SYN_RETRANS,
+)
+from fastopen.why import Listener, Machine, diagnose
+
+ROOT = Path(__file__).resolve().parents[3]
+SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", "--fork"]
+QUEUE = (Listener("0.0.0.0", 443, 256, process="nginx"),)
+
+
+def machine(fastopen: int = 3, listeners: tuple[Listener, ...] = (), **settings: int) -> Machine:
+    return Machine({"net.ipv4.tcp_fastopen": fastopen, **settings}, "set", {}, listeners, cookies=0)
+
+
+def rows(grown: dict[str, int], seen: Machine | None = None) -> dict[str, set[str]]:
+    found = diagnose(seen or machine(), {"ActiveOpens": 1, **grown})
+    return {one.key: {row.name for row in one.rows} for one in found}
+
+
+# All look the same to the client: the SYN-ACK acknowledges the SYN alone.
+NOT_ACKED = {"strip-option", "strip-data", "strip-both", "break-cookie", "short-queue"}
+# By one connection with a cookie, as docs/paths.md has them.
+CLIENTS = {
+    "none": ({ACTIVE: 1}, "client-works", {"none"}),
+    "drop-syn-data": (
+        {ACTIVE_FAIL: 1, SYN_RETRANS: 1, RETRANS: 2, "TCPTimeouts": 1},
+        "client-fails",
+        {"drop-syn-data", "drop-option", "drop-synack"},
+    ),
+    "strip-option": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
+    "strip-both": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
+    "rst-syn-data": ({ATTEMPT_FAILS: 1}, "refused", {"rst-syn-data"}),
+    "drop-answers": ({ACTIVE: 1, BLACKHOLE: 1}, "client-blackhole", {"drop-answers"}),
+}
+SERVERS = {
+    "short-queue": ({PASSIVE: 4, OVERFLOW: 6}, "overflow", {"short-queue"}),
+    "break-cookie": ({PASSIVE_FAIL: 1}, "cookies-not-valid", {"break-cookie"}),
+    "strip-synack-option": ({COOKIE_REQD: 9}, "cookies-unused", {"strip-synack-option", "drop-syn-data"}),
+}
+
+
+@pytest.mark.parametrize("name", [*CLIENTS, *SERVERS])
+def test_each_row_is_among_those_that_its_own_counters_leave(name: str) -> None:
+    grown, key, expected = {**CLIENTS, **SERVERS}[name]
+    assert rows(grown)[key] == expected
+    assert name in expected
+
+
+@pytest.mark.parametrize("row", BEHAVIOURS.values(), ids=BEHAVIOURS)
+def test_what_breaks_tfo_comes_with_words_and_a_remedy(row: object) -> None:
+    texts = [getattr(row, name) for name in ("does", "costs", "remedy")]
+    assert all(texts) or row is BEHAVIOURS["none"]
+
+
+def test_the_paths_of_the_table_are_those_that_the_world_has() -> None:
+    document = (ROOT / "docs" / "paths.md").read_text(encoding="utf-8")
+    own = {"cookie-less", "short-queue", "no-queue"}
+    assert all(f"| `{name}` |" in document for name in BEHAVIOURS if name not in own)
+
+
+def test_connections_without_any_sign_of_tfo_are_no_fault_but_say_what_they_may_be() -> None:
+    found = diagnose(machine(), {"ActiveOpens": 7})
+    (idle,) = (one for one in found if one.key == "client-idle")
+    assert not idle.fault
+    assert "the kernel keeps a cookie of no server" in idle.says
+    assert "fastopen exec" in idle.todo
+
+
+def test_data_without_a_cookie_is_named_where_the_setting_asks_for_it() -> None:
+    assert "cookie-less" in rows({ACTIVE_FAIL: 1}, machine(5))["client-fails"]
+    assert "cookie-less" not in rows({ACTIVE_FAIL: 1}, machine(1))["client-fails"]
+
+
+def test_a_key_of_its_own_on_each_server_is_told_at_the_server_and_not_taken_for_a_client() -> None:
+    found = rows({ACTIVE_FAIL: 1, PASSIVE_FAIL: 1, PASSIVE: 1})
+    assert "cookies-not-valid" in found
+    assert not {"client-fails", "answers-lost"} & set(found)
+
+
+def test_a_black_hole_names_the_setting_and_for_how_long() -> None:
+    seen = Machine(
+        {"net.ipv4.tcp_fastopen": 3, "net.ipv4.tcp_fastopen_blackhole_timeout_sec": 3600},
+        "set",
+        {BLACKHOLE: 2},
+    )
+    assert any(one.key == "blackhole" and "3600 s" in one.says for one in diagnose(seen, {}))
+
+
+def test_listeners_with_a_queue_that_nobody_asks_are_no_fault() -> None:
+    found = {one.key: one.fault for one in diagnose(machine(3, QUEUE), {})}
+    assert found == {"server-idle": False}
+
+
+def test_the_command_looks_at_this_namespace_and_fits_eighty_columns() -> None:
+    done = fastopen("why", "--seconds", "0", columns=80)
+    assert done.returncode in (0, 1), done.stderr
+    assert "net.ipv4.tcp_fastopen = " in done.stdout
+    document = json.loads(fastopen("why", "--seconds", "0", "--json").stdout)
+    assert document["format"] == "fastopen-why/1"
+    assert {"settings", "listeners", "counters", "findings", "unseen"} <= set(document)
+
+
+@pytest.fixture(name="machines", scope="module")
+def _machines() -> dict[str, dict[str, list[str]]]:
+    if shutil.which("ip") is None or shutil.which("unshare") is None:
+        pytest.skip("needs ip and unshare (packages iproute2 and util-linux)")
+    if subprocess.run([*SANDBOX, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine forbids user namespaces")
+    script = Path(__file__).parent / "wrong_machines.py"
+    done = subprocess.run([*SANDBOX, sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("machine", "key", "row"),
+    [
+        ("works", "client-works", "none"),
+        ("client_off", "client-off", None),
+        ("server_off", "server-off", "no-queue"),
+        ("nobody_asked", "no-queue", "no-queue"),
+        ("nobody_asked", "asked-in-vain", "no-queue"),
+        ("cookie_less_client", "client-cookie-less", "cookie-less"),
+        ("changed_key", "cookies-not-valid", "break-cookie"),
+        ("queue_of_one", "short-queue", "short-queue"),
+        ("full_queue", "overflow", "short-queue"),
+        ("mptcp", "mptcp-listener", "no-queue"),
+    ],
+)
+def test_a_machine_made_wrong_is_named_for_what_it_is(
+    machines: dict[str, dict[str, list[str]]], machine: str, key: str, row: str | None
+) -> None:
+    found = machines[machine]
+    if "cannot" in found:
+        pytest.skip(f"this kernel cannot be made wrong so: {found['cannot']}")
+    assert key in found
+    assert row is None or row in found[key]
+
+
+@pytest.mark.e2e
+def test_a_machine_on_which_it_works_has_no_fault(machines: dict[str, dict[str, list[str]]]) -> None:
+    assert set(machines["works"]) <= {"client-works", "server-works"}
+
+
+@pytest.mark.e2e
+def test_a_path_that_takes_data_out_of_syns_is_among_what_its_client_sees(
+    machines: dict[str, dict[str, list[str]]],  # noqa: ARG001  # skips where there are no namespaces
+) -> None:
+    world = Path(__file__).parents[1] / "probe" / "probe_world.py"
+    client = "fastopen = [sys.executable, '-c', 'from fastopen.cli import main; main()']"
+    client = f"import subprocess, sys; {client}; run = subprocess.run"
+    client += "; run([*fastopen, 'probe', '--quiet', '10.9.0.2:80'], capture_output=True)"
+    client += "; run([*fastopen, 'why', '--seconds', '0', '--json'])"
+    command = [*SANDBOX, sys.executable, world, "strip data", "2", sys.executable, "-c", client]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = {one["key"]: one["rows"] for one in json.loads(done.stdout)["findings"]}
+    assert "strip-data" in found["client-fails"]
