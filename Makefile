@@ -62,9 +62,9 @@ coverage: set-up-for-tests ## the share of lines that tests reach, in Python and
 	@$(BIN)/pytest --numprocesses auto --cov=fastopen --cov-report=term:skip-covered
 	@tools/rust-coverage --workspace
 
-picture: setup ## load one page over real networks and write the README's picture of the table
+picture: setup ## load one page in virtual time and write the README's picture of the table
 	@run=$$(mktemp -d) && trap 'rm -rf "$$run"' EXIT && \
-	  $(BIN)/fastopen run wikipedia-tcp --engine host --repeats 10 --seed 2011 --output "$$run/kept" >/dev/null && \
+	  $(BIN)/fastopen run wikipedia-tcp --engine virtual --vary --seed 2011 --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
 
 fuzz: set-up-for-tests ## break inputs of every reader at random, then jobs and models (SECONDS=600, CASES=20000)

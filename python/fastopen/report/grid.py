@@ -40,6 +40,8 @@ class Column:
     """In place of the header where room is short."""
     answer: bool = False
     """Whether it is what readers look for first."""
+    proof: bool = False
+    """Whether it proves the figures, and is left out where there is no room."""
 
     @property
     def heading(self) -> str:

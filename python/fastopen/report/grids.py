@@ -76,7 +76,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
             for name in gaining
         ),
         *([Column(f"at\nmost{NBSP}%")] if gaining else []),
-        *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}") for name in with_tfo),
+        *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}", proof=True) for name in with_tfo),
         *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}") for name in flights),
         Column("n"),
     )

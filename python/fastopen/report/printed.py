@@ -111,7 +111,10 @@ def _of_page(
 ) -> Iterator[RenderableType]:
     grid = result_grid(results, page)
     yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
-    yield fitting_table(grid, width)[0]
+    table, layout = fitting_table(grid, width)
+    yield table
+    if layout.bare:
+        yield from filled(["SYN data is left out: the terminal is too narrow for it."], width, "dim")
     yield from filled(first_flight_lines(results, page), width)
     yield from filled(page_verdicts(results, page), width)
     yield from filled(deciding_lines(results, page), width)

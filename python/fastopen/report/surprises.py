@@ -34,7 +34,8 @@ def _in_the_clear(results: Results, page: str) -> Iterator[str]:
     """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
-    if secure and all(setup.tls is None for setup in results.experiment.setups):
+    secure_page = results.pages[page].url.startswith("https:")
+    if secure_page and all(setup.tls is None for setup in results.experiment.setups):
         which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
         yield (
             f"{which} requests of the page are https, and are loaded in the clear here"

@@ -1,6 +1,6 @@
 """Tables in a terminal, by Rich: the roomiest layout that fits its width."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich import box
@@ -30,6 +30,8 @@ class Layout:
     """Columns are one space apart."""
     merged: bool = False
     """All factors but the last are put together into one column of words, on several lines where need be."""
+    bare: bool = False
+    """What proves the figures is left out."""
 
 
 LAYOUTS: Final = (
@@ -38,17 +40,38 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True),
     Layout(asides_below=True, short=True, tight=True),
     Layout(asides_below=True, short=True, merged=True),
+    Layout(asides_below=True, short=True, tight=True, merged=True),
+    Layout(asides_below=True, short=True, tight=True, merged=True, bare=True),
 )
+# Words of factors that are put together need so many columns to be read.
+WORDS_MIN: Final = 9
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
     """The table for so many columns of a terminal, and how it is laid out."""
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
-        table = _table(_merged(grid) if layout.merged else grid, layout)
-        if Measurement.get(MEASURE, MEASURE.options, table).maximum <= width:
+        shown = _without_proof(grid) if layout.bare else grid
+        table = _table(_merged(shown) if layout.merged else shown, layout)
+        if _least(table) <= width:
             break
     return table, layout
+
+
+def _least(table: Table) -> int:
+    """How many columns of a terminal it needs: words that are put together go on several lines."""
+    least = Measurement.get(MEASURE, MEASURE.options, table).maximum
+    for column in table.columns:
+        if not column.no_wrap:
+            widest = max((cell.cell_len for cell in column.cells if isinstance(cell, Text)), default=0)
+            least -= max(0, widest - WORDS_MIN)
+    return least
+
+
+def _without_proof(grid: Grid) -> Grid:
+    kept = [number for number, column in enumerate(grid.columns) if not column.proof]
+    rows = tuple(tuple(row[number] for number in kept) for row in grid.rows)
+    return replace(grid, columns=tuple(grid.columns[number] for number in kept), rows=rows)
 
 
 def _merged(grid: Grid) -> Grid:
@@ -78,7 +101,8 @@ def _table(grid: Grid, layout: Layout) -> Table:
             justify="left" if column.kind in ("key", "words") else "right",
             no_wrap=bool(column.header),
             overflow="fold",
-            vertical="bottom" if column.kind == "key" else "top",
+            min_width=None if column.header else WORDS_MIN,
+            vertical="bottom" if column.kind == "key" and column.header else "top",
         )
     marked = [any(row[number].mark for row in grid.rows) for number in range(len(grid.columns))]
     before = None

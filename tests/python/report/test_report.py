@@ -16,6 +16,8 @@ from fastopen.engines import HostEngine
 from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import page_verdicts, results_document, results_renderables
+from fastopen.report.grid import Column, Entry, Grid
+from fastopen.report.terminal import fitting_table
 from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Results, Verdict, collect
@@ -226,3 +228,24 @@ def test_what_is_no_claim_has_no_certainty() -> None:
     few = [SimpleNamespace(confidence=0.75, interval=(-1.0, 2.0))]
     assert how_sure(Verdict.UNCLEAR, few) == ""  # type: ignore[arg-type]
     assert how_sure(Verdict.WORTH_IT, few) == " (75\N{NO-BREAK SPACE}% sure)"  # type: ignore[arg-type]
+
+
+def test_a_narrow_terminal_gets_words_of_factors_and_less_proof_in_place_of_cut_figures() -> None:
+    columns = (
+        Column("loss\n%", "factor"),
+        Column("conges-\ntion", "factor"),
+        Column("RTT\nms", "factor"),
+        *(Column(f"PLT\n{name} s") for name in ("off", "cold", "warm")),
+        Column("warm\nsaves\n% [range]"),
+        Column("SYN\ndata", proof=True),
+    )
+    loss = Entry("1", phrase="1 % loss")
+    row = (loss, Entry("cubic", phrase="cubic"), Entry("28", phrase="28 ms"))
+    figures = [Entry("5.078"), Entry("4.699"), Entry("4.646"), Entry("+8.4", aside="[-0.6, 25.9]")]
+    table, layout = fitting_table(Grid("", columns, ((*row, *figures, Entry("113/114")),)), 50)
+    assert layout.bare
+    console = Console(width=50, file=io.StringIO(), record=True, highlight=False)
+    console.print(table)
+    text = console.export_text()
+    assert all(figure in text for figure in ("1 % loss,", "cubic", "5.078", "[-0.6, 25.9]"))
+    assert "113" not in text
