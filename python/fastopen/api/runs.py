@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from fastopen.api.progress import NotebookProgress
 from fastopen.atomic import write_atomic
 from fastopen.closing import Closing
 from fastopen.contract import LoadRecord
+from fastopen.experiments import Shard
 from fastopen.report import results_renderables
 from fastopen.runs import RunOutcome, RunStore, find_run
 from fastopen.runs.export import Format, export
@@ -141,13 +143,18 @@ def run(
     kernel: str | None = None,
     until_ci: str | None = None,
     max_repeats: int = 100,
+    shard: str | None = None,
+    store: str | Path | None = None,
+    executor: Executor | None = None,
     progress: bool | Watch = True,
 ) -> Run:
     """Runs an experiment, or resumes the run of it that `output` holds.
 
     It is kept in `output`, or among the user's runs, or with `keep` False in memory alone. `jobs` are worlds
     at once, `until_ci` (`"1%"`) repeats until intervals are that narrow to either side, with `max_repeats` at
-    most. Interrupting the notebook's kernel stops it in order: what is finished is in the run that is
+    most. `shard` (`"17/200"`) is the part that is run, `store` the folder of a store of results. `executor`
+    is any of `concurrent.futures`, on whose workers virtual time runs (`jobs`: tasks at once); it is not shut
+    down. Interrupting the notebook's kernel stops it in order: what is finished is in the run that is
     returned. Worlds belong to the thread that starts them: call it from the main one. Raises InputError,
     MachineError.
     """
@@ -157,6 +164,9 @@ def run(
         kernel=kernel,
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.asked.repeats),
+        shard=None if shard is None else Shard.parse(shard),
+        store=None if store is None else Path(store),
+        executor=executor,
         seed_drawn=experiment.seed_drawn,
         inputs=experiment.paths,
         library=experiment.library,

@@ -5,8 +5,15 @@ from typing import Annotated
 import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
-from fastopen.cli.running import Printing, resume_and_print
-from fastopen.cli.shared_options import JobsOption, JsonOption, KeepGoingOption, QuietOption, StoreOption
+from fastopen.cli.running import Printing, on_workers, resume_and_print
+from fastopen.cli.shared_options import (
+    JobsOption,
+    JsonOption,
+    KeepGoingOption,
+    QuietOption,
+    StoreOption,
+    WorkersOption,
+)
 from fastopen.runs import RunStore, find_run
 from fastopen.workflows.run import RunOptions
 
@@ -25,6 +32,7 @@ def resume(
     keep_going: KeepGoingOption = False,
     jobs: JobsOption = None,
     store: StoreOption = None,
+    workers: WorkersOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -36,4 +44,5 @@ def resume(
     options = RunOptions(
         output=folder, kernel=kernel, jobs=jobs, inputs=inputs or (), keep_going=keep_going, store=store
     )
-    resume_and_print(folder, options, Printing(json=json, quiet=quiet))
+    with on_workers(options, workers) as placed:
+        resume_and_print(folder, placed, Printing(json=json, quiet=quiet))

@@ -10,7 +10,7 @@ import typer
 from fastopen.cli.options import changed
 from fastopen.cli.output import errors_console
 from fastopen.cli.report import ReportOption
-from fastopen.cli.running import Printing, run_and_print
+from fastopen.cli.running import Printing, on_workers, run_and_print
 from fastopen.cli.shared_options import (
     JobsOption,
     JsonOption,
@@ -18,6 +18,7 @@ from fastopen.cli.shared_options import (
     KernelOption,
     QuietOption,
     StoreOption,
+    WorkersOption,
 )
 from fastopen.errors import InputError
 from fastopen.experiments import (
@@ -115,6 +116,7 @@ class RunSettings:
         ),
     ] = None
     store: StoreOption = None
+    workers: WorkersOption = None
     report: ReportOption = False
     quiet: QuietOption = False
 
@@ -154,7 +156,9 @@ class RunSettings:
             **others,
         )
         asked = _with_control(experiment) if self.aa else experiment
-        run_and_print(asked, imported, options, Printing(self.json, self.quiet, self.report))
+        printing = Printing(self.json, self.quiet, self.report)
+        with on_workers(options, self.workers) as placed:
+            run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
         """Raises InputError where shards of it would not be parts of one run."""

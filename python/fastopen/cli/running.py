@@ -31,6 +31,7 @@ from fastopen.workflows.run import (
     resume_run,
     run_experiment,
 )
+from fastopen.workflows.workers import workers_at
 
 # A run that is expected to take so long is announced before it starts.
 ANNOUNCED_S: Final = 60
@@ -72,6 +73,16 @@ def run_and_print(
         print_comparison(results, as_json=printing.json)
     if any(codes):
         raise typer.Exit(EXIT_FAULTS)
+
+
+@contextmanager
+def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
+    """The options with the workers of a scheduler, where one is named."""
+    if address is None:
+        yield options
+        return
+    with workers_at(address) as (executor, at_once):
+        yield replace(options, executor=executor, jobs=options.jobs or at_once)
 
 
 def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:

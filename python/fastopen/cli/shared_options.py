@@ -32,6 +32,14 @@ StoreOption = Annotated[
         f" (docs/scale.md). (default: {STORE_VARIABLE}, else none)",
     ),
 ]
+WorkersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="ADDRESS",
+        help="Load on the workers of a Dask scheduler, tcp://HOST:8786, in virtual time (docs/scale.md).",
+    ),
+]
 KernelOption = Annotated[
     str | None,
     typer.Option(

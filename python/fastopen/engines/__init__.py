@@ -2,6 +2,7 @@
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import describe_clients
+from fastopen.engines.executor import ExecutorEngine
 from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_digest, program_version
 from fastopen.engines.results_store import Maker, ResultsStore
@@ -11,6 +12,7 @@ from fastopen.engines.virtual import VirtualEngine
 __all__ = [
     "Engine",
     "Event",
+    "ExecutorEngine",
     "HostEngine",
     "JobEnded",
     "JobStarted",

@@ -201,12 +201,12 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
     reason = world.reason()
     for load in world.job.loads:
         if load.id in world.missing:
-            record = _faulty_load(world.job, load, reason or "never reported")
+            record = faulty_load(world.job, load, reason or "never reported")
             yield LoadDone(record, record.model_dump_json())
     yield JobEnded(world.job.id, reason)
 
 
-def _faulty_load(job: Job, load: LoadSpec, reason: str) -> LoadRecord:
+def faulty_load(job: Job, load: LoadSpec, reason: str) -> LoadRecord:
     """The record of a load that its world did not live to report."""
     return LoadRecord(
         type="load",

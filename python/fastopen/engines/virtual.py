@@ -25,24 +25,28 @@ class VirtualEngine(WorldEngine):
     time, and waking one elsewhere takes longer.
     """
 
-    def __init__(self, program: Path, kernel: Kernel, parallel: int | None = None) -> None:
+    def __init__(
+        self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
+    ) -> None:
+        """`first_core` is the number of the core that is used first, of those that there are."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         # Two runs at once start on different cores.
-        first = os.getpid() % len(cores)
+        first = (os.getpid() if first_core is None else first_core) % len(cores)
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """See Engine. The longest jobs come first, so that no core is without work for long at the end."""
-        return self.run_together(_batches(sorted(jobs, key=_work, reverse=True), self.parallel), bodies)
+        return self.run_together(batches(jobs, self.parallel), bodies)
 
 
-def _batches(jobs: Sequence[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """The jobs, in their order, several together where there are many for each core.
+def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
+    """The jobs, the longest first, several together where there are many for each core.
 
     A client that does not do the same each time may remember, and takes far longer to start than a kernel: it
     has one for each job.
     """
+    jobs = sorted(asked, key=_work, reverse=True)
     size = min(TOGETHER, len(jobs) // (parallel * ROUNDS))
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
         left = iter(alike)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +11,7 @@ from fastopen import kernels
 from fastopen.contract import Client
 from fastopen.engines import (
     Engine,
+    ExecutorEngine,
     HostEngine,
     Maker,
     ResultsStore,
@@ -21,6 +23,7 @@ from fastopen.engines import (
     program_digest,
     program_version,
 )
+from fastopen.errors import InputError
 from fastopen.experiments import EngineName, Plan, repeats_of
 from fastopen.kernels import Kernel
 from fastopen.kernels.store import VARIABLE
@@ -55,21 +58,26 @@ class EngineSet:
         parallel: int | None,
         recorded: Mapping[str, Any] | None = None,
         store: Path | None = None,
+        executor: Executor | None = None,
     ) -> "EngineSet":
         """Of a run that is resumed, `recorded` is the environment that it was started in. `store` is the
-        folder of a store of results.
+        folder of a store of results, `executor` what runs jobs of virtual time in place of this process.
 
-        Raises InputError where the store cannot be used, MachineError where this machine lacks the program,
-        or a kernel that the plan needs.
+        Raises InputError where store or executor cannot be used, MachineError where this machine lacks the
+        program, or a kernel that the plan needs.
         """
+        if executor is not None and plan.engines != ("virtual",):
+            remedy = "ask for the engine virtual; real time is measured on this machine"
+            raise InputError("workers run virtual time alone", "executor", remedy)
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         clients = [setup.client for setup in plan.experiment.setups]
         engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
         results = ResultsStore(store) if store is not None and booted is not None else None
-        if results is not None and booted is not None:
-            maker = maker_of(program, booted)
-            engines["virtual"] = StoredEngine(engines["virtual"], results, maker)
+        if booted is not None and executor is not None:
+            engines["virtual"] = ExecutorEngine(executor, maker_of(program, booted), parallel)
+        if booted is not None and results is not None:
+            engines["virtual"] = StoredEngine(engines["virtual"], results, maker_of(program, booted))
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
         environment["program_sha256"] = program_digest(program)

@@ -1,6 +1,7 @@
 """The one run loop, of terminal and notebook alike: starts a run or resumes one, executes it, collects."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -68,6 +69,8 @@ class RunOptions:
     """The part of the experiment that is run; None: all of it."""
     store: Path | None = None
     """A store of results, which is looked into before a job runs and written to when it is done."""
+    executor: Executor | None = None
+    """What runs the jobs of virtual time; None: this machine."""
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -148,7 +151,7 @@ def run_experiment(
         plan = options.shard.of(plan)
     bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
-    engines = EngineSet.of(plan, options.kernel, options.jobs, store=options.store)
+    engines = EngineSet.of(plan, options.kernel, options.jobs, None, options.store, options.executor)
     kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
     folder, not_kept = options.output, None
     if folder is None and options.keep:
@@ -216,7 +219,8 @@ def resume_run(
         plan = stored_plan(store)
         bodies = bodies_of(plan, imported or pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
-        engines = EngineSet.of(plan, options.kernel, options.jobs, store.environment, options.store)
+        asked = (store.environment, options.store, options.executor)
+        engines = EngineSet.of(plan, options.kernel, options.jobs, *asked)
         store.add_environment(engines.environment)
     started = StartedRun(
         *(store, plan, bodies, engines, until),

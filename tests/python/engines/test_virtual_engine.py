@@ -189,9 +189,9 @@ def test_the_longest_jobs_come_first(tmp_path: Path, fake_world: Callable[..., P
 @pytest.mark.parametrize(("repeats", "sizes"), [(4, {1}), (40, {5}), (400, {10})])
 def test_many_jobs_share_kernels_and_few_have_one_each(page: Page, repeats: int, sizes: set[int]) -> None:
     jobs = [one.job for one in planned(page, repeats=repeats, loss=0.01).jobs]
-    assert {len(batch) for batch in virtual._batches(jobs, 2)} == sizes
+    assert {len(batch) for batch in virtual.batches(jobs, 2)} == sizes
     browsers = [one.job for one in planned(page, repeats=repeats, clients="chromium").jobs]
-    assert {len(batch) for batch in virtual._batches(browsers, 2)} == {1}
+    assert {len(batch) for batch in virtual.batches(browsers, 2)} == {1}
 
 
 def another_name(kernel: Path, folder: Path) -> Path:

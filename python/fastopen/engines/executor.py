@@ -1,0 +1,184 @@
+"""The virtual engine on other processes and machines, by any executor of `concurrent.futures`.
+
+A task is a kernel with some jobs, one after another. The same job gives the same bytes wherever it is done,
+as long as program and kernel are the same: a worker whose own are others refuses.
+"""
+
+import itertools
+import os
+import platform
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen import kernels
+from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
+from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone, Packets, WorldBuilt
+from fastopen.engines.host import faulty_load
+from fastopen.engines.program import find_program, program_digest
+from fastopen.engines.results_store import Maker
+from fastopen.engines.virtual import VirtualEngine, batches
+from fastopen.errors import InputError, MachineError
+from fastopen.kernels import Kernel
+
+# Tasks that wait for each worker, so that none waits for its next one.
+AHEAD: Final = 2
+Told = tuple[Any, ...]
+"""An event as a task hands it back: its kind, then what it says."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is given."""
+
+    jobs: tuple[str, ...]
+    """As JSON."""
+    maker: Maker
+
+
+class ExecutorEngine:
+    """Runs jobs of the virtual engine as tasks of an executor, which stays the caller's to shut down."""
+
+    def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
+        """`parallel` is how many tasks the executor runs at once, if it does not say so itself."""
+        known = getattr(executor, "_max_workers", None)
+        self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
+        self._executor = executor
+        self._maker = maker
+
+    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+        """See Engine. Closing it waits for the tasks that run, so that nothing goes on when it is closed."""
+        waiting = batches(jobs, self.parallel)
+        running: dict[Future[list[Told]], Sequence[Job]] = {}
+        try:
+            while True:
+                for batch in itertools.islice(waiting, AHEAD * self.parallel - len(running)):
+                    if batch[0].page.name in bodies and bodies[batch[0].page.name]:
+                        message = "its recorded bodies are not sent to workers"
+                        raise InputError(message, f"page {batch[0].page.name}", "run it on this machine")
+                    task = Task(tuple(job.model_dump_json() for job in batch), self._maker)
+                    running[self._submitted(task)] = batch
+                    yield from (JobStarted(job.id, 1) for job in batch)
+                if not running:
+                    return
+                # What is finished is kept before a fault among it may stop all.
+                for future in sorted(wait(running, return_when=FIRST_COMPLETED).done, key=_failed):
+                    yield from _finished(future, running.pop(future))
+        finally:
+            wait([future for future in running if not future.cancel()])
+
+    def _submitted(self, task: Task) -> Future[list[Told]]:
+        try:
+            return self._executor.submit(do, task)
+        except (BrokenExecutor, RuntimeError) as error:
+            raise _lost(error) from None
+
+
+def _failed(future: Future[list[Told]]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def _finished(future: Future[list[Told]], batch: Sequence[Job]) -> Iterator[Event]:
+    """The events of a task that is over; where its worker died, its loads have that fault."""
+    try:
+        told = future.result()
+    except (InputError, MachineError):
+        raise
+    except (BrokenExecutor, CancelledError) as error:
+        raise _lost(error) from None
+    except Exception as error:  # whatever the executor says of a task that it could not do
+        reason = f"a worker did not finish it: {type(error).__name__}: {error}"
+        for job in batch:
+            for load in job.loads:
+                record = faulty_load(job, load, reason)
+                yield LoadDone(record, record.model_dump_json())
+            yield JobEnded(job.id, reason)
+        return
+    for one in told:
+        yield from _event(one)
+
+
+def _lost(error: BaseException) -> MachineError:
+    message = f"the workers were lost: {type(error).__name__}{f': {error}' if str(error) else ''}"
+    return MachineError(message, "start them again; fastopen resume does the rest")
+
+
+def _event(told: Told) -> Iterator[Event]:
+    match told:
+        case ("started", job, attempt) if attempt > 1:
+            yield JobStarted(job, attempt)
+        case ("record", raw, packets):
+            record = parse_record(raw)
+            if isinstance(record, WorldRecord):
+                yield WorldBuilt(record, raw)
+            elif isinstance(record, LoadRecord):
+                yield LoadDone(record, raw, packets and Packets(*packets))
+        case ("ended", job, fault):
+            yield JobEnded(job, fault)
+
+
+_turn = itertools.count(os.getpid())
+
+
+def do(task: Task) -> list[Told]:
+    """Does a task, on the worker: boots a kernel for its jobs, and returns what they gave.
+
+    Raises MachineError, with the worker's name, where its program or kernel is another.
+    """
+    try:
+        program, kernel = _own(task.maker)
+        jobs = [Job.model_validate_json(job) for job in task.jobs]
+        engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
+        with closing(engine.run_together([jobs], {})) as events:
+            return [_told(event) for event in events]
+    except MachineError as error:
+        raise MachineError(f"worker {_name()}: {error.message}", error.remedy) from None
+
+
+def _own(maker: Maker) -> tuple[Path, Kernel]:
+    program = find_program()
+    own = _digest(program, program.stat().st_mtime_ns)
+    if own != maker.program:
+        message = f"its world program is another build ({own[:12]}..., not {maker.program[:12]}...)"
+        raise MachineError(message, "install the same wheel there")
+    for kernel in kernels.installed():
+        manifest = kernel.manifest
+        if (manifest.sha256, tuple(manifest.arguments)) == (maker.kernel, maker.arguments):
+            return program, kernel
+    named = kernels.find() if os.environ.get(kernels.store.VARIABLE) else None
+    if named is not None and named.manifest.sha256 == maker.kernel:
+        return program, named
+    message = f"the kernel with SHA-256 {maker.kernel[:12]}... is not installed"
+    raise MachineError(message, "install the same one there")
+
+
+@lru_cache(maxsize=4)
+def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001  # a program that is replaced is another
+    return program_digest(program)
+
+
+def _name() -> str:
+    return f"{platform.node()} (process {os.getpid()})"
+
+
+def _told(event: Event) -> Told:
+    match event:
+        case JobStarted(job, attempt):
+            return ("started", job, attempt)
+        case JobEnded(job, fault):
+            return ("ended", job, fault)
+        case LoadDone(_, raw, packets):
+            return ("record", raw, packets and (packets.pcapng, packets.dropped))
+        case WorldBuilt(_, raw):
+            return ("record", raw, None)
