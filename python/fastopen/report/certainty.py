@@ -57,7 +57,7 @@ def _outliers(results: Results) -> Iterator[str]:
     if late := sum(len(cell.outliers) for cell in lossy):
         loads = sum(len(cell.plts_ms) for cell in lossy)
         yield (
-            f"Where segments are lost at random, {late:,} of {loads:,} loads are far from the others of"
+            f"Where segments are lost at random, {late:,} of {loads:,} loads {'is' if late == 1 else 'are'} far from the others of"
             " their cell, as losses make them; they are in every figure."
         )
     found = [(cell, outlier) for cell in others for outlier in cell.outliers]

@@ -132,7 +132,12 @@ def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iter
         alike: dict[str, list[str]] = {}
         for name, cell in zip(names, found, strict=True):
             alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
-        yield f"by {listed([f'{saving} {_at(rows)}' for saving, rows in alike.items()])}"
+        compound = any("," in name for name in names)
+        each = (
+            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {_at(rows)}"
+            for saving, rows in alike.items()
+        )
+        yield f"by {listed(list(each))}"
         return
     yield _at(names)
     if effect is not Effect.UNKNOWN:
