@@ -16,6 +16,7 @@ from fastopen.cli.shared_options import (
     JsonOption,
     KeepGoingOption,
     KernelOption,
+    PlotOption,
     QuietOption,
     StoreOption,
     WorkersOption,
@@ -118,6 +119,7 @@ class RunSettings:
     store: StoreOption = None
     workers: WorkersOption = None
     report: ReportOption = False
+    plot: PlotOption = False
     quiet: QuietOption = False
 
     def run(
@@ -156,7 +158,7 @@ class RunSettings:
             **others,
         )
         asked = _with_control(experiment) if self.aa else experiment
-        printing = Printing(self.json, self.quiet, self.report)
+        printing = Printing(self.json, self.quiet, self.report, self.plot)
         with on_workers(options, self.workers) as placed:
             run_and_print(asked, imported, placed, printing)
 

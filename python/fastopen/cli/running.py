@@ -1,5 +1,6 @@
 """Runs an experiment or resumes a run for a command: progress, results, exit code."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, estimated_s
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
+from fastopen.report.summary import verdict_line
 from fastopen.runs import RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.statistics import FULL_MIN, Results
@@ -39,11 +41,12 @@ ANNOUNCED_S: Final = 60
 
 @dataclass(frozen=True)
 class Printing:
-    """What is printed of a run, and whether its report is written."""
+    """What is printed of a run, and whether its report is written and its ladder drawn."""
 
     json: bool
     quiet: bool
     report: bool = False
+    plot: bool = False
 
 
 def run_and_print(
@@ -144,8 +147,17 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
     with run:
         print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
+        if code != EXIT_INTERRUPTED and not (printing.quiet or printing.json or run.store.shard):
+            _conclude(run)
     if code:
         raise typer.Exit(code)
+
+
+def _conclude(run: ExecutedRun) -> None:
+    """The verdict in a line, and where to look for what it rests on."""
+    name = _name(run.store)
+    where = "" if name is None else f" Where the time went: fastopen report {shlex.quote(name)}"
+    errors_console().print(f"verdict: {verdict_line(run.results)}{where}", markup=False, soft_wrap=True)
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:
@@ -155,7 +167,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
     elif store.shard is not None:
         console().print(_of_shard(store), markup=False, soft_wrap=True)
     else:
-        print_results(results, console(), reasons_slower(store, results))
+        print_results(results, console(), reasons_slower(store, results), plot=printing.plot)
 
 
 def _of_shard(store: RunStore) -> str:

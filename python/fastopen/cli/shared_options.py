@@ -11,6 +11,9 @@ import typer
 
 STORE_VARIABLE: Final = "FASTOPEN_STORE"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+PlotOption = Annotated[
+    bool, typer.Option("--plot", help="Draw the page load times below the tables, a bar for each cell.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, max=1024, help="Worlds at once. (default: by cores)")

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from fastopen.attribution import reasons_slower
 from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
-from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.shared_options import JsonOption, PlotOption
 from fastopen.report import results_document, results_renderables
+from fastopen.report.ladder import ladder
 from fastopen.runs import RunStore, find_run
 from fastopen.statistics import Results, collect
 from fastopen.user_files import write_file
@@ -25,6 +26,7 @@ def show(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     json: JsonOption = False,
     svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
+    plot: PlotOption = False,
 ) -> None:
     """Print a kept run again."""
     with RunStore.open(find_run(run)) as store:
@@ -39,13 +41,18 @@ def show(
         run_facts = {"folder": str(store.folder), "environment": results.environment}
         print_json({**results_document(results), "run": run_facts})
     else:
-        print_results(results, console(), reasons)
+        print_results(results, console(), reasons, plot=plot)
 
 
-def print_results(results: Results, target: Console, reasons: Mapping[int, str]) -> None:
-    """The tables and the text with them."""
+def print_results(
+    results: Results, target: Console, reasons: Mapping[int, str], *, plot: bool = False
+) -> None:
+    """The tables and the text with them, and the ladder of page load times."""
     for renderable in results_renderables(results, target.width, reasons):
         target.print(renderable)
+    if plot:
+        for line in ladder(results, target.width, target.encoding):
+            target.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def write_svg(results: Results, path: Path, reasons: Mapping[int, str]) -> None:

@@ -35,9 +35,10 @@ def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorl
     fake_world()
     done = fastopen("run", "example", "--rtt", "20ms,100ms", "--repeats", "6", "--seed", "1")
     assert done.returncode == 0
-    engine, kept = done.stderr.splitlines()
+    engine, kept, verdict = done.stderr.splitlines()
     assert engine == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
     assert kept.startswith("kept in ")
+    assert verdict.startswith("verdict: Worth turning on: +")
     assert "example  4 Mbit/s down, 256 kbit/s up" in done.stdout
     assert "Worth turning on." in done.stdout
     assert "\x1b" not in done.stdout

@@ -1,0 +1,79 @@
+"""The ladder of page load times in a terminal: of each cell a bar of braille dots, a mark for each load."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from fastopen.attribution.phrases import NBSP, time, with_sign
+from fastopen.statistics import CellResult, Results
+
+# Unicode 17, section 21.1: dots 1 to 8 of a cell are the bits of its number above this one.
+BLANK: Final = 0x2800
+# The dots of one bar are the second row from below: left and right half of a cell.
+BAR: Final = (0x04, 0x20)
+# A load is a column of four.
+LOAD: Final = (0x47, 0xB8)
+WIDTH_MIN: Final = 16
+# Where braille cannot be written: the bar, and a load.
+PLAIN: Final = "-|"
+
+
+def ladder(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
+    """Of each page its cells in the order of the table, bars from 0 to their median, to one scale.
+
+    `width`: columns of the terminal. Cells without a valid load have no bar.
+    """
+    for page in results.pages:
+        rows = results.comparisons(page)
+        cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
+        longest_ms = max((max(cell.plts_ms.values(), default=0.0) for _, cell in cells), default=0.0)
+        if longest_ms:
+            yield Text(f"{page}: page load time", style="bold")
+            yield from _rungs(cells, longest_ms, width, encoding)
+
+
+def _rungs(
+    cells: Sequence[tuple[str, CellResult]], longest_ms: float, width: int, encoding: str
+) -> Iterator[Text]:
+    named = min(max(len(name) for name, _ in cells), width // 3)
+    labelled = max(len(cell.cell.arm.short_label) for _, cell in cells)
+    figured = max(len(_figure(cell)) for _, cell in cells)
+    room = max(WIDTH_MIN, width - named - labelled - figured - 3)
+    before = ""
+    for name, cell in cells:
+        shown = "" if name == before else name[:named]
+        before = name
+        arm = cell.cell.arm
+        yield Text.assemble(
+            f"{shown:>{named}} {arm.short_label:<{labelled}} ",
+            (bar(cell, longest_ms, room, encoding), arm.colour),
+            f" {_figure(cell):>{figured}}",
+        )
+
+
+def _figure(cell: CellResult) -> str:
+    """The median, and what TFO saves of it."""
+    if cell.plt_ms_median is None:
+        return "-"
+    saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"
+    return f"{time(cell.plt_ms_median).replace(NBSP, ' ')}{saved or ' ' * 9}"
+
+
+def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
+    """Of `room` characters, two columns of dots each; the longest load ends at the right."""
+    columns = 2 * room
+    dots = [0] * room
+    median = cell.plt_ms_median or 0.0
+    for column in range(round(columns * median / longest_ms)):
+        dots[column // 2] |= BAR[column % 2]
+    for plt_ms in cell.plts_ms.values():
+        column = min(columns - 1, max(0, round(columns * plt_ms / longest_ms) - 1))
+        dots[column // 2] |= LOAD[column % 2]
+    text = "".join(chr(BLANK + dot) for dot in dots)
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        loads = LOAD[0] & ~BAR[0] | LOAD[1] & ~BAR[1]
+        return "".join(" " if not dot else PLAIN[bool(dot & loads)] for dot in dots)
+    return text
