@@ -28,6 +28,12 @@ def clients(
     rtt: Annotated[str, typer.Option(help="RTT.")] = "100ms",
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats", "-n", min=1, help="Draws (vary.md) of each load; medians count. 1: as asked."
+        ),
+    ] = 1,
     json: JsonOption = False,
     quiet: QuietOption = False,
     *,
@@ -36,18 +42,21 @@ def clients(
 ) -> None:
     """Load each page in Chromium and by the loader, and say how far apart they are.
 
+    With --repeats each load is a draw, with an RTT, rates, think times and more that are a little off, and
+    medians are compared.
     Ends with status 1 where their requests differ or a load does not count.
     """
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
         watch = page_watchers(bars, quiet=quiet)
-        found = list(compare_clients(imported, network, loads, watch))
+        found = list(compare_clients(imported, network, loads, watch, draws=repeats))
     if json:
         print_json(
             {
                 "format": "fastopen-clients/1",
                 "engine": loads.engine,
+                "repeats": repeats,
                 "same_requests": all(one.same_requests for one in found),
                 "median_difference_percent": _median(found),
                 "loads": [one.as_json() for one in found],

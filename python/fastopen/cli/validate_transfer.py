@@ -37,7 +37,13 @@ def transfer(
     to_up: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
     to_loss: Annotated[str, typer.Option(help="Random loss of those to predict; the one has none.")] = "0%",
     repeats: Annotated[
-        int, typer.Option("--repeats", "-n", min=1, help="Of each load but the one; medians count.")
+        int,
+        typer.Option(
+            "--repeats",
+            "-n",
+            min=1,
+            help="Draws (vary.md) of each load but the one; medians count. 1: as asked.",
+        ),
     ] = 1,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -2,14 +2,25 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fastopen.contract import LoadRecord, Network, Origins, Tcp
-from fastopen.experiments import ArmName, EngineName, Experiment, clients_of, make_plan, setups_of
+from fastopen.experiments import (
+    ArmName,
+    EngineName,
+    Experiment,
+    Variation,
+    clients_of,
+    make_plan,
+    setups_of,
+)
 from fastopen.pages import ImportedPage
 from fastopen.runs import RunStore
 from fastopen.runs.rows import LoadRow
 from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
+
+# Of what is drawn else: a browser's order of equal requests is its own.
+DRAWN: Final = Variation(order=False)
 
 
 @dataclass(frozen=True)
@@ -30,9 +41,11 @@ class PageLoads:
         watch: Watch,
         *,
         origins: Origins | None = None,
-        repeats: int = 1,
+        draws: int = 1,
     ) -> ExecutedRun:
         """Loads the page with each client (settings that are lists make several) over each network.
+
+        Of several draws each has its own values for what nobody knows exactly, the same for every client.
 
         Raises InputError where recorded bodies are asked for and not there, MachineError where a browser or
         the kernel is missing, and KeyboardInterrupt where it is interrupted.
@@ -45,7 +58,8 @@ class PageLoads:
             setups=setups_of(clients_of(client), [origins or Origins()], [Tcp()]),
             arms=list(arms),
             engines=[self.engine],
-            repeats=repeats,
+            repeats=draws,
+            vary=DRAWN if draws > 1 else None,
             seed=self.seed,
         )
         check_recorded(asked, [imported])

@@ -1,7 +1,9 @@
 """Compares clients: does a browser load a page as the loader does, and how far are load times apart."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any, Final
 
 from fastopen.clients import CHROMIUM, LOADER
@@ -19,7 +21,10 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """One load of a page by each client over the same network. Times in ms; None where not finished."""
+    """Loads of a page by each client over the same network: one, or the median of several draws.
+
+    Times in ms; None where not finished.
+    """
 
     page: str
     arm: str
@@ -65,28 +70,59 @@ class ClientComparison(TwoTimes):
 
 
 def compare_clients(
-    pages: Iterable[Page], network: Network, loads: PageLoads, watch: Callable[[str], Watch]
+    pages: Iterable[Page],
+    network: Network,
+    loads: PageLoads,
+    watch: Callable[[str], Watch],
+    *,
+    draws: int = 1,
 ) -> Iterator[ClientComparison]:
-    """Loads each page once by each client, without Fast Open and with warm cookies.
+    """Loads each page by each client, without Fast Open and with warm cookies.
 
+    With several draws each has its own values for what nobody knows exactly, the same for both clients, so
+    that what a tie decides (which packet a full queue drops) is not taken for a difference between them.
     `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are missing,
     and KeyboardInterrupt where it is interrupted.
     """
     clients = {"kind": list(COMPARED)}
     for page in pages:
-        with loads.run(ImportedPage(page), [network], clients, ARMS, watch(page.name)) as run:
+        watcher = watch(page.name)
+        with loads.run(ImportedPage(page), [network], clients, ARMS, watcher, draws=draws) as run:
             found = _found(run.store)
         for arm in ARMS:
-            yield _compared(page, arm, *(found.get((client, arm)) for client in COMPARED))
+            of_client = [found[client, arm] for client in COMPARED]
+            yield _median(
+                [_compared(page, arm, *(of.get(draw) for of in of_client)) for draw in range(draws)]
+            )
 
 
-_Found = dict[tuple[str, str], tuple[LoadRecord, int]]
+def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
+    """Median times of the draws, and of the rest whatever differs in any of them."""
+
+    def median_ms(times: Iterable[float | None]) -> float | None:
+        known = [one for one in times if one is not None]
+        return median(known) if len(known) == len(draws) else None
+
+    return replace(
+        draws[0],
+        requests=max(one.requests for one in draws),
+        loader_ms=median_ms(one.loader_ms for one in draws),
+        chromium_ms=median_ms(one.chromium_ms for one in draws),
+        missing=tuple(dict.fromkeys(url for one in draws for url in one.missing)),
+        extra=max(one.extra for one in draws),
+        invalid=tuple(dict.fromkeys(reason for one in draws for reason in one.invalid)),
+        unlike=max(one.unlike for one in draws),
+    )
+
+
+# By client and arm, then by draw.
+_Found = dict[tuple[str, str], dict[int, tuple[LoadRecord, int]]]
 
 
 def _found(store: RunStore) -> _Found:
-    """The last attempt of each load by client and arm, and how many resources its page could not name."""
+    """The last attempt of each load, and how many resources its page could not name."""
     cells = {cell.index: cell for cell in store.cells()}
-    found: _Found = {}
+    found: _Found = defaultdict(dict)
     for row, record in last_records(store):
         cell = cells[row.cell]
         client = store.experiment().setups[cell.setup].client.label
@@ -94,7 +130,7 @@ def _found(store: RunStore) -> _Found:
         for world in store.world_records(row.job):
             if (gaps := world.fidelity_gaps) is not None:
                 unlike = len({*gaps.left_out, *gaps.relocated, *gaps.early})
-        found[client, cell.arm.name] = (record, unlike)
+        found[client, cell.arm.name][row.repeat] = (record, unlike)
     return found
 
 

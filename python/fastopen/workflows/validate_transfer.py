@@ -137,7 +137,7 @@ class Transfer:
         loads: Loads = {
             (name, network, arm): [] for name in clients for network in range(len(self.after)) for arm in ARMS
         }
-        with self.loads.run(ImportedPage(page), self.after, client, ARMS, watch, repeats=self.repeats) as run:
+        with self.loads.run(ImportedPage(page), self.after, client, ARMS, watch, draws=self.repeats) as run:
             setups = run.results.experiment.setups
             cells = {one.index: one for one in run.store.cells()}
             for row, record in last_records(run.store):

@@ -8,7 +8,7 @@ import pytest
 
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page, load_pages
-from fastopen.workflows.validate_clients import _compared
+from fastopen.workflows.validate_clients import ClientComparison, _compared, _median
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +66,15 @@ def test_loads_that_do_not_count_are_not_compared_whoever_made_them(page: Page) 
         whose = "loader" if loader is broken else "chromium"
         assert (one.same_requests, one.invalid) == (True, (f"{whose}: link_late: 9 us",))
         assert one.difference_ms is None
+
+
+def test_draws_are_compared_by_their_medians_and_say_whatever_differed_in_any_of_them(page: Page) -> None:
+    def draw(loader_ms: float, chromium_ms: float, asked: list[int]) -> ClientComparison:
+        loader, chromium = record([0, 1], loader_ms), record(asked, chromium_ms)
+        return _compared(page, "off", (loader, 0), (chromium, len(asked)))
+
+    one = _median([draw(1000, 2000, [0, 1]), draw(1010, 990, [0]), draw(990, 1000, [0, 1])])
+    assert (one.loader_ms, one.chromium_ms, one.difference_percent) == (1000, 1000, 0)
+    assert (one.missing, one.requests, one.unlike) == ((page.resources[1].url,), 2, 2)
+    unfinished = _compared(page, "off", (record([0], 1000), 0), None)
+    assert _median([draw(1000, 1000, [0, 1]), unfinished]).times_ms == (None, None)
