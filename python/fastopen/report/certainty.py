@@ -56,9 +56,10 @@ def _outliers(results: Results) -> Iterator[str]:
     others = [cell for cell in results.cells if not _loses(results, cell)]
     if late := sum(len(cell.outliers) for cell in lossy):
         loads = sum(len(cell.plts_ms) for cell in lossy)
+        which = f"{late:,} of {loads:,} loads {'is' if late == 1 else 'are'}"
         yield (
-            f"Where segments are lost at random, {late:,} of {loads:,} loads {'is' if late == 1 else 'are'} far from the others of"
-            " their cell, as losses make them; they are in every figure."
+            f"Where segments are lost at random, {which} far from the others of their cell, as losses make"
+            " them; all are in every figure."
         )
     found = [(cell, outlier) for cell in others for outlier in cell.outliers]
     if found:
