@@ -4,12 +4,12 @@ from fastopen.attribution.answers import Answer, page_answers, run_answers
 from fastopen.attribution.breakdown import Attribution, Breakdown, Shown, attribute
 from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.curves import Curve, Place, axis_of, curves_of, position
-from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.excess import excess_sentence
 from fastopen.attribution.pieces import PieceChange, changed_pieces
 from fastopen.attribution.segments import Kind
 from fastopen.attribution.slower import reason_between, reasons_slower, request_name, where_slower
 from fastopen.attribution.source import Source, read_source
+from fastopen.pages.domains import registrable_domain, third_parties
 
 __all__ = [
     "Answer",

@@ -5,10 +5,10 @@ from typing import Final
 
 from fastopen.attribution.breakdown import Breakdown
 from fastopen.attribution.curves import Curve, Place
-from fastopen.attribution.domains import registrable_domain, third_parties
 from fastopen.attribution.phrases import plural, share, size, time
 from fastopen.attribution.segments import Kind
 from fastopen.pages import Page
+from fastopen.pages.domains import registrable_domain, third_parties
 
 # Shares of the page load time that handshakes on the critical path take, from which on a page is called so.
 LENDS_ITSELF: Final = (

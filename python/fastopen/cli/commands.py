@@ -34,6 +34,7 @@ PLACES: Final = {
     "why": ("why", "why"),
     "doctor": ("doctor", "doctor"),
     "page": ("pages", "app"),
+    "pages": ("corpus", "app"),
     "kernel": ("kernel", "app"),
     "store": ("store", "app"),
     "validate": ("validate", "app"),

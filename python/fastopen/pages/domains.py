@@ -5,7 +5,7 @@ from functools import cache
 
 from publicsuffixlist import PublicSuffixList
 
-from fastopen.pages import Page
+from fastopen.pages.model import Page
 
 
 @cache

@@ -1,0 +1,101 @@
+"""An index of a corpus: facts of every page of many files, one file in memory at a time in each process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen.errors import InputError, MachineError, unreadable
+from fastopen.pages.describe import summary
+from fastopen.pages.domains import third_parties
+from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, load_pages
+
+COLUMNS: Final = (
+    *("file", "page", "url", "requests", "hosts", "origins", "connections", "depth", "redirects"),
+    *("third_parties", "bytes_up", "bytes_down", "body_bytes", "server_think_us", "processing_us"),
+    *("processing_us_longest_chain", "load_event_processing_us", "initiators", "digest"),
+)
+# Files that wait for each process, and results that wait for those before them.
+AHEAD: Final = 4
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What became of a file: a row for each of its pages, or what is wrong with it."""
+
+    file: Path
+    rows: tuple[dict[str, Any], ...] = ()
+    """By COLUMNS."""
+    error: str = ""
+
+
+def corpus_files(folders: Sequence[Path]) -> Iterator[Path]:
+    """Every recording and page file in the folders and below, by name. Raises InputError."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError("no such folder", str(folder), "a corpus is a folder of recordings or pages")
+        for place, names, files in os.walk(folder, onerror=_raise):
+            names.sort()
+            for name in sorted(files):
+                if name.lower().endswith((*RECORDING_SUFFIXES, PAGE_SUFFIX)):
+                    yield Path(place, name)
+
+
+def _raise(error: OSError) -> None:
+    raise unreadable(error.filename, error)
+
+
+def index_pages(
+    files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
+) -> Iterator[Indexed]:
+    """Reads each file in one of some processes; what becomes of them, in their order.
+
+    Raises MachineError where a process dies, naming the files that were being read.
+    """
+    waiting = iter(files)
+    running: deque[tuple[Path, Future[Indexed]]] = deque()
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("forkserver"), initializer=_ignore_interrupts
+    ) as pool:
+        try:
+            while True:
+                for file in islice(waiting, AHEAD * processes - len(running)):
+                    running.append((file, pool.submit(index_file, file, lenient, max_unpacked)))
+                if not running:
+                    return
+                file, future = running.popleft()
+                yield future.result()
+        except BrokenProcessPool:
+            message = f"a process died reading {file} or one of the {len(running)} files after it"
+            raise MachineError(message, "was it out of memory? fewer at once: --jobs 1") from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is for the process that reads what comes out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
+    """Reads one file."""
+    try:
+        pages = load_pages([file], lenient=lenient, max_unpacked=max_unpacked)
+    except InputError as error:
+        return Indexed(file, error=str(error))
+    rows = []
+    for imported in pages:
+        facts = summary(imported.page)
+        third = len(third_parties(imported.page))
+        facts.update(file=str(file), page=facts["name"], third_parties=third)
+        rows.append({name: facts[name] for name in COLUMNS})
+    return Indexed(file, tuple(rows))
