@@ -173,7 +173,7 @@ def test_a_path_that_takes_data_out_of_syns_is_among_what_its_client_sees(
     client = f"import subprocess, sys; {client}; run = subprocess.run"
     client += "; run([*fastopen, 'probe', '--quiet', '10.9.0.2:80'], capture_output=True)"
     client += "; run([*fastopen, 'why', '--seconds', '0', '--json'])"
-    command = [*SANDBOX, sys.executable, world, "strip data", "2", sys.executable, "-c", client]
+    command = [*SANDBOX, sys.executable, str(world), "strip data", "2", sys.executable, "-c", client]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = {one["key"]: one["rows"] for one in json.loads(done.stdout)["findings"]}
     assert "strip-data" in found["client-fails"]
