@@ -1,7 +1,7 @@
 """`fastopen payoff`: at which share of broken paths TCP Fast Open stops paying."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -11,11 +11,7 @@ from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError
 from fastopen.experiments import ARMS
 from fastopen.runs import RunStore, find_run
-from fastopen.statistics import Payoff, collect, payoffs
-
-# Of paths that drop SYNs with data or with the option; others have found more (docs/paths.md).
-DROPPING_SHARE: Final = 0.06
-DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
+from fastopen.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, collect, payoffs
 
 
 def payoff(

@@ -9,6 +9,7 @@ from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grid import Grid
 from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.paths import payoff_lines
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
 from fastopen.report.verdict import page_verdicts
@@ -39,6 +40,7 @@ def _lines(source: Source) -> Iterator[str]:
                 *first_flight_lines(results, grid.title),
                 *page_verdicts(results, grid.title),
                 *deciding_lines(results, grid.title),
+                *payoff_lines(results, grid.title),
                 *surprise_lines(results, grid.title, source.reasons),
             ]
             yield from (f"\n{escaped(sentence)}" for sentence in sentences)

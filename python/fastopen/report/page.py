@@ -17,6 +17,7 @@ from fastopen.report.embedding import inline_svg, packed, script_json
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import detail_grids, fixed_rates, published_grid, result_grid, spread_words
 from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.paths import payoff_lines
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
@@ -107,6 +108,7 @@ def _page(source: Source, name: str) -> dict[str, Any]:
             *first_flight_lines(results, name),
             *page_verdicts(results, name),
             *deciding_lines(results, name),
+            *payoff_lines(results, name),
             *surprise_lines(results, name, source.reasons),
         ],
         "answers": [*page_answers(results, source.attribution, name), *_caching(results, name)],

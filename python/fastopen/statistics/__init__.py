@@ -7,7 +7,7 @@ from fastopen.statistics.cells import CellResult, central, summarise
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.statistics.judgement import Effect, Verdict, effect_of, verdict_on
-from fastopen.statistics.payoff import Payoff, payoffs
+from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
@@ -18,6 +18,8 @@ __all__ = [
     "BEYOND_BOUND",
     "BEYOND_BOUND_NOTE",
     "CONFIDENCE",
+    "DROPPING_SHARE",
+    "DROPPING_SOURCE",
     "FULL_MIN",
     "Bound",
     "BrowserMetrics",

@@ -10,6 +10,9 @@ from fastopen.statistics.results import Results
 
 # How long the first SYN is waited for (TCP_TIMEOUT_INIT in Linux's include/net/tcp.h; RFC 6298 section 2.1).
 SYN_TIMEOUT_MS: Final = 1000.0
+# Of paths that drop SYNs with data or with the option; others have found more (docs/paths.md).
+DROPPING_SHARE: Final = 0.06
+DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
 
 
 @dataclass(frozen=True)
