@@ -238,6 +238,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         recorded_date: None,
         schemes: Schemes::Http,
         tls: None,
+        quic: None,
         authority: None,
         page,
         policy: &policy,

@@ -20,7 +20,9 @@ LICENCES: Final = frozenset(
     }
 )
 # Two versions until who needs the older one moves on.
-DOUBLED: Final = frozenset({"getrandom", "r-efi", "rand_core", "syn", "windows-sys", "windows-targets"})
+DOUBLED: Final = frozenset(
+    {"getrandom", "r-efi", "rand", "rand_core", "syn", "windows-sys", "windows-targets"}
+)
 
 
 def allowed(expression: str) -> bool:

@@ -15,7 +15,14 @@ from pydantic import ValidationError
 
 from fastopen.contract import job as jobs
 from fastopen.contract import records
-from fastopen.contract.job import HEAD_MAX_BYTES, TARGET_MAX_BYTES, TRACE_MAX_MS, WORD_MAX_BYTES, Job
+from fastopen.contract.job import (
+    HEAD_MAX_BYTES,
+    QUIC_MTU_MIN_BYTES,
+    TARGET_MAX_BYTES,
+    TRACE_MAX_MS,
+    WORD_MAX_BYTES,
+    Job,
+)
 from fastopen.contract.records import InvalidKind
 from fastopen.pages import model as pages
 
@@ -223,6 +230,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/client/request_heads", "recorded", {"/client/kind": "chromium"}),
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
     ("/origins/http", "2", {"/origins/keep_alive": True}),
+    ("/origins/http", "3", {"/origins/keep_alive": True, "/tls/version": "1.3", "/loads": TLS_LOADS}),
     ("/tls/session", "early", {"/tls/version": "1.3"}),
     (
         *("/origins/bodies", "recorded"),
@@ -460,6 +468,7 @@ _SPELT: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 _CHROMIUM: Final = {"/client/kind": "chromium"}
 _HTTP2: Final = {"/origins/http": "2", "/origins/keep_alive": True}
+_HTTP3: Final[Json] = {"/origins": {"http": "3"}, "/tls": {}, "/loads": TLS_LOADS}
 _ENCRYPTED: Final = {"/loads": [{"id": "a", "transport": "tls", "cookies": None}]}
 _RECORDED: Final[Json] = {
     "/origins/bodies": "recorded",
@@ -496,6 +505,13 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     _HTTP2,
     {**_HTTP2, **_CHROMIUM},
     {**_HTTP2, **_CHROMIUM, **_ENCRYPTED},
+    _HTTP3,
+    {**_HTTP3, **_CHROMIUM},
+    {**_HTTP3, "/tls": {"version": "1.2"}},
+    *({**_HTTP3, "/tcp/congestion_control": name} for name in ("reno", "bbr")),
+    *({**_HTTP3, "/network/mtu_bytes": QUIC_MTU_MIN_BYTES - less} for less in (0, 1)),
+    {**_HTTP3, "/loads": [{"id": "tcp", "transport": "tcp"}]},
+    {**_HTTP3, "/loads": [{"id": "tfo", "transport": "tls+tfo", "cookies": "warm"}]},
     *({"/tls/session": session, "/tls/tickets": 0} for session in ("none", "resumed")),
     {"/tls/session": "early"},
     *({**_CHROMIUM, "/tls/session": session} for session in ("none", "resumed")),

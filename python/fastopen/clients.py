@@ -97,6 +97,7 @@ LOADER: Final = ClientType(
     method="the loader in its {profile} profile: {limits}, keep-alive {keep_alive}, recorded processing times"
     " multiplied by {processing_scale}",
     takes=frozenset({"profile", "processing_scale", "phases", "key_share"}),
+    http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
     reads_bodies=False,
     loads_everything=True,

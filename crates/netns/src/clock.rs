@@ -1,6 +1,7 @@
 //! Clocks in nanoseconds, and waiting in a tokio runtime with the kernel's precision.
 
 use std::io;
+use std::task::{Context, Poll, ready};
 
 use nix::time::{ClockId as Clock, clock_gettime};
 use tokio::io::Interest;
@@ -67,5 +68,17 @@ impl Alarm {
             self.0.readable().await?.clear_ready();
         }
         Ok(())
+    }
+
+    /// The same for a future that is written by hand.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the time.
+    pub fn poll_until(&mut self, context: &mut Context<'_>, at_ns: u64) -> Poll<io::Result<()>> {
+        while monotonic_ns() < at_ns {
+            self.0.get_mut().set(Some(at_ns))?;
+            ready!(self.0.poll_read_ready(context))?.clear_ready();
+        }
+        Poll::Ready(Ok(()))
     }
 }

@@ -1,4 +1,4 @@
-//! The TCP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
+//! The TCP and UDP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::{Doing, Result};
 const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace, to be read by threads of any.
-pub struct CounterFiles([(File, &'static str); 2]);
+pub struct CounterFiles([(File, &'static str, &'static str); 3]);
 
 impl CounterFiles {
     /// Opens those of the calling thread's namespace.
@@ -20,21 +20,24 @@ impl CounterFiles {
     /// Where /proc is not mounted.
     pub fn open() -> Result<Self> {
         // /proc/net is /proc/self/net: the namespace of the process's main thread.
-        let open = |path, group| Ok((File::open(path).doing(|| format!("opening {path}"))?, group));
+        let open =
+            |path, group, prefix| Ok((File::open(path).doing(|| format!("opening {path}"))?, group, prefix));
         Ok(Self([
-            open("/proc/thread-self/net/netstat", "TcpExt:")?,
-            open("/proc/thread-self/net/snmp", "Tcp:")?,
+            open("/proc/thread-self/net/netstat", "TcpExt:", "")?,
+            open("/proc/thread-self/net/snmp", "Tcp:", "")?,
+            // Its names are those of TCP's: InErrors, InCsumErrors.
+            open("/proc/thread-self/net/snmp", "Udp:", "Udp")?,
         ]))
     }
 
-    /// Reads the `TcpExt` and `Tcp` groups.
+    /// Reads the `TcpExt` and `Tcp` groups, and `Udp` with that before its names.
     ///
     /// # Errors
     /// Where they are of another form.
     pub fn read(&self) -> Result<Counters> {
         let mut counters = Counters::default();
         let mut bytes = vec![0; FILE_BYTES];
-        for (file, group) in &self.0 {
+        for (file, group, prefix) in &self.0 {
             let doing = || format!("reading the counters {group}");
             // A read at offset 0 makes a seq_file generate all its content anew.
             let length = file.read_at(&mut bytes, 0).doing(doing)?;
@@ -42,7 +45,7 @@ impl CounterFiles {
             if length == bytes.len() {
                 return Err(io::Error::from(io::ErrorKind::FileTooLarge)).doing(doing);
             }
-            counters.0.extend(parse(text, group));
+            counters.0.extend(parse(text, group).map(|(name, value)| (format!("{prefix}{name}"), value)));
         }
         Ok(counters)
     }

@@ -38,3 +38,19 @@ impl StampedSocket {
         Ok((message.bytes, stamp.ok_or_else(|| io::Error::other("the kernel gave no time stamp"))?))
     }
 }
+
+/// Sets the receive buffer of a socket beyond `net.core.rmem_max` (`SO_RCVBUFFORCE`).
+///
+/// # Errors
+/// As `setsockopt`: without `CAP_NET_ADMIN` in the first user namespace.
+pub fn force_receive_buffer(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
+    Ok(setsockopt(socket, nix::sys::socket::sockopt::RcvBufForce, &bytes)?)
+}
+
+/// Has the kernel hand out each datagram by itself (`UDP_GRO`).
+///
+/// # Errors
+/// As `setsockopt`.
+pub fn disable_receive_offload(socket: &UdpSocket) -> io::Result<()> {
+    Ok(setsockopt(socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?)
+}

@@ -1,5 +1,5 @@
-//! The origin servers of a page: HTTP on hyper and h2, with TCP Fast Open and TLS. Responses have the page's
-//! sizes, times and status codes.
+//! The origin servers of a page: HTTP on hyper, h2 and h3, with TCP Fast Open, TLS and QUIC. Responses have
+//! the page's sizes, times and status codes.
 
 pub mod body;
 pub mod caching;
@@ -7,10 +7,12 @@ pub mod cors;
 pub mod counters;
 pub mod header;
 pub mod http2;
+pub mod http3;
 pub mod log;
 pub mod origins;
 mod paced;
 pub mod priority;
+pub mod quic;
 pub mod recorded_head;
 pub mod sockets;
 pub mod tls;

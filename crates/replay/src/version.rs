@@ -17,6 +17,8 @@ pub enum HttpVersion {
     Http11,
     #[serde(rename = "2")]
     Http2,
+    #[serde(rename = "3")]
+    Http3,
 }
 
 impl fmt::Display for HttpVersion {
@@ -25,6 +27,7 @@ impl fmt::Display for HttpVersion {
             Self::Http10 => "1.0",
             Self::Http11 => "1.1",
             Self::Http2 => "2",
+            Self::Http3 => "3",
         })
     }
 }
@@ -36,6 +39,7 @@ impl HttpVersion {
             Self::Http10 => Version::HTTP_10,
             Self::Http11 => Version::HTTP_11,
             Self::Http2 => Version::HTTP_2,
+            Self::Http3 => Version::HTTP_3,
         }
     }
 
@@ -44,6 +48,7 @@ impl HttpVersion {
         match self {
             Self::Http10 | Self::Http11 => b"http/1.1",
             Self::Http2 => b"h2",
+            Self::Http3 => b"h3",
         }
     }
 
@@ -51,12 +56,17 @@ impl HttpVersion {
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,
-            Self::Http2 => Some(http2::MAX_CONCURRENT_STREAMS as usize),
+            Self::Http2 | Self::Http3 => Some(http2::MAX_CONCURRENT_STREAMS as usize),
         }
     }
 
     /// Whether a connection carries several requests at once, each on a stream, with compressed headers.
     pub fn is_multiplexed(self) -> bool {
         self.max_streams().is_some()
+    }
+
+    /// Whether connections are QUIC's, which are encrypted always.
+    pub fn is_quic(self) -> bool {
+        self == Self::Http3
     }
 }

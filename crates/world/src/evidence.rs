@@ -3,6 +3,7 @@
 
 mod expectation;
 mod path;
+mod quic;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use fastopen_replay::tls::Version;
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    Network, RequestRecord, SeenAt, TlsRecord,
+    Network, OriginSettings, RequestRecord, SeenAt, TlsRecord,
 };
 
 /// What was observed of a load.
@@ -49,6 +50,8 @@ pub struct Observations<'a> {
     pub seen_at: SeenAt,
     /// The network.
     pub network: &'a Network,
+    /// How the origins serve: which version of HTTP each host speaks.
+    pub origins: &'a OriginSettings,
     /// How far RTTs may be off, in microseconds.
     pub tolerance_us: u64,
 }
@@ -72,6 +75,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
             }
         }
     }
+    observed.quic_packets(&mut reasons);
     observed.sessions(expected, &mut reasons);
     observed.first_bytes(expected, &mut reasons);
     observed.link_delays(&mut reasons);
@@ -297,7 +301,6 @@ impl Observations<'_> {
             }
         }
         for (host, connections) in of_host {
-            let early = |tls: &TlsRecord| tls.early_bytes > 0 || tls.seen_early() > 0;
             if let Some((_, tls)) = connections.iter().find(|(_, tls)| tls.disagrees()) {
                 let who = if tls.resumed { "the client alone" } else { "the origin alone" };
                 let detail = format!("{who} says that a connection to {host} resumed a session");
@@ -318,9 +321,20 @@ impl Observations<'_> {
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
             if expected.early_data != EarlyData::Accepted {
-                if let Some((_, tls)) = connections.iter().find(|(_, tls)| early(tls)) {
+                let rejected = expected.early_data == EarlyData::Rejected;
+                let unasked = |connection: &ConnectionRecord, tls: &TlsRecord| {
+                    let packets = if rejected { 0 } else { zero_rtt_packets(connection) };
+                    (tls.early_bytes > 0 || tls.seen_early() > 0 || packets > 0).then_some(packets)
+                };
+                let found = connections.iter().find_map(|(one, tls)| Some((tls, unasked(one, tls)?)));
+                if let Some((tls, packets)) = found {
                     let bytes = tls.early_bytes.max(tls.seen_early());
-                    let detail = format!("a connection to {host} carried {bytes} bytes of early data");
+                    let packets = match packets {
+                        0 => String::new(),
+                        some => format!(" in {some} 0-RTT packets"),
+                    };
+                    let detail =
+                        format!("a connection to {host} carried {bytes} bytes of early data{packets}");
                     reasons.push(invalid(InvalidKind::EarlyDataUnasked, detail));
                 }
                 continue;
@@ -330,7 +344,7 @@ impl Observations<'_> {
                 .iter()
                 .partition(|(connection, _)| !retransmitted(connection) && self.begins_safely(connection));
             let used = others.iter().filter(|(_, tls)| tls.resumed).count();
-            let started = able.iter().filter(|(_, tls)| tls.early_bytes > 0 && tls.seen_early() > 0).count();
+            let started = able.iter().filter(|(one, tls)| began_early(one, tls)).count();
             if started < due.saturating_sub(used).min(able.len()) {
                 let detail = format!(
                     "of {} connections to {host} {started} began with early data that the origin read before \
@@ -370,7 +384,7 @@ impl Observations<'_> {
     }
 
     /// No first answer comes before the round trips are over that its arm needs: one for the request, one for
-    /// TCP without data in the SYN, and those of TLS without early data.
+    /// TCP without data in the SYN, and those of TLS or QUIC without early data.
     fn first_bytes(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.network.varies() {
             return;
@@ -378,7 +392,10 @@ impl Observations<'_> {
         for connection in self.connections {
             let first = self.first_request(connection).filter(|first| first.cache.is_none());
             let Some(first_byte_ns) = first.and_then(|first| first.first_byte_ns) else { continue };
-            let tcp = u64::from(!connection.client.is_some_and(|end| end.syn_data_acked));
+            // QUIC has no handshake but that of TLS.
+            let tcp = u64::from(
+                connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked),
+            );
             let tls = match &connection.tls {
                 None => 0,
                 Some(tls) if tls.version == Version::Tls12 => 2 - u64::from(tls.resumed),
@@ -412,15 +429,32 @@ impl Observations<'_> {
     }
 }
 
+/// Packets of early data that crossed a connection's sockets.
+fn zero_rtt_packets(connection: &ConnectionRecord) -> u64 {
+    connection.quic.map_or(0, |quic| {
+        quic.client.sent.zero_rtt.max(quic.origin.map_or(0, |origin| origin.received.zero_rtt))
+    })
+}
+
+/// Whether a connection began with early data: by both ends' word, and over QUIC by the packets as well.
+fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
+    let in_packets = connection.quic.is_none_or(|quic| {
+        quic.client.sent.zero_rtt > 0 && quic.origin.is_some_and(|origin| origin.received.zero_rtt > 0)
+    });
+    tls.early_bytes > 0 && tls.seen_early() > 0 && in_packets
+}
+
 /// Whether a connection carried requests and lost nothing, and yet its SYN data was not acknowledged.
 fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
     connection.requests > 0
+        && connection.quic.is_none()
         && !connection.client.is_some_and(|end| end.syn_data_acked)
         && !retransmitted(connection)
 }
 
 fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
+        || connection.quic.is_some_and(|quic| quic.lost())
 }
 
 fn invalid(kind: InvalidKind, detail: String) -> Invalid {

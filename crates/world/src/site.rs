@@ -95,7 +95,8 @@ pub fn site(
     let over_tls = |authority| {
         let sessions = Arc::<Sessions>::default();
         let (servers, resources) = (servers(job, hosts, authority, &sessions, keys)?, resources(true)?);
-        Ok::<_, Failure>(TlsSite { servers, resources, security: job.tls.security, sessions })
+        let (security, quic) = (job.tls.security, job.quic());
+        Ok::<_, Failure>(TlsSite { servers, resources, security, sessions, quic })
     };
     let recorded = job.origins.bodies == Bodies::Recorded;
     // A page may ask hosts for what is not in its recording by either scheme.

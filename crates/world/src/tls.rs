@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::monotonic_ns;
+use fastopen_replay::HttpVersion;
 use fastopen_replay::counters::{Duplex, Traffic, counted};
+use fastopen_replay::quic::QuicClient;
 use fastopen_replay::tls::{TlsStream, address};
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
@@ -40,24 +42,36 @@ pub fn connect(
     })
 }
 
-/// Visits each of these hosts once, over a connection that is then reset, so that `config` has `tickets` of
+/// What a client of TLS and QUIC has of earlier connections.
+#[derive(Debug, Clone)]
+pub struct Secure {
+    /// Of TLS on TCP.
+    pub tls: Arc<ClientConfig>,
+    /// Of QUIC, where any host speaks HTTP/3.
+    pub quic: Option<QuicClient>,
+}
+
+/// Visits each of these hosts once, over a connection that is then closed, so that `secure` has `tickets` of
 /// each. The caller is on a thread inside the client's namespace.
 ///
 /// # Errors
 /// If a visit fails or takes longer than `limit`.
 pub fn fetch_tickets(
-    config: &Arc<ClientConfig>,
+    secure: &Secure,
     tickets: u8,
-    hosts: &BTreeMap<String, SocketAddrV4>,
+    hosts: &BTreeMap<String, (SocketAddrV4, HttpVersion)>,
     limit: Duration,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        for (host, address) in hosts {
+        for (host, (address, version)) in hosts {
             let visit = async {
+                if let Some(quic) = secure.quic.as_ref().filter(|_| version.is_quic()) {
+                    return quic.visit(host, *address, tickets.into()).await;
+                }
                 let socket = TcpStream::connect(address).await?;
                 SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
-                let mut stream = connect(config.clone(), host, socket, |_| {})?;
+                let mut stream = connect(secure.tls.clone(), host, socket, |_| {})?;
                 stream.handshake().await?;
                 stream.receive_tickets(tickets.into()).await
             };

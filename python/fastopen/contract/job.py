@@ -30,6 +30,10 @@ START_PHASE_MAX_US: Final = 60_000_000
 SCALE_MAX: Final = 1000
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8
+# What QUIC has of the kernel's.
+QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
+# A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
+QUIC_MTU_MIN_BYTES: Final = 1228
 
 Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
@@ -37,7 +41,7 @@ Profile = Literal["browser", "mget"]
 View = Literal["first", "repeat"]
 RequestHeads = Literal["own", "recorded"]
 LinkMaker = Literal["auto", "program", "kernel"]
-Http = Literal["1.0", "1.1", "2"]
+Http = Literal["1.0", "1.1", "2", "3"]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
 TlsVersion = Literal["1.2", "1.3"]
@@ -313,11 +317,11 @@ class Origins(_Part):
     """How the origin servers answer."""
 
     http: Http = "1.1"
-    """The version of HTTP, see [http2.md](http2.md)."""
+    """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md)."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` says."""
     keep_alive: bool = True
-    """Whether they keep connections; with HTTP/2 they must."""
+    """Whether they keep connections; with HTTP/2 and HTTP/3 they must."""
     think_scale: Scale = 1.0
     """What `server_think_us` and `server_send_us` of the page are multiplied by."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
@@ -332,17 +336,27 @@ class Origins(_Part):
     [recorded bodies](recorded.md)."""
 
     @property
-    def speak_http2(self) -> bool:
-        """Whether any host does."""
-        return self.http == "2" or bool(self.http2_hosts)
+    def versions(self) -> list[Http]:
+        """The versions that hosts speak, the newest first."""
+        named: list[Http] = ["2"] if self.http2_hosts else []
+        return sorted({self.http, *named}, reverse=True)
+
+    @property
+    def multiplex(self) -> bool:
+        """Whether any host answers several requests at once on a connection."""
+        return self.versions[0] in ("2", "3")
+
+    @property
+    def quic(self) -> bool:
+        """Whether hosts speak HTTP/3, which runs over QUIC."""
+        return self.http == "3"
 
     @model_validator(mode="after")
-    def _http2_keeps_connections(self) -> Self:
-        if self.speak_http2 and not self.keep_alive:
+    def _streams_need_connections_that_stay(self) -> Self:
+        if self.multiplex and not self.keep_alive:
             keys = ("origins.http", "origins.http2_hosts", "origins.keep_alive")
-            raise conflict(
-                "with http 2 origins keep connections", "the client's keep_alive can be false", *keys
-            )
+            message = f"with http {self.versions[0]} origins keep connections"
+            raise conflict(message, "the client's keep_alive can be false", *keys)
         return self
 
 
@@ -361,6 +375,10 @@ class Tls(_Part):
     tickets: Annotated[int, Field(ge=0, le=TICKETS_MAX)] = 2
     """How many session tickets an origin sends on a connection. Each serves one connection of TLS 1.3, so
     that it limits how many connections to a host begin with the earlier visit's. 0: none is resumed."""
+    address_tokens: bool = True
+    """Whether an origin gives an address token with each ticket of a QUIC connection, and takes it at the
+    next (RFC 9000 section 8.1.3): without one it sends three times what it has received, and then waits for
+    the client's next flight."""
     early_data_rejected: bool = False
     """Whether origins reject early data, and have it sent again."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
@@ -476,8 +494,10 @@ class Job(_Part):
     def _recorded_bodies_can_be_loaded(self) -> Self:
         if self.origins.bodies == "recorded" and not self.client.type.reads_bodies:
             raise ValueError(f"origins.bodies: {self.client.label} does not read bodies")
-        if self.tls.security == "recorded" and self.client.type.loads_everything and self.origins.speak_http2:
-            raise ValueError(f"tls.security: {self.client.label} speaks HTTP/2 on all connections to a host")
+        if self.tls.security == "recorded" and self.client.type.loads_everything and self.origins.multiplex:
+            version = self.origins.versions[0]
+            message = f"{self.client.label} speaks HTTP/{version} on all connections to a host"
+            raise ValueError(f"tls.security: {message}")
         for number, load in enumerate(self.loads):
             encrypted = "tls" in load.transport
             if self.origins.bodies != "recorded" or (encrypted and self.tls.security == "recorded"):
@@ -498,6 +518,26 @@ class Job(_Part):
     def _the_client_speaks_the_version(self) -> Self:
         clear = [number for number, load in enumerate(self.loads) if "tls" not in load.transport]
         kind = CLIENTS[self.client.kind]
-        if clear and self.origins.speak_http2 and "2" not in kind.http_in_the_clear:
-            raise ValueError(f"loads[{clear[0]}].transport: {kind.label} speaks HTTP/2 over TLS alone")
+        for version in self.origins.versions:
+            if version not in kind.http_in_the_clear | kind.http_over_tls:
+                raise ValueError(f"origins.http: {kind.label} does not speak HTTP/{version}")
+            if clear and version not in kind.http_in_the_clear:
+                message = f"{kind.label} speaks HTTP/{version} over TLS alone"
+                raise ValueError(f"loads[{clear[0]}].transport: {message}")
+        return self
+
+    @model_validator(mode="after")
+    def _quic_can_be_spoken(self) -> Self:
+        if not self.origins.quic:
+            return self
+        if self.tls.version != "1.3":
+            raise ValueError("tls.version: HTTP/3 runs over QUIC, which needs 1.3")
+        if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
+            raise ValueError("tcp.congestion_control: QUIC has cubic and reno")
+        if self.network.mtu_bytes < QUIC_MTU_MIN_BYTES:
+            raise ValueError(f"network.mtu_bytes: QUIC needs {QUIC_MTU_MIN_BYTES} (RFC 9000 section 14)")
+        for number, load in enumerate(self.loads):
+            if load.cookies is not None:
+                message = "HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open"
+                raise ValueError(f"loads[{number}].transport: {message}")
         return self

@@ -163,6 +163,13 @@ class InvalidKind(StrEnum):
     """The link released a packet too late, or lost one before the link model saw it."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
     """A connection over a broken path (`network.path`) does not show what that path does to it."""
+    NO_QUIC = "no_quic"
+    """A connection that carried requests is not QUIC's where its host speaks HTTP/3, or is elsewhere."""
+    PACKETS_DISAGREE = "packets_disagree"
+    """An end of a QUIC connection received more packets of a type than the other sent, or the origin's socket
+    saw none of it."""
+    DATAGRAMS_DROPPED = "datagrams_dropped"
+    """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
     FAULT = "fault"
     """The world died; written by the front."""
 
@@ -252,7 +259,8 @@ class TlsSession(_Part):
     nothing been in its way. Chromium's are the browser's own."""
     version: TlsVersion
     cipher: str
-    """As rustls spells it: IANA's name, but for `TLS13_` where those of 1.3 begin with `TLS_`."""
+    """As rustls spells it: IANA's name, but for `TLS13_` where those of 1.3 begin with `TLS_`. Of QUIC, this
+    and the group are what both ends prefer, since quinn does not tell what they agreed on."""
     group: str | None
     """The key exchange's; null: a resumed session of 1.2."""
     alpn: str | None
@@ -262,7 +270,7 @@ class TlsSession(_Part):
     early_bytes: Count = 0
     """Bytes of early data that were accepted."""
     hello_bytes: Count
-    """Of the ClientHello."""
+    """Of the ClientHello; 0 of QUIC's, which is padded to whole datagrams."""
     sent_bytes: Count
     """On the wire, until it was over, with early data."""
     received_bytes: Count
@@ -285,6 +293,42 @@ class TcpSample(_Part):
     """Smoothed."""
 
 
+class Packets(_Part):
+    """QUIC packets that crossed a socket in one direction, by type, counted from the datagrams: packets that
+    share one are told apart by their length fields (RFC 9000 section 12.2)."""
+
+    datagrams: Count
+    """Of UDP."""
+    bytes: Count
+    """In the datagrams, without headers of UDP and IP."""
+    initial: Count
+    zero_rtt: Count
+    """Of early data."""
+    handshake: Count
+    one_rtt: Count
+    """Those with a short header."""
+    retry: Count
+
+
+class QuicEnd(_Part):
+    """One end of a QUIC connection."""
+
+    sent: Packets
+    received: Packets
+    lost_packets: Count
+    """That it held for lost, by its own account (RFC 9002 section 6)."""
+    rtt_us: Count
+    """Smoothed, by its own account."""
+
+
+class Quic(_Part):
+    """What crossed the sockets of both ends of a QUIC connection."""
+
+    client: QuicEnd
+    origin: QuicEnd | None
+    """null: the origin's socket saw nothing of it."""
+
+
 class Connection(_Part):
     """One connection of a load, with the evidence of both ends."""
 
@@ -303,13 +347,15 @@ class Connection(_Part):
     tls: TlsSession | None = None
     """null: in the clear, or without a handshake that ended."""
     multiplexed: bool = False
-    """Whether it carried several requests at once (HTTP/2)."""
+    """Whether it carried several requests at once (HTTP/2 and HTTP/3)."""
     requests: Count
     """How many it carried."""
     client: Evidence | None
     """What the kernel said of the client's end."""
     origin: Evidence | None
     """What the kernel said of the origin's end."""
+    quic: Quic | None = None
+    """What crossed its sockets, if it is QUIC's: then the kernels say nothing. null: TCP."""
     origin_samples: list[TcpSample] = []
     """The same over time, where the job asked for it (`tcp_trace`): a sample each twentieth of the RTT (1 ms
     at least, 10 ms at most) that differs from the one before."""
@@ -331,7 +377,7 @@ class GivenUp(_Part):
 
 class Counters(_Part):
     """How much the kernel's counters grew during the load: TcpExt and Tcp names as in /proc/net/netstat and
-    /proc/net/snmp, those alone that grew."""
+    /proc/net/snmp, and Udp's with that before them, those alone that grew."""
 
     client: dict[str, int]
     origins: dict[str, int]

@@ -151,6 +151,11 @@ class Asked:
         try:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
         except ValidationError as error:
+            found = error.errors()[0]
+            if found["type"] == "conflict":
+                names = [one.name for one in ASKED if one.toml in found["ctx"]["keys"]]
+                refused = input_error(error, "")
+                raise self.fault(refused.message, names, refused.remedy) from None
             key = self.source.setting_of(str(error.errors()[0]["loc"][0]))
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 

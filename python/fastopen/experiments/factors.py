@@ -200,7 +200,7 @@ _CLIENT: Final = (
 )
 _ORIGINS_AND_TLS: Final = (
     Factor(
-        "http", "origins", ("http",), q.TEXT, "Version of HTTP: of 1.0, 1.1 and 2.",
+        "http", "origins", ("http",), q.TEXT, "Version of HTTP: of 1.0, 1.1, 2 and 3 (over QUIC).",
         example="1.1,2", header="HTTP", phrase="HTTP/{}", question=True,
     ),
     Factor(
@@ -235,6 +235,11 @@ _ORIGINS_AND_TLS: Final = (
         "tickets", "tls", ("tickets",), q.COUNT,
         "Session tickets that an origin sends on a connection, each good for one more; 0: no resumption.",
         example="2,6", header="tick-\nets", phrase="{} tickets", natural=_of_tls("tickets"),
+    ),
+    Factor(
+        "address_tokens", "tls", ("address_tokens",), q.FLAG,
+        "Whether a QUIC client comes with an address token of its earlier visit, too.", example="on,off",
+        header="address\ntokens", phrase="address tokens {}", natural=_of_tls("address_tokens"),
     ),
     Factor(
         "early_data_rejected", "tls", ("early_data_rejected",), q.FLAG,

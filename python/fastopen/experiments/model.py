@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fastopen.clients import CHROMIUM, CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
+from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES, Http
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pydantic_errors import conflict
@@ -14,6 +15,7 @@ from fastopen.pydantic_errors import conflict
 QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
+_OVER_TLS: Final[dict[Http, str]] = {"1.0": "tls", "1.1": "tls", "2": "tls and tls+tfo", "3": "tls"}
 
 AskedEngine = Literal["auto", "host", "virtual"]
 
@@ -60,16 +62,17 @@ class Setup(BaseModel):
     @model_validator(mode="after")
     def _the_client_speaks_the_version(self) -> Self:
         client, can = self.client.label, self.client.type
-        key = "origins.http" if self.origins.http == "2" else "origins.http2_hosts"
-        version = "2" if self.origins.speak_http2 else self.origins.http
+        version = self.origins.versions[0]
+        key = "origins.http" if self.origins.http == version else "origins.http2_hosts"
         if self.tls is not None and not can.http_over_tls:
             remedy = "ask for another client, or for transports tcp and tfo"
             raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
         if version not in can.http_in_the_clear | can.http_over_tls:
-            remedy = "ask for another client, or for http 1.1"
-            raise conflict(f"{client} is run with HTTP/1.1", remedy, "client.kind", key)
+            newest = max(can.http_in_the_clear | can.http_over_tls)
+            remedy = f"ask for another client, or for http {newest}"
+            raise conflict(f"{client} is run with HTTP/{newest}", remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
-            remedy = "ask for transports tls and tls+tfo, or for http 1.1"
+            remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"
             message = f"{client} speaks HTTP/{version} over TLS alone"
             raise conflict(message, remedy, "client.kind", key, "tls.version")
         return self
@@ -91,10 +94,35 @@ class Setup(BaseModel):
             remedy = f"ask for the client {CHROMIUM.label}, or for other bodies"
             raise conflict(f"{client.label} does not read bodies", remedy, "client.kind", "origins.bodies")
         recorded = self.tls is not None and self.tls.security == "recorded"
-        if recorded and client.type.loads_everything and self.origins.speak_http2:
-            message = f"{client.label} speaks HTTP/2 on all connections to a host, with TLS or without"
+        if recorded and client.type.loads_everything and self.origins.multiplex:
+            version = self.origins.versions[0]
+            message = (
+                f"{client.label} speaks HTTP/{version} on all connections to a host, with TLS or without"
+            )
             remedy = "ask for http 1.1, for another client, or for transports tls and tls+tfo"
             raise conflict(message, remedy, "client.kind", "origins.http", "tls.security")
+        return self
+
+    @model_validator(mode="after")
+    def _quic_can_be_spoken(self) -> Self:
+        if not self.origins.quic:
+            return self
+        remedy = "ask for tls 1.3, or for http 1.1 or 2"
+        if self.tls is not None and self.tls.version != "1.3":
+            message, remedy = (
+                "HTTP/3 runs over QUIC, which needs TLS 1.3",
+                "ask for tls 1.3, or for http 1.1 or 2",
+            )
+            raise conflict(message, remedy, "origins.http", "tls.version")
+        if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
+            able = " or ".join(QUIC_CONGESTION_CONTROLS)
+            message = f"HTTP/3 runs over QUIC, whose congestion control is {able}"
+            remedy = "ask for one of them, or for http 1.1 or 2"
+            raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
+        if self.origins.http2_hosts:
+            remedy = "ask for http 1.1, or leave http2_hosts out"
+            keys = ("origins.http", "origins.http2_hosts")
+            raise conflict("with http 3 all hosts speak HTTP/3", remedy, *keys)
         return self
 
     @model_validator(mode="after")
@@ -129,9 +157,29 @@ class Experiment(BaseModel):
     """What each repeat draws anew; None: all repeats ask for the same."""
     published: PublishedTable | None = None
 
+    @model_validator(mode="after")
+    def _each_setup_has_an_arm(self) -> Self:
+        for setup, each in enumerate(self.setups):
+            if not self.arms_of(setup):
+                message = f"HTTP/{each.origins.http} runs over QUIC, which has no SYN for TCP Fast Open"
+                remedy = "ask for transports tls, or for http 1.1 or 2"
+                raise conflict(message, remedy, "origins.http", "transports")
+        return self
+
+    @model_validator(mode="after")
+    def _datagrams_fit_into_packets(self) -> Self:
+        quic = any(setup.origins.quic for setup in self.setups)
+        if quic and any(network.mtu_bytes < QUIC_MTU_MIN_BYTES for network in self.networks):
+            remedy = "ask for more, or for http 1.1 or 2"
+            message = f"HTTP/3 runs over QUIC, which needs an MTU of {QUIC_MTU_MIN_BYTES} bytes"
+            raise conflict(message, remedy, "origins.http", "network.mtu_bytes")
+        return self
+
     def arms_of(self, setup: int) -> list[Arm]:
-        """The arms over the setup of that number."""
-        return [ARMS[name].over(self.setups[setup].tls) for name in self.arms]
+        """The arms over the setup of that number: over QUIC, which has no SYN, those without TFO."""
+        each = self.setups[setup]
+        arms = [ARMS[name].over(each.tls) for name in self.arms]
+        return [arm for arm in arms if not (each.origins.quic and arm.fast_open)]
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:

@@ -1,7 +1,8 @@
 """The tables of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from fastopen import units
@@ -13,6 +14,7 @@ from fastopen.experiments import (
     BASELINE,
     UNKNOWNS,
     Arm,
+    ArmName,
     Experiment,
     Factor,
     Point,
@@ -84,16 +86,17 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
         bound = next(iter(of_arm.values())).bound
+        of_each = partial(_of_each, of_arm)
         valid = sorted({cell.loads - cell.invalid for cell in of_arm.values()})
         entries.append(
             (
                 *(Entry(comparison.page) for _ in named),
                 *(_factor(factor, point) for factor in factors.varying),
-                *(_time(of_arm[name].plt_ms_median, unit) for name in arms),
-                *(_saving(of_arm[name], results.experiment.smallest_effect) for name in gaining),
+                *of_each(arms, lambda one: _time(one.plt_ms_median, unit)),
+                *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
                 *([_percent(bound.percent if bound else None)] if gaining else []),
-                *(_syn_data(of_arm[name]) for name in with_tfo),
-                *(_first_byte(results.first_flights.get(of_arm[name].cell.index)) for name in flights),
+                *of_each(with_tfo, _syn_data),
+                *of_each(flights, lambda one: _first_byte(results.first_flights.get(one.cell.index))),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
         )
@@ -101,6 +104,13 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
     return Grid("", columns, tuple(entries), " ".join(filter(None, notes)))
+
+
+def _of_each(
+    of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
+) -> Iterator[Entry]:
+    """An entry of each arm; a connection over QUIC has none with TFO."""
+    return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def _first_byte(flight: FirstFlight | None) -> Entry:

@@ -9,7 +9,7 @@ from typing import Final
 from fastopen.attribution.phrases import gain, listed, percents, plural, saves, time
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.deciding import deciding_of_run
-from fastopen.report.verdict import how_sure, of_arms, questions_of, why_invalid
+from fastopen.report.verdict import NO_SYN, how_sure, of_arms, over_quic, questions_of, why_invalid
 from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
 COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
@@ -51,6 +51,9 @@ def summarise_run(results: Results) -> Summary:
     sentences: list[str] = []
     for question, cells in questions.items():
         judged = of_arms(cells, arms[:1])[0] if arms else []
+        if arms and over_quic(results, cells):
+            sentences.append(f"{question}: {NO_SYN}" if question else NO_SYN)
+            continue
         verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
         opening = f"{question}: {_decapitalised(verdicts[question])}. " if len(questions) > 1 else ""
         of_question = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
@@ -62,6 +65,8 @@ def summarise_run(results: Results) -> Summary:
             " data in their SYN."
         )
     only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
+    if not verdicts:
+        return Summary(NO_SYN, "quiet", (), ())
     headline = f"{only}{how_sure(only, judged)}." if only else f"It depends on {listed(_asked_by(results))}."
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
     return Summary(headline, only.tone if only else "quiet", tuple(filter(None, sentences)), tuple(tiles))

@@ -9,6 +9,8 @@ from fastopen.statistics import CONFIDENCE, CellResult, Effect, Results, Verdict
 
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
+# Of a question whose connections cannot use TFO.
+NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
 # What TFO does, to how many rows or to which.
 CLAUSES: Final = {
     Effect.REDUCES: "reduces page load time {}",
@@ -25,6 +27,11 @@ def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, lis
     for cell in cells:
         found.setdefault(results.factors.question(cell.cell), []).append(cell)
     return found
+
+
+def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
+    """Whether none of them can use TFO, since all run over QUIC."""
+    return all(results.experiment.setups[cell.cell.setup].origins.quic for cell in cells)
 
 
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
@@ -55,6 +62,8 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
     if not arms:
         return ""
     of_arm = of_arms(cells, arms)
+    if over_quic(results, cells):
+        return NO_SYN
     verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
     if verdict is Verdict.INVALID:
         return f"{verdict}{why_invalid(of_arm[0])}."

@@ -24,7 +24,7 @@ class FirstFlight:
     """Of one load; None where it does not say."""
 
     client_hello_bytes: int | None
-    """The smallest: data in the SYN saves a round trip only if all of it fits."""
+    """The smallest of those over TCP: data in the SYN saves a round trip only if all of it fits."""
     secured_connections: int
     """With TLS."""
     most_to_a_host: int
@@ -62,7 +62,7 @@ def _first_flight(record: LoadRecord, network: Network) -> FirstFlight:
     to_host = Counter(one.host for one in record.connections if one.tls is not None)
     origins = [one.origin for one in handshakes if one.origin is not None]
     return FirstFlight(
-        client_hello_bytes=min((one.hello_bytes for one in handshakes), default=None),
+        client_hello_bytes=min((one.hello_bytes for one in handshakes if one.hello_bytes), default=None),
         secured_connections=len(handshakes),
         most_to_a_host=max(to_host.values(), default=0),
         resumed_connections=sum(one.resumed for one in handshakes),

@@ -41,7 +41,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "path_hosts": ("a.test,b.test", ["a.test", "b.test"]),
 }
 # They ask for TLS.
-TLS = ("key_share", "session", "tickets", "early_data_rejected", "chain_bytes")
+TLS = ("key_share", "session", "tickets", "address_tokens", "early_data_rejected", "chain_bytes")
 # What else must be asked for, so that a factor means something.
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
@@ -188,7 +188,7 @@ def test_the_command_lists_them_all() -> None:
         ({"loss": "60%"}, "'60%' is out of bounds (0% to 50%)"),
         ({"mtu": "9000"}, "'9000' is out of bounds (576 to 1500)"),
         ({"initial_window": "ten"}, "'ten' is not a number"),
-        ({"http": "3"}, "'3' is none of 1.0, 1.1, 2"),
+        ({"http": "4"}, "'4' is none of 1.0, 1.1, 2, 3"),
         ({"congestion_control": "Cubic"}, "'Cubic': string should match pattern"),
         (
             {"down": "4mbit", "down_trace": "x"},

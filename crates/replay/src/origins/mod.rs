@@ -1,7 +1,9 @@
-//! The origins: one listener a port for all hosts; the address that a client connects to tells the host.
+//! The origins: one listener a port for all hosts, and a QUIC endpoint where any speaks HTTP/3; the address
+//! that a client connects to tells the host.
 
 mod http1;
 mod http2;
+mod http3;
 mod index;
 mod site;
 
@@ -28,6 +30,8 @@ use crate::HttpVersion;
 use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::log::{OriginLog, TlsHandshake};
+use crate::quic::QuicOrigin;
+use crate::quic::table::QuicTable;
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
 use crate::tls::{Handshake, Secured, Security, TlsStream};
 
@@ -44,6 +48,7 @@ struct Shared {
     site: Site,
     index: Index,
     sockets: Arc<SocketTable>,
+    quic: Arc<QuicTable>,
     log: OriginLog,
     /// Whether the load uses TLS.
     encrypted: AtomicBool,
@@ -68,6 +73,7 @@ impl Origins {
             index: Index::of(&site.resources, site.nearest),
             site,
             sockets: Arc::default(),
+            quic: Arc::default(),
             log: OriginLog::default(),
             encrypted: AtomicBool::new(false),
             rejecting: AtomicBool::new(false),
@@ -77,7 +83,7 @@ impl Origins {
         let (namespace, served) = (namespace.clone(), shared.clone());
         let thread = thread::Builder::new().name("origins".into()).spawn(move || {
             let listening = namespace.enter().map_err(io::Error::other).and_then(|()| {
-                let listening = Listening::open(&served.site)?;
+                let listening = Listening::open(&served)?;
                 renounce().map_err(io::Error::other)?;
                 Ok(listening)
             });
@@ -98,7 +104,12 @@ impl Origins {
         &self.shared.sockets
     }
 
-    /// The same, for another thread.
+    /// The origins' QUIC connections.
+    pub fn quic(&self) -> &QuicTable {
+        &self.shared.quic
+    }
+
+    /// The same as [`Self::sockets`], for another thread.
     pub fn shared_sockets(&self) -> Arc<SocketTable> {
         self.shared.sockets.clone()
     }
@@ -137,10 +148,12 @@ impl Drop for Origins {
 struct Listening {
     runtime: tokio::runtime::Runtime,
     listeners: Vec<TcpListener>,
+    quic: Vec<QuicOrigin>,
 }
 
 impl Listening {
-    fn open(site: &Site) -> io::Result<Self> {
+    fn open(shared: &Shared) -> io::Result<Self> {
+        let site = &shared.site;
         exact_timers();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let guard = runtime.enter();
@@ -154,13 +167,27 @@ impl Listening {
             socket.listen(BACKLOG)
         };
         let listeners = site.ports.iter().map(listen).collect::<io::Result<_>>()?;
+        // A certificate of some host for what is the same of all; each connection has its own host's.
+        let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
+        let quic = match tls {
+            None => Vec::new(),
+            Some((quic, tls)) => {
+                let ports = site.ports.iter();
+                ports
+                    .map(|port| QuicOrigin::listen(*port, *quic, tls, &shared.quic))
+                    .collect::<io::Result<_>>()?
+            }
+        };
         drop(guard);
-        Ok(Self { runtime, listeners })
+        Ok(Self { runtime, listeners, quic })
     }
 
     /// Serves until a message arrives on `stopped` or its sender is dropped.
     fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
-        let Self { runtime, listeners } = self;
+        let Self { runtime, listeners, quic } = self;
+        for origin in quic {
+            runtime.spawn(http3::listen(Arc::new(origin), shared.clone()));
+        }
         for listener in listeners {
             runtime.spawn(accept(listener, shared.clone()));
         }

@@ -15,6 +15,7 @@ use crate::body::SizedBody;
 use crate::caching::CachePolicy;
 use crate::cors;
 use crate::header::{fill, header_bytes, pad};
+use crate::quic;
 use crate::recorded_head;
 use crate::tls::{Security, Sessions, rejecting_early_data};
 
@@ -53,6 +54,8 @@ pub struct TlsSite {
     pub security: Security,
     /// The sessions that can be resumed.
     pub sessions: Arc<Sessions>,
+    /// How QUIC is spoken, where any host speaks HTTP/3.
+    pub quic: Option<quic::Settings>,
 }
 
 impl TlsSite {
@@ -145,7 +148,7 @@ impl Site {
         if has_body {
             set(CONTENT_LENGTH, &served.body.len().to_string());
         }
-        let multiplexed = request.version == Version::HTTP_2;
+        let multiplexed = request.version >= Version::HTTP_2;
         if multiplexed {
             // HTTP/2 and later have no `Connection` (RFC 9113 section 8.2.2).
         } else if !self.keep_alive {

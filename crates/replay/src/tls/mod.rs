@@ -28,7 +28,7 @@ pub use stream::{Handshake, Secured, TlsStream};
 /// The most early data that an origin takes on a connection, in bytes: the usual limit (OpenSSL's, nginx').
 const MAX_EARLY_DATA: u32 = 16_384;
 /// The tickets that rustls keeps of each host, of TLS 1.3.
-const TICKETS_KEPT: usize = 8;
+pub(crate) const TICKETS_KEPT: usize = 8;
 
 /// Why TLS cannot be set up: a bug, or a host name that no certificate can have.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,8 @@ pub struct Settings {
     /// Session tickets that an origin sends on a connection, with which later ones resume (RFC 8446 section
     /// 4.6.1).
     pub tickets: u8,
+    /// Whether origins give address tokens with their tickets, and take them (RFC 9000 section 8.1.3).
+    pub address_tokens: bool,
     /// Whether origins reject early data.
     pub early_data_rejected: bool,
     /// Bytes of the certificate chain that an origin sends.
@@ -68,6 +70,7 @@ impl Default for Settings {
             key_share: KeyShare::X25519MlKem768,
             session: SessionStart::None,
             tickets: 2,
+            address_tokens: true,
             early_data_rejected: false,
             chain_bytes: 3500,
             security: Security::Tls,
@@ -184,7 +187,7 @@ pub fn client(
     Ok(config)
 }
 
-fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
+pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     if key_share == KeyShare::X25519MlKem768 {
         provider.kx_groups.insert(0, &hybrid::X25519MlKem768);

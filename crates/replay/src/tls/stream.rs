@@ -45,6 +45,11 @@ type Observer = Box<dyn FnMut(Handshake) + Send>;
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
+    /// Of a handshake that `complete` tells of.
+    pub fn when(complete: &watch::Sender<bool>) -> Self {
+        Self(Some(complete.subscribe()))
+    }
+
     /// Waits until the handshake is complete, or the connection has ended.
     pub async fn wait(&self) {
         if let Some(mut receiver) = self.0.clone() {
@@ -161,7 +166,7 @@ impl<S: Duplex> TlsStream<S> {
 
     /// Whether the handshake is complete.
     pub fn secured(&self) -> Secured {
-        Secured(Some(self.secured.subscribe()))
+        Secured::when(&self.secured)
     }
 
     fn accepts_early_data(&mut self) -> bool {

@@ -6,5 +6,6 @@ mod early_data;
 mod frame_counters;
 mod header;
 mod priority;
+mod quic_packets;
 mod stream_scheduler;
 mod tls;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fastopen_page::{Page, Policy, Schemes, SyntheticPage};
 use fastopen_replay::log::OriginLog;
+use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::Authority;
 use rustls::ClientConfig;
@@ -48,6 +49,8 @@ pub struct Loading<'a> {
     pub schemes: Schemes,
     /// The loader's TLS configuration with its session tickets; none in the clear.
     pub tls: Option<Arc<ClientConfig>>,
+    /// How the loader's QUIC connections begin; none where no host speaks HTTP/3.
+    pub quic: Option<QuicClient>,
     /// The certificate authority, if any load of the job uses TLS.
     pub authority: Option<&'a Authority>,
     /// The client port of the first connection, which later ones continue; none for the kernel's choice.

@@ -131,6 +131,7 @@ impl ConnectionRecords {
             requests: 0,
             client: info.map(Into::into),
             origin: None,
+            quic: None,
             origin_samples: Vec::new(),
         });
     }

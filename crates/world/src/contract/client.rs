@@ -40,6 +40,8 @@ pub struct Capabilities {
     pub recorded_heads: bool,
     /// Whether it follows references in bodies, and so can load recorded ones.
     pub reads_bodies: bool,
+    /// The versions of HTTP that it speaks, over TLS at least.
+    pub versions: &'static [HttpVersion],
     /// The versions of HTTP that it speaks without TLS.
     pub clear_versions: &'static [HttpVersion],
     /// How its TLS connections can begin.
@@ -54,6 +56,9 @@ pub struct Capabilities {
     pub silence_s: u64,
 }
 
+/// The versions of HTTP over TCP.
+const OVER_TCP: &[HttpVersion] = &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2];
+
 /// The capabilities of the loader; others differ from it.
 const LOADER: Capabilities = Capabilities {
     name: "loader",
@@ -64,7 +69,8 @@ const LOADER: Capabilities = Capabilities {
     screenshots: false,
     recorded_heads: false,
     reads_bodies: false,
-    clear_versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2],
+    versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
+    clear_versions: OVER_TCP,
     sessions: &[SessionStart::None, SessionStart::Resumed, SessionStart::Early],
     hsts_preloaded: false,
     polls_clock: false,
@@ -82,6 +88,7 @@ impl ClientKind {
                 runs_command: true,
                 is_foreign: true,
                 reads_bodies: true,
+                versions: OVER_TCP,
                 sessions: &[SessionStart::None],
                 ..LOADER
             },
@@ -94,6 +101,7 @@ impl ClientKind {
                 screenshots: true,
                 recorded_heads: true,
                 reads_bodies: true,
+                versions: OVER_TCP,
                 clear_versions: &[HttpVersion::Http10, HttpVersion::Http11],
                 sessions: &[SessionStart::None],
                 hsts_preloaded: true,

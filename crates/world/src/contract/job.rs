@@ -7,6 +7,7 @@ use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Page, Policy, Schemes};
 use fastopen_replay::HttpVersion;
+use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -215,6 +216,17 @@ impl Default for Tcp {
 }
 
 impl Job {
+    /// How QUIC is spoken, if any host of the page speaks HTTP/3; none as well where QUIC does not have the
+    /// congestion control.
+    pub fn quic(&self) -> Option<quic::Settings> {
+        self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
+        Some(quic::Settings {
+            congestion_control: CongestionControl::named(&self.tcp.congestion_control)?,
+            initial_window_segments: self.tcp.initial_window_segments,
+            address_tokens: self.tls.address_tokens,
+        })
+    }
+
     /// The schemes of the page's URLs in a load with or without TLS.
     pub fn schemes(&self, encrypted: bool) -> Schemes {
         match self.tls.security {
@@ -261,8 +273,8 @@ impl OriginSettings {
         if self.http2_hosts.contains(host) { HttpVersion::Http2 } else { self.http }
     }
 
-    /// Whether any host speaks HTTP/2.
-    pub fn speak_http2(&self) -> bool {
+    /// Whether any host speaks a version with several requests at once.
+    pub fn multiplex(&self) -> bool {
         self.http.is_multiplexed() || !self.http2_hosts.is_empty()
     }
 }

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 
 use fastopen_link::path::PathRule;
 use fastopen_page::{Resource, Scheduler, Schemes};
+use fastopen_replay::HttpVersion;
+use fastopen_replay::quic::{CongestionControl, DATAGRAM_BYTES, UDP_HEADER_BYTES};
 use fastopen_replay::tls::{Security, SessionStart, Settings, Version};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -63,20 +65,21 @@ impl Job {
         Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
         within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;
-        demand(self.origins.keep_alive || !self.origins.speak_http2(), || {
-            "origins.keep_alive: with HTTP/2 origins keep connections; client.keep_alive can be false".into()
+        demand(self.origins.keep_alive || !self.origins.multiplex(), || {
+            "origins.keep_alive: with HTTP/2 and HTTP/3 origins keep connections; client.keep_alive can be false".into()
         })?;
         demand(
             self.origins.bodies != Bodies::Recorded || self.client.kind.capabilities().reads_bodies,
             || format!("origins.bodies: {} does not read bodies", self.client.kind),
         )?;
-        let one_version = !self.client.kind.capabilities().reads_bodies && self.origins.speak_http2();
+        let one_version = !self.client.kind.capabilities().reads_bodies && self.origins.multiplex();
         demand(self.tls.security != Security::Recorded || !one_version, || {
             format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
         })?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
         within("tls.tickets", self.tls.tickets, 0..=TICKETS)?;
         self.validate_session()?;
+        self.validate_versions()?;
         within("loads: their number", self.loads.len(), 1..=10_000)?;
         for (number, load) in self.loads.iter().enumerate() {
             self.validate_load(load).map_err(|problem| format!("loads[{number}].{problem}"))?;
@@ -98,6 +101,28 @@ impl Job {
         })?;
         demand(self.client.kind.capabilities().sessions.contains(&session), || {
             format!("tls.session: {} cannot begin with a session of an earlier visit", self.client.kind)
+        })
+    }
+
+    fn validate_versions(&self) -> Checked {
+        let kind = self.client.kind;
+        let versions = self.page.origins().into_iter().map(|origin| self.origins.http_of(&origin.host));
+        let able = kind.capabilities().versions;
+        if let Some(unknown) = versions.clone().find(|one| !able.contains(one)) {
+            return Err(format!("origins.http: {kind} does not speak HTTP/{unknown}"));
+        }
+        if !versions.into_iter().any(HttpVersion::is_quic) {
+            return Ok(());
+        }
+        demand(self.tls.version == Version::Tls13, || {
+            "tls.version: HTTP/3 runs over QUIC, which needs 1.3".into()
+        })?;
+        demand(CongestionControl::named(&self.tcp.congestion_control).is_some(), || {
+            "tcp.congestion_control: QUIC has cubic and reno".into()
+        })?;
+        let least = u32::from(DATAGRAM_BYTES) + UDP_HEADER_BYTES;
+        demand(self.network.mtu_bytes >= least, || {
+            format!("network.mtu_bytes: QUIC needs {least} (RFC 9000 section 14)")
         })
     }
 
@@ -145,8 +170,12 @@ impl Job {
         let versions = self.page.origins().into_iter().map(|origin| self.origins.http_of(&origin.host));
         let encrypted_only =
             versions.filter(|_| !load.transport.is_encrypted()).find(|one| !clear.contains(one));
-        encrypted_only
-            .map_or(Ok(()), |version| Err(format!("transport: {kind} speaks HTTP/{version} over TLS alone")))
+        if let Some(version) = encrypted_only {
+            return Err(format!("transport: {kind} speaks HTTP/{version} over TLS alone"));
+        }
+        demand(!load.transport.is_fast_open() || self.quic().is_none(), || {
+            "transport: HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open".into()
+        })
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fastopen_page::FidelityGaps;
+use fastopen_replay::quic::packets::PacketCounts;
+use fastopen_replay::quic::table::QuicEvidence;
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
@@ -220,6 +222,9 @@ pub enum InvalidKind {
     WrongBytes,
     LinkLate,
     PathWithoutEffect,
+    NoQuic,
+    PacketsDisagree,
+    DatagramsDropped,
 }
 
 /// Why a load does not count.
@@ -280,7 +285,42 @@ pub struct ConnectionRecord {
     pub requests: usize,
     pub client: Option<EndEvidence>,
     pub origin: Option<EndEvidence>,
+    pub quic: Option<QuicRecord>,
     pub origin_samples: Vec<TcpSample>,
+}
+
+/// What the sockets of both ends saw of a QUIC connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct QuicRecord {
+    pub client: QuicEnd,
+    pub origin: Option<QuicEnd>,
+}
+
+impl QuicRecord {
+    /// Whether either end held a packet for lost.
+    pub fn lost(&self) -> bool {
+        self.client.lost_packets > 0 || self.origin.is_some_and(|origin| origin.lost_packets > 0)
+    }
+}
+
+/// What crossed the socket of one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct QuicEnd {
+    pub sent: PacketCounts,
+    pub received: PacketCounts,
+    pub lost_packets: u64,
+    pub rtt_us: u64,
+}
+
+impl From<QuicEvidence> for QuicEnd {
+    fn from(seen: QuicEvidence) -> Self {
+        let QuicEvidence { sent, received, lost, rtt_us, .. } = seen;
+        Self { sent, received, lost_packets: lost, rtt_us }
+    }
 }
 
 /// What the kernel said of the origin's end of a connection at one time.

@@ -12,8 +12,8 @@ use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::{Error, tcp};
 use fastopen_replay::log::OriginLog;
+use fastopen_replay::quic::QuicClient;
 use fastopen_replay::tls;
-use rustls::ClientConfig;
 use socket2::{Domain, Socket, Type};
 
 use super::World;
@@ -28,7 +28,7 @@ use crate::failure::{Blame, Failure};
 use crate::link_config::LinkConfig;
 use crate::memory_guard::MemoryGuard;
 use crate::tcp_trace::TcpTrace;
-use crate::tls::fetch_tickets;
+use crate::tls::{Secure, fetch_tickets};
 
 /// A pcapng file, and how many packets are not in it for want of room.
 pub(super) type Packets = (Vec<u8>, u32);
@@ -66,12 +66,12 @@ impl<'a> World<'a> {
         self.network.link.configure(&LinkConfig::default())?;
         self.network.topology.set_client_address(address)?;
         self.servers.origins.forget_sessions();
-        let tls = self.tls(expected)?;
+        let secure = self.secure(expected)?;
         if self.job.client.view == View::Repeat {
-            self.first_view(expected, tls.clone(), client)?;
+            self.first_view(expected, secure.clone(), client)?;
         }
-        if let Some(tls) = tls.as_ref().filter(|_| expected.tickets_before > 0) {
-            self.fetch_tickets(expected, tls)?;
+        if let Some(secure) = secure.as_ref().filter(|_| expected.tickets_before > 0) {
+            self.fetch_tickets(expected, secure)?;
         }
         self.network.topology.set_fastopen(expected.fast_open.is_some())?;
         if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
@@ -80,7 +80,7 @@ impl<'a> World<'a> {
         self.settle()?;
         self.servers.origins.begin_load(expected.tls, expected.early_data == EarlyData::Rejected);
         self.network.link.configure(&self.network.asked)?;
-        Ok(Prepared { world: self, expected, tls, address, cookies: self.cookies(address)? })
+        Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
     /// Loads the page for the first time, to fill the client's cache: over an unshaped link and without Fast
@@ -88,17 +88,18 @@ impl<'a> World<'a> {
     fn first_view(
         &self,
         expected: Expectation,
-        tls: Option<Arc<ClientConfig>>,
+        secure: Option<Secure>,
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(false)?;
         self.servers.origins.begin_load(expected.tls, false);
-        let loading = self.loading(expected, tls);
+        let loading = self.loading(expected, secure);
         self.network.topology.client.run(|| {
             exact_timers();
             Ok(client.first_view(&loading))
         })??;
         self.servers.origins.sockets().reset();
+        self.servers.origins.quic().close_all();
         self.settle()?;
         // The resets must reach the client before the link is configured, which drops packets.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
@@ -113,19 +114,22 @@ impl<'a> World<'a> {
 
     /// Gets session tickets from each host that speaks TLS, as an earlier visit leaves them: over an unshaped
     /// link and without Fast Open, so that it leaves no cookie.
-    fn fetch_tickets(&self, expected: Expectation, tls: &Arc<ClientConfig>) -> Result<(), Failure> {
+    fn fetch_tickets(&self, expected: Expectation, secure: &Secure) -> Result<(), Failure> {
         self.network.topology.set_fastopen(false)?;
         self.servers.origins.begin_load(expected.tls, false);
         let schemes = self.job.schemes(expected.tls);
         let urls = self.job.page.resources.iter().map(|resource| &resource.url);
         let hosts = urls
             .filter(|url| url.is_encrypted(schemes))
-            .map(|url| (url.host().to_owned(), SocketAddrV4::new(self.hosts[url.host()], url.port())))
+            .map(|url| {
+                let address = SocketAddrV4::new(self.hosts[url.host()], url.port());
+                (url.host().to_owned(), (address, self.job.origins.http_of(url.host())))
+            })
             .collect();
         self.network
             .topology
             .client
-            .run(|| Ok(fetch_tickets(tls, expected.tickets_before, &hosts, SETTLE_TIMEOUT)))?
+            .run(|| Ok(fetch_tickets(secure, expected.tickets_before, &hosts, SETTLE_TIMEOUT)))?
             .blame(Fault::World, "the earlier visit")
     }
 
@@ -158,10 +162,15 @@ impl<'a> World<'a> {
 
     /// Waits until all earlier connections have ended, and forgets them.
     fn settle(&self) -> Result<(), Failure> {
-        if !self.servers.origins.sockets().wait_until_closed(SETTLE_TIMEOUT) {
+        let origins = &self.servers.origins;
+        // A client that is gone does not say so.
+        origins.quic().close_all();
+        let tcp = origins.sockets().wait_until_closed(SETTLE_TIMEOUT);
+        if !tcp || !origins.quic().wait_until_closed(SETTLE_TIMEOUT) {
             return Err(Failure::new(Fault::World, "connections of an earlier load did not end"));
         }
-        self.servers.origins.sockets().forget();
+        origins.sockets().forget();
+        origins.quic().forget();
         Ok(())
     }
 
@@ -185,7 +194,8 @@ impl<'a> World<'a> {
     }
 
     /// The load as a client gets it.
-    fn loading(&self, expected: Expectation, tls: Option<Arc<ClientConfig>>) -> Loading<'_> {
+    fn loading(&self, expected: Expectation, secure: Option<Secure>) -> Loading<'_> {
+        let (tls, quic) = secure.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
         Loading {
             page: &self.job.page,
             policy: &self.policy,
@@ -197,6 +207,7 @@ impl<'a> World<'a> {
             recorded_date: self.servers.recorded_date.as_deref(),
             schemes: self.job.schemes(expected.tls),
             tls,
+            quic,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
@@ -207,16 +218,19 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A TLS client without sessions; none where the load has no TLS.
-    fn tls(&self, expected: Expectation) -> Result<Option<Arc<ClientConfig>>, Failure> {
+    /// TLS and QUIC of a client without sessions; none where the load has no TLS.
+    fn secure(&self, expected: Expectation) -> Result<Option<Secure>, Failure> {
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls);
         let spoken: BTreeSet<_> =
             self.hosts.keys().map(|host| self.job.origins.http_of(host).alpn()).collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(None) };
         let mut config = tls::client(&self.job.tls, authority, &offered, self.hosts.len())?;
-        config.enable_early_data = expected.early_data != EarlyData::None;
-        Ok(Some(Arc::new(config)))
+        let early = expected.early_data != EarlyData::None;
+        config.enable_early_data = early;
+        let quic =
+            |settings| QuicClient::new(settings, self.job.tls.key_share, authority, self.hosts.len(), early);
+        Ok(Some(Secure { tls: Arc::new(config), quic: self.job.quic().map(quic).transpose()? }))
     }
 
     /// The hosts of this world whose cookie the client at `address` holds.
@@ -243,7 +257,7 @@ impl<'a> World<'a> {
 struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
-    tls: Option<Arc<ClientConfig>>,
+    secure: Option<Secure>,
     /// The client's.
     address: Ipv4Addr,
     /// The hosts whose cookie the client holds.
@@ -254,7 +268,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     /// Runs the client, and reads link, sockets and counters as soon as the load is over.
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
-        let loading = world.loading(self.expected, self.tls.take());
+        let loading = world.loading(self.expected, self.secure.take());
         world.engine.begin_load(loading.start_phase);
         let mut cross = world.cross_traffic()?;
         let cross_before = cross.as_ref().map(CrossTraffic::moved);
@@ -273,6 +287,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     realtime_ns(),
                     world.network.link.report(),
                     world.servers.origins.sockets().evidence(),
+                    world.servers.origins.quic().evidence(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
                 ));
@@ -289,7 +304,8 @@ impl<'w, 'a> Prepared<'w, 'a> {
             loaded.unfinished = Some(reason);
             loaded.plt_ns = None;
         }
-        let (ended_unix_ns, link, evidence, after, moved) = observed.expect("a client calls `after` once");
+        let (ended_unix_ns, link, evidence, quic, after, moved) =
+            observed.expect("a client calls `after` once");
         let (link, after) = (link?, after?);
         let link = link_before.iter().fold(link, LinkRecord::since);
         let cross = moved.zip(cross_before).map(|(moved, before)| moved.since(before));
@@ -297,6 +313,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
         for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
             connection.origin =
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
+            if let (Some(seen), Some(four_tuple)) = (&mut connection.quic, four_tuple) {
+                seen.origin = quic.get(four_tuple).copied().map(Into::into);
+            }
             let of_connection = four_tuple.and_then(|four_tuple| samples.remove(&four_tuple));
             let since_start =
                 |one: TcpSample| TcpSample { at_ns: one.at_ns.saturating_sub(loaded.start_ns), ..one };
@@ -373,6 +392,7 @@ impl Observed<'_, '_> {
             late_us: job.tolerance.late_us_at(job.network.rtt_us),
             seen_at: loaded.seen_at,
             network: &job.network,
+            origins: &job.origins,
             tolerance_us: job.tolerance.rtt_us,
         };
         let invalid = judge(&observations, expected);

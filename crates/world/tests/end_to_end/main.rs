@@ -15,6 +15,7 @@ mod first_flight;
 mod hosts;
 mod http;
 mod http2;
+mod http3;
 mod input;
 mod jitter;
 mod links;

@@ -2,5 +2,6 @@
 
 mod loads;
 mod paths;
+mod quic;
 mod sessions;
 mod support;

@@ -8,7 +8,7 @@ use fastopen_page::Page;
 use fastopen_replay::tls::{SessionStart, Settings, Version};
 use fastopen_world::contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
-    LoadPlan, Network, OriginTlsRecord, RequestRecord, SeenAt, TlsRecord, Transport,
+    LoadPlan, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, TlsRecord, Transport,
 };
 use fastopen_world::evidence::{Expectation, Observations, judge};
 
@@ -26,6 +26,7 @@ pub(crate) struct Load {
     pub(crate) finished: bool,
     pub(crate) tls: Settings,
     pub(crate) network: Network,
+    pub(crate) origins: OriginSettings,
 }
 
 pub(crate) const A: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
@@ -86,6 +87,7 @@ pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRe
         requests: 1,
         client: Some(end(syn_data)),
         origin: Some(end(syn_data)),
+        quic: None,
         origin_samples: Vec::new(),
     }
 }
@@ -147,6 +149,7 @@ impl Load {
             finished: true,
             tls: Settings::default(),
             network: serde_json::from_str(NETWORK).expect("it is a network"),
+            origins: OriginSettings::default(),
         };
         load.count();
         load
@@ -215,6 +218,7 @@ impl Load {
             late_us: LATE_US,
             seen_at: SeenAt::Client,
             network: &self.network,
+            origins: &self.origins,
             tolerance_us: 1,
         };
         judge(&observed, Expectation::of(&self.plan, &self.tls))

@@ -17,6 +17,8 @@ use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
+use fastopen_replay::quic::QuicClient;
+use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::sockets::{FourTuple, SocketTable};
 use hyper::Request;
 use rustls::ClientConfig;
@@ -24,7 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use self::connection::{Connection, QueuedRequest, Report};
 use crate::clients::{Loaded, Loading, UserAgent};
-use crate::contract::{ConnectionRecord, Fault, RequestRecord, SeenAt, TlsRecord};
+use crate::contract::{ConnectionRecord, Fault, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 use crate::failure::{Blame, Failure};
 
 /// The built-in client.
@@ -40,6 +42,7 @@ impl UserAgent for Loader {
 fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sockets = Arc::new(SocketTable::default());
+    let quic_table = Arc::<QuicTable>::default();
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
     let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
     let requests: Vec<_> = (0..loading.page.resources.len()).map(|number| loading.request(number)).collect();
@@ -65,6 +68,8 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             origins,
             fastopen: loading.fastopen,
             tls: loading.tls.clone(),
+            quic: loading.quic.clone(),
+            quic_table: quic_table.clone(),
             first_port: loading.first_port,
             timeout_ns: loading.timeout_ns,
             start_ns: monotonic_ns(),
@@ -106,6 +111,8 @@ struct PageLoad {
     requests: Vec<Request<SizedBody>>,
     fastopen: bool,
     tls: Option<Arc<ClientConfig>>,
+    quic: Option<QuicClient>,
+    quic_table: Arc<QuicTable>,
     first_port: Option<u16>,
     timeout_ns: u64,
     start_ns: u64,
@@ -223,6 +230,7 @@ impl PageLoad {
             requests: 0,
             client: None,
             origin: None,
+            quic: None,
             origin_samples: Vec::new(),
         });
         self.four_tuples.push(None);
@@ -234,6 +242,11 @@ impl PageLoad {
             fastopen: self.fastopen,
             version,
             tls: self.tls.clone().filter(|_| encrypted).map(|tls| (tls, server.host.clone())),
+            quic: self
+                .quic
+                .clone()
+                .filter(|_| version.is_quic() && encrypted)
+                .map(|quic| (quic, self.quic_table.clone())),
             // The kernel chooses ports beyond 65535.
             port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
@@ -274,6 +287,7 @@ impl PageLoad {
             mut connections,
             four_tuples,
             sockets,
+            quic_table,
             connection_error,
             ..
         } = self;
@@ -293,10 +307,12 @@ impl PageLoad {
             };
         }
         records.retain(|record| scheduler.state(record.resource) != ResourceState::NotSelected);
-        let evidence = sockets.evidence();
+        let (evidence, quic) = (sockets.evidence(), quic_table.evidence());
         for (connection, four_tuple) in connections.iter_mut().zip(&four_tuples) {
             connection.client =
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
+            let seen = four_tuple.and_then(|four_tuple| quic.get(&four_tuple)).copied();
+            connection.quic = seen.map(|seen| QuicRecord { client: seen.into(), origin: None });
         }
         let loaded = Loaded {
             start_ns: self.start_ns,

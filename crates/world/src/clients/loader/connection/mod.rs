@@ -2,6 +2,7 @@
 
 mod http1;
 mod http2;
+mod http3;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -13,6 +14,8 @@ use fastopen_page::ConnectionId;
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::counters::Duplex;
+use fastopen_replay::quic::QuicClient;
+use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::sockets::{FourTuple, ObservedStream, SocketTable};
 use fastopen_replay::tls::Secured;
 use hyper::Request;
@@ -25,6 +28,7 @@ use crate::contract::{RequestRecord, TlsRecord};
 use crate::tls::connect;
 
 /// A request that a connection is to send.
+#[derive(Clone)]
 pub(super) struct QueuedRequest {
     /// Index of its resource.
     pub(super) resource: usize,
@@ -81,6 +85,8 @@ pub(super) struct Connection {
     pub(super) version: HttpVersion,
     /// The TLS configuration and the server name; none in the clear.
     pub(super) tls: Option<(Arc<ClientConfig>, String)>,
+    /// How QUIC connections begin, and where their evidence goes; none where the host speaks no HTTP/3.
+    pub(super) quic: Option<(QuicClient, Arc<QuicTable>)>,
     pub(super) port: Option<u16>,
     pub(super) sockets: Arc<SocketTable>,
     pub(super) reports: UnboundedSender<Report>,
@@ -98,6 +104,9 @@ impl Connection {
 
     /// Sends requests with the driver of the version.
     async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
+        if let (Some((quic, table)), Some((_, host))) = (self.quic.clone(), self.tls.clone()) {
+            return http3::run(self, (quic, host), table, requests).await;
+        }
         let (socket, opened) = self.open().await?;
         let plaintext = match self.tls.clone() {
             None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
@@ -128,6 +137,7 @@ impl Connection {
         match self.version {
             HttpVersion::Http10 | HttpVersion::Http11 => http1::run(self, plaintext, opened, requests).await,
             HttpVersion::Http2 => http2::run(self, plaintext, opened, requests).await,
+            HttpVersion::Http3 => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

@@ -1,0 +1,53 @@
+//! The frames on a request stream (RFC 9114 section 7.1): which of its bytes are head, and which body.
+
+use crate::http2::frame_counters::DirectionTraffic;
+use crate::quic::packets::varint;
+
+const DATA: u64 = 0;
+/// The longest type and length of a frame.
+const FRAME_HEADER_BYTES: usize = 16;
+
+/// A parser of the frames in one direction of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    pub(super) traffic: DirectionTraffic,
+    /// The bytes so far of the next type and length.
+    header: Vec<u8>,
+    /// Bytes of the frame that have not come, and whether they are a body's.
+    left: u64,
+    is_data: bool,
+}
+
+impl Frames {
+    /// Counts bytes; all but the payload of DATA frames are of heads.
+    pub(super) fn count(&mut self, at_ns: u64, mut bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.traffic.first_ns.get_or_insert(at_ns);
+        self.traffic.last_ns = Some(at_ns);
+        while let Some((first, rest)) = bytes.split_first() {
+            if self.left > 0 {
+                let used = self.left.min(bytes.len() as u64);
+                self.left -= used;
+                *(if self.is_data {
+                    &mut self.traffic.body_bytes
+                } else {
+                    &mut self.traffic.header_bytes
+                }) += used;
+                bytes = &bytes[used as usize..];
+                continue;
+            }
+            self.header.push(*first);
+            bytes = rest;
+            let parsed = varint(&self.header).and_then(|(kind, rest)| Some((kind, varint(rest)?.0)));
+            if let Some((kind, length)) = parsed {
+                (self.is_data, self.left) = (kind == DATA, length);
+                self.traffic.header_bytes += if self.is_data { 0 } else { self.header.len() as u64 };
+                self.header.clear();
+            } else if self.header.len() >= FRAME_HEADER_BYTES {
+                self.header.clear();
+            }
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! QUIC connections and streams of quinn, as h3 wants them.
+
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use fastopen_netns::clock::monotonic_ns;
+use h3::error::Code;
+use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
+use quinn::{ConnectionError, ReadError, VarInt, WriteError};
+
+use super::frames::Frames;
+use crate::http2::frame_counters::StreamTraffic;
+use crate::lock;
+use crate::priority::Priority;
+
+/// The most bytes that are read at once.
+const READ_BYTES: usize = 65_536;
+
+/// What one end knows of the streams of a connection.
+#[derive(Clone, Default)]
+pub struct StreamTable(Arc<Mutex<Streams>>);
+
+/// Called with the number of bytes that were read of the requests' streams.
+type OnRead = Arc<dyn Fn(u64) + Send + Sync>;
+
+#[derive(Default)]
+struct Streams {
+    by_id: BTreeMap<u64, StreamState>,
+    on_read: Option<OnRead>,
+}
+
+#[derive(Default)]
+struct StreamState {
+    written: Frames,
+    read: Frames,
+    priority: i32,
+}
+
+impl StreamTable {
+    /// A table that calls `on_read` with the number of bytes of each read.
+    pub fn calling(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
+    }
+
+    /// The traffic so far on a stream.
+    pub fn stream(&self, id: StreamId) -> StreamTraffic {
+        let streams = lock(&self.0);
+        let stream = streams.by_id.get(&id.into_inner());
+        stream.map_or_else(StreamTraffic::default, |stream| StreamTraffic {
+            written: stream.written.traffic,
+            read: stream.read.traffic,
+        })
+    }
+
+    /// Bytes that were handed to QUIC on all streams of requests.
+    pub fn bytes_written(&self) -> u64 {
+        let streams = lock(&self.0);
+        let of =
+            |stream: &StreamState| stream.written.traffic.header_bytes + stream.written.traffic.body_bytes;
+        streams.by_id.values().map(of).sum()
+    }
+
+    /// Has a stream send as its priority says (RFC 9218 section 10): the most urgent first; of equal urgency,
+    /// those that are not incremental one after another, and then the others in turn, packet by packet.
+    pub fn prioritise(&self, id: StreamId, priority: Priority) {
+        // The streams of requests have every fourth number (RFC 9000 section 2.1).
+        let order = (id.into_inner() / 4).min((1 << 23) - 1) as i32;
+        let behind = if priority.incremental { 1 << 23 } else { order };
+        lock(&self.0).by_id.entry(id.into_inner()).or_default().priority =
+            -(i32::from(priority.urgency) << 24) - behind;
+    }
+
+    fn priority(&self, id: u64) -> Option<i32> {
+        lock(&self.0).by_id.get(&id).map(|stream| stream.priority)
+    }
+
+    fn wrote(&self, id: u64, bytes: &[u8]) {
+        lock(&self.0).by_id.entry(id).or_default().written.count(monotonic_ns(), bytes);
+    }
+
+    fn read(&self, id: u64, bytes: &[u8]) {
+        let on_read = {
+            let mut streams = lock(&self.0);
+            streams.by_id.entry(id).or_default().read.count(monotonic_ns(), bytes);
+            streams.on_read.clone()
+        };
+        if let Some(on_read) = on_read {
+            on_read(bytes.len() as u64);
+        }
+    }
+}
+
+type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
+
+fn poll_pending<T, F>(
+    pending: &mut Pending<T>,
+    start: impl FnOnce() -> F,
+    context: &mut Context<'_>,
+) -> Poll<Result<T, ConnectionError>>
+where
+    F: Future<Output = Result<T, ConnectionError>> + Send + 'static,
+{
+    let future = pending.get_or_insert_with(|| Box::pin(start()));
+    let result = ready!(future.as_mut().poll(context));
+    *pending = None;
+    Poll::Ready(result)
+}
+
+type Bidirectional = (quinn::SendStream, quinn::RecvStream);
+
+/// A connection.
+pub struct Quic {
+    connection: quinn::Connection,
+    open: OpenStreams,
+    accepting_bi: Pending<Bidirectional>,
+    accepting_uni: Pending<quinn::RecvStream>,
+}
+
+impl Quic {
+    /// `table` counts the streams of requests. Where h3 must not close the connection (its early data may be
+    /// rejected, and then another h3 takes its place), `closes` is false.
+    pub fn new(connection: quinn::Connection, table: StreamTable, closes: bool) -> Self {
+        let open = OpenStreams {
+            connection: connection.clone(),
+            table,
+            closes,
+            opening_bi: None,
+            opening_uni: None,
+        };
+        Self { connection, open, accepting_bi: None, accepting_uni: None }
+    }
+}
+
+impl<B: Buf> quic::Connection<B> for Quic {
+    type RecvStream = RecvStream;
+    type OpenStreams = OpenStreams;
+
+    fn poll_accept_recv(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
+        let connection = &self.connection;
+        let start = || {
+            let connection = connection.clone();
+            async move { connection.accept_uni().await }
+        };
+        let stream = ready!(poll_pending(&mut self.accepting_uni, start, context)).map_err(lost)?;
+        Poll::Ready(Ok(RecvStream { stream, table: None }))
+    }
+
+    fn poll_accept_bidi(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
+        let connection = &self.connection;
+        let start = || {
+            let connection = connection.clone();
+            async move { connection.accept_bi().await }
+        };
+        let streams = ready!(poll_pending(&mut self.accepting_bi, start, context)).map_err(lost)?;
+        Poll::Ready(Ok(BidiStream::new(streams, &self.open.table)))
+    }
+
+    fn opener(&self) -> OpenStreams {
+        self.open.clone()
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for Quic {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+        self.open.poll_open_bidi(context)
+    }
+
+    fn poll_open_send(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+        self.open.poll_open_send(context)
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        quic::OpenStreams::<B>::close(&mut self.open, code, reason);
+    }
+}
+
+/// Opens streams of a connection.
+pub struct OpenStreams {
+    connection: quinn::Connection,
+    table: StreamTable,
+    closes: bool,
+    opening_bi: Pending<Bidirectional>,
+    opening_uni: Pending<quinn::SendStream>,
+}
+
+impl Clone for OpenStreams {
+    fn clone(&self) -> Self {
+        Self {
+            connection: self.connection.clone(),
+            table: self.table.clone(),
+            closes: self.closes,
+            opening_bi: None,
+            opening_uni: None,
+        }
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let start = || {
+            let connection = connection.clone();
+            async move { connection.open_bi().await }
+        };
+        let streams = ready!(poll_pending(&mut self.opening_bi, start, context)).map_err(stream_lost)?;
+        Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
+    }
+
+    fn poll_open_send(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let start = || {
+            let connection = connection.clone();
+            async move { connection.open_uni().await }
+        };
+        let stream = ready!(poll_pending(&mut self.opening_uni, start, context)).map_err(stream_lost)?;
+        // What h3 says of the connection itself goes before all requests.
+        let _ = stream.set_priority(1);
+        Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        if self.closes {
+            self.connection.close(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX), reason);
+        }
+    }
+}
+
+/// A stream that sends.
+pub struct SendStream<B: Buf> {
+    stream: quinn::SendStream,
+    writing: Option<WriteBuf<B>>,
+    /// Of a request's stream.
+    table: Option<StreamTable>,
+}
+
+impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        let Some(data) = &mut self.writing else { return Poll::Ready(Ok(())) };
+        let id = u64::from(VarInt::from(self.stream.id()));
+        if let Some(priority) = self.table.as_ref().and_then(|table| table.priority(id)) {
+            let _ = self.stream.set_priority(priority);
+        }
+        while data.has_remaining() {
+            let written = Pin::new(&mut self.stream).poll_write(context, data.chunk());
+            let written = ready!(written).map_err(write_failed)?;
+            if let Some(table) = &self.table {
+                table.wrote(id, &data.chunk()[..written]);
+            }
+            data.advance(written);
+        }
+        self.writing = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.writing = Some(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        Poll::Ready(self.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))))
+    }
+
+    fn reset(&mut self, code: u64) {
+        let _ = self.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+    }
+
+    fn send_id(&self) -> StreamId {
+        stream_id(self.stream.id())
+    }
+}
+
+/// A stream that receives.
+pub struct RecvStream {
+    stream: quinn::RecvStream,
+    /// Of a request's stream.
+    table: Option<StreamTable>,
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let chunk = {
+            // quinn keeps the waker when the future is dropped.
+            let reading = pin!(self.stream.read_chunk(READ_BYTES, true));
+            ready!(reading.poll(context)).map_err(read_failed)?
+        };
+        let bytes = chunk.map(|chunk| chunk.bytes);
+        if let (Some(table), Some(bytes)) = (&self.table, &bytes) {
+            table.read(u64::from(VarInt::from(self.stream.id())), bytes);
+        }
+        Poll::Ready(Ok(bytes))
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        let _ = self.stream.stop(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+    }
+
+    fn recv_id(&self) -> StreamId {
+        stream_id(self.stream.id())
+    }
+}
+
+/// The stream of a request.
+pub struct BidiStream<B: Buf> {
+    send: SendStream<B>,
+    receive: RecvStream,
+}
+
+impl<B: Buf> BidiStream<B> {
+    fn new((send, receive): Bidirectional, table: &StreamTable) -> Self {
+        Self {
+            send: SendStream { stream: send, writing: None, table: Some(table.clone()) },
+            receive: RecvStream { stream: receive, table: Some(table.clone()) },
+        }
+    }
+}
+
+impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
+    type SendStream = SendStream<B>;
+    type RecvStream = RecvStream;
+
+    fn split(self) -> (SendStream<B>, RecvStream) {
+        (self.send, self.receive)
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_ready(context)
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.send.send_data(data)
+    }
+
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_finish(context)
+    }
+
+    fn reset(&mut self, code: u64) {
+        self.send.reset(code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.send.send_id()
+    }
+}
+
+impl<B: Buf> quic::RecvStream for BidiStream<B> {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        self.receive.poll_data(context)
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        self.receive.stop_sending(code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.receive.recv_id()
+    }
+}
+
+fn stream_id(id: quinn::StreamId) -> StreamId {
+    StreamId::try_from(u64::from(VarInt::from(id))).expect("both count streams as RFC 9000 does")
+}
+
+fn lost(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::ApplicationClosed(close) => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into() }
+        }
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+    }
+}
+
+fn stream_lost(error: ConnectionError) -> StreamErrorIncoming {
+    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: lost(error) }
+}
+
+fn read_failed(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+        ReadError::ConnectionLost(error) => stream_lost(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+fn write_failed(error: WriteError) -> StreamErrorIncoming {
+    match error {
+        WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+        WriteError::ConnectionLost(error) => stream_lost(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}

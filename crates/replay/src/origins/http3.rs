@@ -1,0 +1,148 @@
+//! Origins that speak HTTP/3: h3 carries the requests of a QUIC connection at once, and quinn sends the most
+//! urgent response first.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use fastopen_netns::clock::{monotonic_ns, sleep_until};
+use h3::error::StreamError;
+use h3::server::{RequestResolver, builder};
+use hyper::body::Body;
+use hyper::{Method, Response};
+use quinn::Incoming;
+use tokio::sync::watch;
+
+use super::{Connection, Shared};
+use crate::body::SizedBody;
+use crate::http2::MAX_HEADER_LIST_SIZE;
+use crate::http3::{Quic, StreamTable};
+use crate::log::{Arrived, TlsHandshake, Written};
+use crate::priority::Priority;
+use crate::quic::{QuicOrigin, accept};
+use crate::sockets::FourTuple;
+use crate::tls::{Handshake, Secured};
+
+/// Serves the connections of a port until its endpoint is closed.
+pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
+    while let Some(incoming) = origin.endpoint.accept().await {
+        let (origin, shared) = (origin.clone(), shared.clone());
+        tokio::spawn(async move {
+            // The client causes all errors and records them.
+            let _ = serve(&origin, incoming, shared).await;
+        });
+    }
+}
+
+async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> io::Result<()> {
+    let unknown = || io::Error::other("a connection to no host of the page");
+    let four_tuple = origin.four_tuple(&incoming).ok_or_else(unknown)?;
+    let tls = shared.site.tls.as_ref().and_then(|tls| tls.servers.get(four_tuple.origin.ip()).cloned());
+    let tls = tls.filter(|_| shared.encrypted.load(Ordering::Relaxed)).ok_or_else(unknown)?;
+    shared.log.accepted(four_tuple, monotonic_ns());
+    let config = origin.config(&tls, shared.rejecting.load(Ordering::Relaxed))?;
+    let accepted = accept(incoming, config, &tls).await?;
+    shared.quic.opened(four_tuple, accepted.connection.clone());
+    let _closed = OnDrop(|| shared.quic.closed(four_tuple));
+    let early_bytes = Arc::<AtomicU64>::default();
+    let tell = {
+        let (teller, shared, early_bytes) = (accepted.teller(), shared.clone(), early_bytes.clone());
+        move |complete| {
+            let handshake = teller(early_bytes.load(Ordering::Relaxed), complete);
+            log_handshake(&shared, four_tuple, handshake);
+        }
+    };
+    let (secured, established) = (watch::Sender::new(false), accepted.established);
+    let connection = Connection { four_tuple, encrypted: true, secured: Secured::when(&secured) };
+    let table = {
+        let (tell, shared) = (tell.clone(), shared.clone());
+        StreamTable::calling(move |bytes| {
+            // Until the client's Finished has come, in a Handshake packet, early data alone can be read.
+            if shared.quic.seen(four_tuple).received.handshake == 0 {
+                early_bytes.fetch_add(bytes, Ordering::Relaxed);
+                tell(false);
+            }
+        })
+    };
+    let quic = accepted.connection.clone();
+    tokio::spawn(async move {
+        established.await;
+        if quic.close_reason().is_none() {
+            tell(true);
+            secured.send_replace(true);
+        }
+    });
+    let mut http = builder()
+        .max_field_section_size(MAX_HEADER_LIST_SIZE.into())
+        .send_grease(false)
+        .build::<_, Bytes>(Quic::new(accepted.connection, table.clone(), true))
+        .await
+        .map_err(io::Error::other)?;
+    while let Some(request) = http.accept().await.map_err(io::Error::other)? {
+        let streams =
+            Streams { connection: connection.clone(), shared: shared.clone(), table: table.clone() };
+        tokio::spawn(async move { streams.respond(request).await });
+    }
+    Ok(())
+}
+
+fn log_handshake(shared: &Shared, four_tuple: FourTuple, handshake: Handshake) {
+    let traffic = shared.quic.seen(four_tuple).traffic;
+    shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), handshake, traffic });
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// The streams of one connection.
+struct Streams {
+    connection: Connection,
+    shared: Arc<Shared>,
+    table: StreamTable,
+}
+
+impl Streams {
+    async fn respond(self, request: RequestResolver<Quic, Bytes>) -> Result<(), StreamError> {
+        let Self { connection, shared, table } = self;
+        let (request, mut stream) = request.resolve_request().await?;
+        let request = request.into_parts().0;
+        let (resource, url) = shared.find(&connection, &request);
+        while stream.recv_data().await?.is_some() {}
+        connection.may_process(&request.method).await;
+        let at_ns = monotonic_ns();
+        let served = resource.and_then(|number| shared.resources().get(number));
+        let (head, body) = shared.site.response(served, &request).into_parts();
+        let mut body = if request.method == Method::HEAD { SizedBody::default() } else { body };
+        let id = stream.id();
+        let status = head.status.as_u16();
+        let due_ns = super::due_ns(served, at_ns);
+        let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, due_ns, status };
+        let (counters, body_bytes) = (table.clone(), body.len());
+        shared.log.arrived(arrived, move || {
+            let written = counters.stream(id).written;
+            Written {
+                first_byte_ns: written.first_ns,
+                last_byte_ns: written.last_ns.filter(|_| written.body_bytes >= body_bytes),
+                header_bytes: written.header_bytes,
+                body_bytes: written.body_bytes,
+            }
+        });
+        table.prioritise(id, Priority::of(&request.headers));
+        let _ = sleep_until(due_ns).await;
+        stream.send_response(Response::from_parts(head, ())).await?;
+        while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            if let Ok(chunk) = frame.into_data() {
+                stream.send_data(chunk).await?;
+            }
+        }
+        stream.finish().await
+    }
+}

@@ -1,0 +1,154 @@
+//! The client's end of QUIC connections, each with a socket of its own.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig};
+use quinn::{Connection, Endpoint, VarInt, ZeroRttAccepted};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::runtime::ExactRuntime;
+use super::socket::{CountedSocket, End};
+use super::table::QuicTable;
+use super::tickets::Keepsakes;
+use super::verifier::NotingVerifier;
+use super::{Settings, endpoint_config, handshake};
+use crate::sockets::FourTuple;
+use crate::tls::{self, Authority, Handshake, KeyShare};
+
+/// How a client's QUIC connections begin, with what earlier ones left.
+#[derive(Debug, Clone)]
+pub struct QuicClient {
+    config: quinn::ClientConfig,
+    provider: Arc<CryptoProvider>,
+    keepsakes: Arc<Keepsakes>,
+    address_tokens: bool,
+}
+
+/// A connection that can carry requests.
+pub struct Connected {
+    /// The connection.
+    pub connection: Connection,
+    /// Addresses and ports of both ends.
+    pub four_tuple: FourTuple,
+    /// Of a connection that may send early data: resolves when its handshake is over, to whether it was
+    /// accepted.
+    pub early: Option<ZeroRttAccepted>,
+    provider: Arc<CryptoProvider>,
+    certified: Arc<AtomicBool>,
+    // Its socket goes with it.
+    endpoint: Endpoint,
+}
+
+impl Connected {
+    /// What the handshake came to, once it is complete.
+    pub fn handshake(&self, early_bytes: u64) -> Handshake {
+        let data = self.connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+        let resumed = !self.certified.load(Ordering::Relaxed);
+        handshake(&self.provider, data.and_then(|data| data.protocol), resumed, early_bytes, true)
+    }
+}
+
+impl QuicClient {
+    /// A client that trusts `authority` alone and has nothing of an earlier visit yet, with room for the
+    /// tickets of `hosts`. With `early` it sends early data where it has a ticket.
+    ///
+    /// # Errors
+    /// If the authority's certificate is invalid.
+    pub fn new(
+        settings: Settings,
+        key_share: KeyShare,
+        authority: &Authority,
+        hosts: usize,
+        early: bool,
+    ) -> Result<Self, tls::Error> {
+        let provider = tls::provider(key_share);
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.root().clone())?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
+        let mut config = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(NotingVerifier(verifier)))
+            .with_no_client_auth();
+        let keepsakes = Keepsakes::new(hosts.saturating_mul(tls::TICKETS_KEPT));
+        config.resumption = Resumption::store(keepsakes.clone());
+        config.enable_early_data = early;
+        config.alpn_protocols = vec![crate::HttpVersion::Http3.alpn().to_vec()];
+        let crypto =
+            QuicClientConfig::try_from(config).map_err(|error| rustls::Error::General(error.to_string()))?;
+        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+        config.transport_config(settings.transport()).token_store(keepsakes.clone());
+        Ok(Self { config, provider, keepsakes, address_tokens: settings.address_tokens })
+    }
+
+    /// Opens a connection to `host` at `address` from `port` (none: the kernel's choice). Returns when it can
+    /// carry a request: at once with a ticket for early data, else when the handshake is complete.
+    ///
+    /// # Errors
+    /// If there is no socket, or the handshake fails.
+    pub async fn connect(
+        &self,
+        host: &str,
+        address: SocketAddrV4,
+        port: Option<u16>,
+        table: &Arc<QuicTable>,
+    ) -> io::Result<Connected> {
+        let own = own_address(address)?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)))?;
+        socket.set_nonblocking(true)?;
+        let four_tuple =
+            FourTuple { client: SocketAddrV4::new(own, socket.local_addr()?.port()), origin: address };
+        let socket = Arc::new(CountedSocket::new(socket, End::Client(own), table.clone())?);
+        let runtime = Arc::new(ExactRuntime::default());
+        let certified = runtime.certified.clone();
+        let endpoint = Endpoint::new_with_abstract_socket(endpoint_config(), None, socket, runtime)?;
+        let name = match tls::address(host) {
+            Some(address) => address.to_string(),
+            None => host.to_owned(),
+        };
+        let connecting = endpoint
+            .connect_with(self.config.clone(), SocketAddr::V4(address), &name)
+            .map_err(io::Error::other)?;
+        let (connection, early) = match connecting.into_0rtt() {
+            Ok((connection, accepted)) => (connection, Some(accepted)),
+            Err(connecting) => (connecting.await.map_err(io::Error::other)?, None),
+        };
+        table.opened(four_tuple, connection.clone());
+        let provider = self.provider.clone();
+        Ok(Connected { connection, four_tuple, early, provider, certified, endpoint })
+    }
+
+    /// Visits a host once, for its tickets and a token for each, and closes the connection.
+    ///
+    /// # Errors
+    /// If the visit fails.
+    pub async fn visit(&self, host: &str, address: SocketAddrV4, tickets: usize) -> io::Result<()> {
+        let mut received = self.keepsakes.received();
+        let (had_tickets, had_tokens) = *received.borrow_and_update();
+        let table = Arc::default();
+        let connected = self.connect(host, address, None, &table).await?;
+        let tokens = if self.address_tokens { tickets } else { 0 };
+        let all = |now: &(usize, usize)| now.0 >= had_tickets + tickets && now.1 >= had_tokens + tokens;
+        received.wait_for(all).await.map_err(io::Error::other)?;
+        connected.connection.close(VarInt::from_u32(0), b"");
+        connected.endpoint.wait_idle().await;
+        Ok(())
+    }
+}
+
+/// The address from which this end reaches `peer`.
+fn own_address(peer: SocketAddrV4) -> io::Result<Ipv4Addr> {
+    let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    probe.connect(peer)?;
+    match probe.local_addr()?.ip() {
+        IpAddr::V4(own) => Ok(own),
+        IpAddr::V6(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}

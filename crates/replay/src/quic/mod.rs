@@ -1,0 +1,134 @@
+//! QUIC for HTTP/3: quinn, with windows equal to TCP's, datagrams of one size, and evidence from the
+//! datagrams themselves.
+
+mod client;
+pub mod packets;
+mod runtime;
+mod server;
+mod socket;
+pub mod table;
+mod tickets;
+mod verifier;
+
+use std::sync::Arc;
+
+use quinn::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn::{EndpointConfig, TransportConfig, VarInt};
+use rustls::crypto::CryptoProvider;
+
+use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, STREAM_WINDOW};
+use crate::tls::{Handshake, Session, Version};
+
+pub use self::client::{Connected, QuicClient};
+pub(crate) use self::server::{QuicOrigin, accept};
+
+/// Bytes of a full datagram, the least that every path carries (RFC 9000 section 14.1). Paths are not probed
+/// for more.
+pub const DATAGRAM_BYTES: u16 = 1200;
+
+/// Headers of UDP and IPv4.
+pub const UDP_HEADER_BYTES: u32 = 28;
+
+/// Payload of a TCP segment on Ethernet, with timestamps: an initial window of so many segments is as many
+/// bytes of QUIC's.
+const TCP_SEGMENT_BYTES: u64 = 1448;
+
+/// The congestion controls that quinn has as Linux has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// RFC 9438.
+    Cubic,
+    /// RFC 9002 section 7.
+    Reno,
+}
+
+impl CongestionControl {
+    /// By the kernel's name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "cubic" => Some(Self::Cubic),
+            "reno" => Some(Self::Reno),
+            _ => None,
+        }
+    }
+}
+
+/// How both ends of a world's QUIC connections send.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The congestion control.
+    pub congestion_control: CongestionControl,
+    /// TCP's initial window in segments.
+    pub initial_window_segments: u32,
+    /// Whether an origin gives out address tokens, and takes them.
+    pub address_tokens: bool,
+}
+
+impl Settings {
+    /// The initial window in bytes.
+    pub fn initial_window_bytes(self) -> u64 {
+        u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES
+    }
+
+    fn transport(self) -> Arc<TransportConfig> {
+        let window = self.initial_window_bytes();
+        let control: Arc<dyn ControllerFactory + Send + Sync> = match self.congestion_control {
+            CongestionControl::Cubic => {
+                let mut cubic = CubicConfig::default();
+                cubic.initial_window(window);
+                Arc::new(cubic)
+            }
+            CongestionControl::Reno => {
+                let mut reno = NewRenoConfig::default();
+                reno.initial_window(window);
+                Arc::new(reno)
+            }
+        };
+        let mut config = TransportConfig::default();
+        config
+            .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))
+            // As TCP: a connection that says nothing stays.
+            .max_idle_timeout(None)
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            .send_window(CONNECTION_WINDOW.into())
+            .initial_mtu(DATAGRAM_BYTES)
+            .mtu_discovery_config(None)
+            .enable_segmentation_offload(false)
+            .datagram_receive_buffer_size(None)
+            .allow_spin(false)
+            .congestion_controller_factory(control);
+        Arc::new(config)
+    }
+}
+
+fn endpoint_config() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    // It draws the packet numbers to be skipped, whose acknowledgments have other lengths.
+    config.grease_quic_bit(false).rng_seed(Some([0; 32]));
+    config
+}
+
+/// A handshake between ends with the same preferences: quinn does not tell what was chosen. Its first flight
+/// is made of whole datagrams, so the bytes of its `ClientHello` are not counted.
+fn handshake(
+    provider: &CryptoProvider,
+    alpn: Option<Vec<u8>>,
+    resumed: bool,
+    early_bytes: u64,
+    complete: bool,
+) -> Handshake {
+    let suite = provider.cipher_suites.iter().find(|suite| suite.tls13().is_some());
+    Handshake {
+        session: Session {
+            version: Version::Tls13,
+            cipher: suite.and_then(|suite| suite.suite().as_str()).unwrap_or(""),
+            group: provider.kx_groups.first().and_then(|group| group.name().as_str()),
+            alpn: alpn.map(|name| String::from_utf8_lossy(&name).into_owned()),
+            resumed,
+        },
+        hello_bytes: 0,
+        early_bytes,
+        complete,
+    }
+}

@@ -1,0 +1,155 @@
+//! The origins' end of QUIC connections: one endpoint a port.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
+use quinn::{Connection, Endpoint, Incoming, ServerConfig, ValidationTokenConfig, ZeroRttAccepted};
+use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
+use rustls::{SignatureAlgorithm, SignatureScheme};
+
+use super::runtime::ExactRuntime;
+use super::socket::{CountedSocket, End};
+use super::table::QuicTable;
+use super::tickets::UsedTokens;
+use super::{Settings, endpoint_config, handshake};
+use crate::sockets::FourTuple;
+use crate::tls::Handshake;
+
+/// One port on which origins listen for QUIC.
+pub(crate) struct QuicOrigin {
+    pub(crate) endpoint: Endpoint,
+    port: u16,
+    /// What all connections of the port have in common.
+    config: ServerConfig,
+}
+
+impl QuicOrigin {
+    /// Listens on `port` of all addresses; `tls` is any host's. To be called inside the runtime.
+    ///
+    /// # Errors
+    /// If the port cannot be bound, or the configuration lacks TLS 1.3.
+    pub(crate) fn listen(
+        port: u16,
+        settings: Settings,
+        tls: &rustls::ServerConfig,
+        table: &Arc<QuicTable>,
+    ) -> io::Result<Self> {
+        let mut config = ServerConfig::with_crypto(crypto(tls.clone())?);
+        let mut tokens = ValidationTokenConfig::default();
+        // As many as tickets, since each connection takes one of either.
+        tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
+        tokens.log(Arc::new(UsedTokens::default()));
+        config.transport_config(settings.transport()).validation_token_config(tokens).migration(false);
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
+        socket.set_nonblocking(true)?;
+        let socket = Arc::new(CountedSocket::new(socket, End::Origin, table.clone())?);
+        let runtime = Arc::new(ExactRuntime::default());
+        let endpoint =
+            Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;
+        Ok(Self { endpoint, port, config })
+    }
+
+    /// Addresses and ports of both ends of a connection attempt.
+    pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
+        match (incoming.remote_address(), incoming.local_ip()) {
+            (SocketAddr::V4(client), Some(IpAddr::V4(own))) => {
+                Some(FourTuple { client, origin: SocketAddrV4::new(own, self.port) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The configuration of one connection to a host with this TLS configuration, which takes early data or
+    /// not; and whether it has shown its certificate.
+    pub(crate) fn config(
+        &self,
+        tls: &rustls::ServerConfig,
+        rejecting: bool,
+    ) -> io::Result<(Arc<ServerConfig>, Arc<AtomicBool>)> {
+        let certified = Arc::<AtomicBool>::default();
+        let mut tls = tls.clone();
+        tls.max_early_data_size = if rejecting { 0 } else { u32::MAX };
+        tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), certified.clone()));
+        let mut config = self.config.clone();
+        config.crypto = crypto(tls)?;
+        Ok((Arc::new(config), certified))
+    }
+}
+
+fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
+    // QUIC's own flow control limits early data (RFC 9001 section 4.6.1).
+    if tls.max_early_data_size != 0 {
+        tls.max_early_data_size = u32::MAX;
+    }
+    QuicServerConfig::try_from(tls).map(Arc::new).map_err(io::Error::other)
+}
+
+/// An accepted connection, whose handshake goes on.
+pub(crate) struct Accepted {
+    pub(crate) connection: Connection,
+    /// Resolves when the handshake is over.
+    pub(crate) established: ZeroRttAccepted,
+    provider: Arc<CryptoProvider>,
+    alpn: Option<Vec<u8>>,
+    certified: Arc<AtomicBool>,
+}
+
+/// Accepts a connection. Returns when its `ClientHello` has been answered, which may take two datagrams.
+///
+/// # Errors
+/// If the handshake fails.
+pub(crate) async fn accept(
+    incoming: Incoming,
+    (config, certified): (Arc<ServerConfig>, Arc<AtomicBool>),
+    tls: &rustls::ServerConfig,
+) -> io::Result<Accepted> {
+    let mut connecting = incoming.accept_with(config).map_err(io::Error::other)?;
+    let data = connecting.handshake_data().await.map_err(io::Error::other)?;
+    let alpn = data.downcast::<HandshakeData>().ok().and_then(|data| data.protocol);
+    let (connection, established) =
+        connecting.into_0rtt().map_err(|_| io::Error::other("a server's connection has no 0.5-RTT"))?;
+    Ok(Accepted { connection, established, provider: tls.crypto_provider().clone(), alpn, certified })
+}
+
+impl Accepted {
+    /// Tells what the handshake came to so far: of the bytes of early data that were read, and whether it is
+    /// complete.
+    pub(crate) fn teller(&self) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
+        let (provider, alpn, certified) = (self.provider.clone(), self.alpn.clone(), self.certified.clone());
+        move |early_bytes, complete| {
+            let resumed = !certified.load(Ordering::Relaxed);
+            handshake(&provider, alpn.clone(), resumed, early_bytes, complete)
+        }
+    }
+}
+
+/// Notes that a certificate was shown: its key signed. A resumed session needs none.
+#[derive(Debug)]
+struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
+
+impl ResolvesServerCert for NotingResolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let identity = self.0.resolve(hello)?;
+        let key = Arc::new(NotingKey(identity.key.clone(), self.1.clone()));
+        Some(Arc::new(CertifiedKey::new(identity.cert.clone(), key)))
+    }
+}
+
+#[derive(Debug)]
+struct NotingKey(Arc<dyn SigningKey>, Arc<AtomicBool>);
+
+impl SigningKey for NotingKey {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        self.1.store(true, Ordering::Relaxed);
+        self.0.choose_scheme(offered)
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.0.algorithm()
+    }
+}

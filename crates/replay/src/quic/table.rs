@@ -1,0 +1,112 @@
+//! QUIC connections by four-tuple: the open ones, and what crossed the sockets of all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fastopen_netns::clock::monotonic_ns;
+use quinn::{Connection, VarInt};
+
+use super::packets::PacketCounts;
+use crate::counters::{Traffic, TrafficCounters};
+use crate::sockets::FourTuple;
+use crate::watch_cell::WatchCell;
+
+/// What one end of a connection sent and received.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QuicEvidence {
+    /// Packets that it sent.
+    pub sent: PacketCounts,
+    /// Packets that it received.
+    pub received: PacketCounts,
+    /// Times and bytes of its datagrams.
+    pub traffic: Traffic,
+    /// Packets that it declared lost (RFC 9002 section 6).
+    pub lost: u64,
+    /// Its smoothed RTT in microseconds.
+    pub rtt_us: u64,
+}
+
+/// The QUIC connections of one end of the world.
+#[derive(Debug, Default)]
+pub struct QuicTable(WatchCell<Connections>);
+
+#[derive(Debug, Default)]
+struct Connections {
+    open: BTreeMap<FourTuple, Connection>,
+    seen: BTreeMap<FourTuple, QuicEvidence>,
+}
+
+impl QuicTable {
+    /// Adds a connection.
+    pub fn opened(&self, four_tuple: FourTuple, connection: Connection) {
+        self.0.with(|connections| connections.open.insert(four_tuple, connection));
+    }
+
+    /// Removes a connection; its evidence stays.
+    pub fn closed(&self, four_tuple: FourTuple) {
+        self.0.update(|connections| {
+            let Some(connection) = connections.open.remove(&four_tuple) else { return };
+            connections.seen.entry(four_tuple).or_default().complete(&connection);
+        });
+    }
+
+    /// Counts a sent datagram.
+    pub(super) fn sent(&self, four_tuple: FourTuple, datagram: &[u8]) {
+        self.0.with(|connections| {
+            let seen = connections.seen.entry(four_tuple).or_default();
+            seen.sent.count(datagram);
+            seen.traffic.wrote(monotonic_ns(), datagram);
+        });
+    }
+
+    /// Counts a received datagram.
+    pub(super) fn received(&self, four_tuple: FourTuple, datagram: &[u8]) {
+        self.0.with(|connections| {
+            let seen = connections.seen.entry(four_tuple).or_default();
+            seen.received.count(datagram);
+            seen.traffic.read(monotonic_ns(), datagram);
+        });
+    }
+
+    /// What one connection sent and received so far.
+    pub fn seen(&self, four_tuple: FourTuple) -> QuicEvidence {
+        self.0.with(|connections| connections.seen.get(&four_tuple).copied().unwrap_or_default())
+    }
+
+    /// The evidence of every connection since the last call of [`QuicTable::forget`].
+    pub fn evidence(&self) -> BTreeMap<FourTuple, QuicEvidence> {
+        self.0.with(|connections| {
+            let mut evidence = connections.seen.clone();
+            for (four_tuple, connection) in &connections.open {
+                evidence.entry(*four_tuple).or_default().complete(connection);
+            }
+            evidence
+        })
+    }
+
+    /// Closes all open connections.
+    pub fn close_all(&self) {
+        let open: Vec<_> = self.0.with(|connections| connections.open.values().cloned().collect());
+        for connection in open {
+            connection.close(VarInt::from_u32(0), b"");
+        }
+    }
+
+    /// Waits until no connection is open or `timeout` is over. Returns whether none is open.
+    pub fn wait_until_closed(&self, timeout: Duration) -> bool {
+        self.0.wait_until(timeout, |connections| connections.open.is_empty())
+    }
+
+    /// Forgets the closed connections.
+    pub fn forget(&self) {
+        self.0.with(|connections| connections.seen.clear());
+    }
+}
+
+impl QuicEvidence {
+    fn complete(&mut self, connection: &Connection) {
+        let path = connection.stats().path;
+        self.lost = path.lost_packets;
+        self.rtt_us = path.rtt.as_micros() as u64;
+    }
+}

@@ -1,0 +1,93 @@
+//! What a visit leaves to later ones: session tickets, and address tokens (RFC 9000 section 8.1.3).
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use quinn::{TokenLog, TokenReuseError, TokenStore};
+use rustls::NamedGroup;
+use rustls::client::Tls13ClientSessionValue;
+use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Tls12ClientSessionValue};
+use rustls::pki_types::ServerName;
+use tokio::sync::watch;
+
+use crate::lock;
+
+/// The tickets and tokens of a client.
+#[derive(Debug)]
+pub(super) struct Keepsakes {
+    sessions: ClientSessionMemoryCache,
+    tokens: Mutex<BTreeMap<String, VecDeque<Bytes>>>,
+    /// How many tickets and tokens have come.
+    received: watch::Sender<(usize, usize)>,
+}
+
+impl Keepsakes {
+    /// With room for so many tickets.
+    pub(super) fn new(room: usize) -> Arc<Self> {
+        Arc::new(Self {
+            sessions: ClientSessionMemoryCache::new(room),
+            tokens: Mutex::default(),
+            received: watch::Sender::default(),
+        })
+    }
+
+    /// How many tickets and tokens have come so far, now and later.
+    pub(super) fn received(&self) -> watch::Receiver<(usize, usize)> {
+        self.received.subscribe()
+    }
+}
+
+impl ClientSessionStore for Keepsakes {
+    fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
+        self.sessions.set_kx_hint(server_name, group);
+    }
+
+    fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.sessions.kx_hint(server_name)
+    }
+
+    fn set_tls12_session(&self, server_name: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.sessions.set_tls12_session(server_name, value);
+    }
+
+    fn tls12_session(&self, server_name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.sessions.tls12_session(server_name)
+    }
+
+    fn remove_tls12_session(&self, server_name: &ServerName<'static>) {
+        self.sessions.remove_tls12_session(server_name);
+    }
+
+    fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.sessions.insert_tls13_ticket(server_name, value);
+        self.received.send_modify(|(tickets, _)| *tickets += 1);
+    }
+
+    fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.sessions.take_tls13_ticket(server_name)
+    }
+}
+
+impl TokenStore for Keepsakes {
+    fn insert(&self, server_name: &str, token: Bytes) {
+        lock(&self.tokens).entry(server_name.to_owned()).or_default().push_back(token);
+        self.received.send_modify(|(_, tokens)| *tokens += 1);
+    }
+
+    fn take(&self, server_name: &str) -> Option<Bytes> {
+        lock(&self.tokens).get_mut(server_name)?.pop_front()
+    }
+}
+
+/// The address tokens that origins have taken: each is good for one connection. Without a limit, since a
+/// token that is refused would make a load differ by chance.
+#[derive(Debug, Default)]
+pub(super) struct UsedTokens(Mutex<HashSet<u128>>);
+
+impl TokenLog for UsedTokens {
+    fn check_and_insert(&self, nonce: u128, _: SystemTime, _: Duration) -> Result<(), TokenReuseError> {
+        if lock(&self.0).insert(nonce) { Ok(()) } else { Err(TokenReuseError) }
+    }
+}

@@ -1,0 +1,193 @@
+//! The loader's driver of HTTP/3: each request is sent at once, on a stream of its own; before the handshake
+//! is complete as early data, where there is a ticket.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::http2::MAX_HEADER_LIST_SIZE;
+use fastopen_replay::http3::{OpenStreams, Quic, StreamTable};
+use fastopen_replay::quic::table::QuicTable;
+use fastopen_replay::quic::{Connected, QuicClient};
+use h3::client::{RequestStream, SendRequest, builder};
+use h3::error::StreamError;
+use h3::quic::BidiStream;
+use http_body_util::BodyExt;
+use hyper::Request;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{Connection, Exchange, Opened, QueuedRequest, Report};
+use crate::contract::TlsRecord;
+
+/// What became of early data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Early {
+    /// The handshake is not complete.
+    Pending,
+    /// There was none, or the origin has taken it.
+    Taken,
+    /// The origin has rejected it.
+    Rejected,
+}
+
+/// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
+/// fails.
+///
+/// # Errors
+/// If the connection cannot carry any request.
+pub(super) async fn run(
+    connection: Arc<Connection>,
+    (quic, host): (QuicClient, String),
+    table: Arc<QuicTable>,
+    mut requests: UnboundedReceiver<QueuedRequest>,
+) -> io::Result<()> {
+    let opened_ns = monotonic_ns();
+    let mut connected = quic.connect(&host, connection.address, connection.port, &table).await?;
+    let opened = Opened { at_ns: opened_ns, established: false, four_tuple: connected.four_tuple };
+    let accepted = connected.early.take();
+    let early = watch::Sender::new(if accepted.is_some() { Early::Pending } else { Early::Taken });
+    let (mut streams, mut driver) = Streams::begin(&connection, &connected, early.subscribe()).await?;
+    if accepted.is_none() {
+        streams.secured(&connected, &table, 0);
+    }
+    connection.report(Report::Ready(connection.id, opened));
+    if let Some(mut accepted) = accepted {
+        // What was sent as early data, to be sent again where it is rejected, and what must not go early.
+        let (mut sent, mut waiting) = (Vec::new(), Vec::new());
+        let taken = loop {
+            tokio::select! {
+                biased;
+                taken = &mut accepted => break taken,
+                request = requests.recv() => {
+                    let Some(request) = request else { return Ok(()) };
+                    // Early data can be replayed (RFC 8470 section 4).
+                    if request.request.method().is_safe() {
+                        sent.push(request.clone());
+                        streams.send(request).await;
+                    } else {
+                        waiting.push(request);
+                    }
+                }
+            }
+        };
+        if let Some(error) = connected.connection.close_reason() {
+            early.send_replace(Early::Taken);
+            return Err(io::Error::other(error));
+        }
+        let early_bytes = if taken { streams.table.bytes_written() } else { 0 };
+        early.send_replace(if taken { Early::Taken } else { Early::Rejected });
+        if !taken {
+            driver.abort();
+            let settled = watch::Sender::new(Early::Taken).subscribe();
+            (streams, driver) = Streams::begin(&connection, &connected, settled).await?;
+            waiting.splice(0..0, sent);
+        }
+        streams.secured(&connected, &table, early_bytes);
+        for request in waiting {
+            streams.send(request).await;
+        }
+    }
+    while let Some(request) = connection.next(&mut requests, &mut driver).await {
+        streams.send(request).await;
+    }
+    Ok(())
+}
+
+/// The streams of one connection.
+struct Streams {
+    connection: Arc<Connection>,
+    table: StreamTable,
+    early: watch::Receiver<Early>,
+    sender: SendRequest<OpenStreams, Bytes>,
+}
+
+impl Streams {
+    /// Begins HTTP/3 on a connection; the returned task ends with it.
+    async fn begin(
+        connection: &Arc<Connection>,
+        connected: &Connected,
+        early: watch::Receiver<Early>,
+    ) -> io::Result<(Self, JoinHandle<()>)> {
+        let table = StreamTable::default();
+        let closes = *early.borrow() != Early::Pending;
+        let (mut http, sender) = builder()
+            .max_field_section_size(MAX_HEADER_LIST_SIZE.into())
+            .send_grease(false)
+            .build(Quic::new(connected.connection.clone(), table.clone(), closes))
+            .await
+            .map_err(io::Error::other)?;
+        let driver = tokio::spawn(async move { drop(http.wait_idle().await) });
+        Ok((Self { connection: connection.clone(), table, early, sender }, driver))
+    }
+
+    /// Reports that the handshake is complete.
+    fn secured(&self, connected: &Connected, quic: &QuicTable, early_bytes: u64) {
+        let traffic = quic.seen(connected.four_tuple).traffic;
+        let record = TlsRecord {
+            sent_bytes: traffic.bytes_written,
+            received_bytes: traffic.bytes_read,
+            ..TlsRecord::new(connected.handshake(early_bytes), monotonic_ns())
+        };
+        self.connection.report(Report::Secured(self.connection.id, record));
+    }
+
+    /// Sends a request; a task of its own sends the body and reads the response.
+    async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
+        let exchange = Exchange::new(self.connection.clone(), resource, progress);
+        let (head, body) = request.into_parts();
+        match self.sender.send_request(Request::from_parts(head, ())).await {
+            Err(error) => exchange.end(Err(error.to_string()), |_| {}),
+            Ok(stream) => {
+                tokio::spawn(receive(exchange, stream, body, self.table.clone(), self.early.clone()));
+            }
+        }
+    }
+}
+
+async fn receive<S: BidiStream<Bytes>>(
+    mut exchange: Exchange,
+    mut stream: RequestStream<S, Bytes>,
+    body: SizedBody,
+    table: StreamTable,
+    mut early: watch::Receiver<Early>,
+) {
+    let id = stream.id();
+    let outcome = exchange_on(&mut exchange, &mut stream, body).await;
+    if outcome.is_err() {
+        // Rejected early data is sent again by the connection.
+        let settled = early.wait_for(|early| *early != Early::Pending).await;
+        if settled.is_ok_and(|early| *early == Early::Rejected) {
+            return;
+        }
+    }
+    let traffic = table.stream(id);
+    exchange.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
+        response.sent_ns = traffic.written.first_ns;
+        response.first_byte_ns = traffic.read.first_ns;
+        response.end_ns = traffic.read.last_ns;
+        response.header_bytes = traffic.read.header_bytes;
+    });
+}
+
+async fn exchange_on<S: BidiStream<Bytes>>(
+    exchange: &mut Exchange,
+    stream: &mut RequestStream<S, Bytes>,
+    mut body: SizedBody,
+) -> Result<(), StreamError> {
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(chunk) = frame.into_data() {
+            stream.send_data(chunk).await?;
+        }
+    }
+    stream.finish().await?;
+    let head = stream.recv_response().await?;
+    exchange.header_arrived(head.status().as_u16());
+    while let Some(chunk) = stream.recv_data().await? {
+        exchange.body_arrived(bytes::Buf::remaining(&chunk));
+    }
+    Ok(())
+}

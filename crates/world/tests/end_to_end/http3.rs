@@ -1,0 +1,144 @@
+//! HTTP/3 over QUIC, in exact times: first flights, address tokens, rejected early data, priorities, loss.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Run, image, job, list, network, number, page, rate, request, root, run, run_command, with,
+};
+use crate::virtual_time::{in_virtual_time, written};
+
+/// Resources over HTTP/3 and a round trip of 100 ms without limits. The certificates fit into what an origin
+/// may send before it has heard twice of a client.
+fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
+    let tls = with(json!({"key_share": "x25519", "chain_bytes": 3000}), tls);
+    let http3 = json!({"tls": tls, "origins": {"http": "3"}});
+    with(with(job(&page(resources), &network(100_000), &["tls"]), http3), changes)
+}
+
+/// Runs the job in virtual time; none without the virtual engine's kernel.
+fn exactly(job: &Value) -> Option<Run> {
+    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
+}
+
+fn first_byte_ms(run: &Run) -> u64 {
+    let ns = number(&request(run.valid("tls"), 0)["first_byte_ns"]);
+    assert_eq!(ns % 1_000_000, 0, "{ns} ns");
+    ns / 1_000_000
+}
+
+/// The only connection of the load.
+fn connection(run: &Run) -> &Value {
+    let [connection] = list(&run.valid("tls")["connections"]) else { panic!("not one connection") };
+    connection
+}
+
+#[test]
+fn quic_takes_one_round_trip_before_the_request_and_early_data_none() {
+    for (session, expected_ms) in [("none", 200), ("resumed", 200), ("early", 100)] {
+        let Some(run) = exactly(&of(&[root(500)], json!({"session": session}), json!({}))) else { return };
+        assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
+        let connection = connection(&run);
+        let (tls, quic) = (&connection["tls"], &connection["quic"]);
+        assert_eq!(
+            (&tls["resumed"], &tls["origin"]["resumed"]),
+            (&json!(session != "none"), &tls["resumed"])
+        );
+        assert_eq!(tls["alpn"], "h3");
+        let early = session == "early";
+        assert_eq!(number(&tls["early_bytes"]) > 0, early);
+        assert_eq!(number(&tls["origin"]["early_bytes"]) > 0, early);
+        for zero_rtt in [&quic["client"]["sent"]["zero_rtt"], &quic["origin"]["received"]["zero_rtt"]] {
+            assert_eq!(number(zero_rtt) > 0, early, "{session}");
+        }
+        assert!(connection["client"].is_null() && connection["origin"].is_null());
+    }
+}
+
+#[test]
+fn certificates_beyond_three_times_what_the_client_sent_wait_for_its_next_flight() {
+    for (tls, expected_ms) in [
+        (json!({"chain_bytes": 3500}), 300),
+        (json!({"chain_bytes": 3500, "session": "resumed"}), 200),
+        // Its ClientHello takes two datagrams, so that the origin may send twice as much.
+        (json!({"chain_bytes": 3500, "key_share": "x25519mlkem768"}), 200),
+    ] {
+        let Some(run) = exactly(&of(&[root(500)], tls.clone(), json!({}))) else { return };
+        assert_eq!(first_byte_ms(&run), expected_ms, "{tls}");
+    }
+}
+
+#[test]
+fn a_long_early_answer_needs_an_address_token() {
+    for (address_tokens, whole_ms) in [(true, 100), (false, 200)] {
+        let tls = json!({"session": "early", "address_tokens": address_tokens});
+        let Some(run) = exactly(&of(&[root(9000)], tls, json!({}))) else { return };
+        assert_eq!(first_byte_ms(&run), 100);
+        assert_eq!(number(&request(run.valid("tls"), 0)["end_ns"]) / 1_000_000, whole_ms);
+    }
+}
+
+#[test]
+fn rejected_early_data_is_sent_again_when_the_handshake_is_complete() {
+    let tls = json!({"session": "early", "early_data_rejected": true});
+    let resources = [root(500), image("http://a.test/1", 900), image("http://a.test/2", 900)];
+    let Some(run) = exactly(&of(&resources, tls, json!({}))) else { return };
+    assert_eq!(first_byte_ms(&run), 200);
+    let connection = connection(&run);
+    assert_eq!((&connection["tls"]["resumed"], &connection["tls"]["early_bytes"]), (&json!(true), &json!(0)));
+    assert!(number(&connection["quic"]["client"]["sent"]["zero_rtt"]) > 0);
+    assert_eq!(run.valid("tls")["unknown_requests"], 0);
+}
+
+#[test]
+fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
+    let unsafe_root = with(root(500), json!({"method": "POST", "request_body_bytes": 3000}));
+    let Some(run) = exactly(&of(&[unsafe_root], json!({"session": "early"}), json!({}))) else { return };
+    assert_eq!(first_byte_ms(&run), 200);
+}
+
+#[test]
+fn an_urgent_response_overtakes_those_requested_before() {
+    let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000, "initiator": 1,
+        "initiator_at_bytes": 1000});
+    let images = [image("http://a.test/1", 300_000), image("http://a.test/2", 300_000)];
+    let thin = json!({"network": with(network(40_000), json!({"down": rate(4_000_000)}))});
+    let resources = [&[root(500)][..], &images, &[script]].concat();
+    let Some(run) = exactly(&of(&resources, json!({}), thin)) else { return };
+    let load = run.valid("tls");
+    let ended = |resource| number(&request(load, resource)["end_ns"]) / 1_000_000;
+    assert!(ended(3) < ended(1) / 2, "script {} ms, images {} and {} ms", ended(3), ended(1), ended(2));
+    assert!(ended(2).abs_diff(ended(1)) < 100, "images {} and {} ms", ended(1), ended(2));
+}
+
+#[test]
+fn lost_packets_are_sent_again_and_broken_paths_of_fast_open_let_quic_pass() {
+    let lossy = with(
+        network(100_000),
+        json!({"down": with(rate(8_000_000), json!({"loss": 0.05})), "path": "drop-option"}),
+    );
+    let images: Vec<_> = (0..9).map(|number| image(&format!("http://a.test/{number}"), 40_000)).collect();
+    let resources = [&[root(5000)][..], &images].concat();
+    let Some(run) = exactly(&of(&resources, json!({}), json!({"network": lossy}))) else { return };
+    assert!(number(&connection(&run)["quic"]["origin"]["lost_packets"]) > 0);
+    assert_eq!(run.valid("tls")["link"]["up"]["dropped_path"], 0);
+}
+
+#[test]
+fn the_same_job_over_quic_gives_the_same_bytes() {
+    let images: Vec<_> =
+        (0..9).map(|number| image(&format!("http://h{}.test/{number}", number % 3), 9000)).collect();
+    let resources = [&[root(5000)][..], &images].concat();
+    let Some(first) = in_virtual_time() else { return };
+    let jobs =
+        ["none", "early"].map(|session| of(&resources, json!({"session": session}), json!({})).to_string());
+    let both = written(first, &jobs.concat());
+    let alone = written(in_virtual_time().expect("it was there a moment ago"), &jobs[1]);
+    assert!(both.ends_with(&alone), "what QUIC draws at random shows in the records");
+}
+
+#[test]
+fn http3_works_on_this_machines_kernel_too() {
+    let near = json!({"network": network(20_000)});
+    let run = run(&of(&[root(500)], json!({"session": "early"}), near));
+    assert!(number(&request(run.valid("tls"), 0)["first_byte_ns"]) >= 20_000_000);
+}

@@ -1,0 +1,112 @@
+//! QUIC connections: the packets of both ends' sockets.
+
+use crate::support::{Load, NONE};
+use fastopen_replay::HttpVersion;
+use fastopen_replay::quic::packets::PacketCounts;
+use fastopen_replay::tls::SessionStart;
+use fastopen_world::contract::{InvalidKind, QuicEnd, QuicRecord};
+
+/// What both ends of a connection saw, with so many packets of early data.
+fn quic(zero_rtt: u64) -> QuicRecord {
+    let up =
+        PacketCounts { datagrams: 4, bytes: 4000, initial: 2, zero_rtt, handshake: 1, one_rtt: 2, retry: 0 };
+    let down = PacketCounts {
+        datagrams: 5,
+        bytes: 5000,
+        initial: 1,
+        zero_rtt: 0,
+        handshake: 2,
+        one_rtt: 4,
+        retry: 0,
+    };
+    let end = |sent, received| QuicEnd { sent, received, lost_packets: 0, rtt_us: 10_000 };
+    QuicRecord { client: end(up, down), origin: Some(end(down, up)) }
+}
+
+/// Over HTTP/3, with answers a round trip sooner than over TCP.
+fn load(session: SessionStart) -> Load {
+    let early = session == SessionStart::Early;
+    let mut load = Load::tls(session);
+    load.origins.http = HttpVersion::Http3;
+    for connection in &mut load.connections {
+        let sends_early = early && connection.tls.as_ref().is_some_and(|tls| tls.resumed);
+        (connection.client, connection.origin) = (None, None);
+        connection.handshake_us = None;
+        connection.quic = Some(quic(u64::from(sends_early)));
+    }
+    for request in &mut load.requests {
+        request.first_byte_ns = Some(if early { 10_000_000 } else { 20_000_000 });
+    }
+    load
+}
+
+fn quic_of(load: &mut Load, number: usize) -> &mut QuicRecord {
+    load.connections[number].quic.as_mut().expect("it has one")
+}
+
+#[test]
+fn a_load_over_quic_that_begins_as_its_session_says_is_valid_a_round_trip_sooner() {
+    for session in [SessionStart::None, SessionStart::Resumed, SessionStart::Early] {
+        assert_eq!(load(session).kinds(), NONE, "{session:?}");
+        let sooner = load(session).with(|load| {
+            let first_byte_ns = load.requests[0].first_byte_ns.expect("it has one") - 10_000;
+            load.requests[0].first_byte_ns = Some(first_byte_ns);
+        });
+        assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible], "{session:?}");
+    }
+}
+
+#[test]
+fn early_data_that_no_packet_carried_does_not_count_whatever_both_ends_say() {
+    let unsent = load(SessionStart::Early).with(|load| *quic_of(load, 0) = quic(0));
+    assert_eq!(unsent.kinds(), [InvalidKind::NoEarlyData]);
+    let excused = unsent.with(|load| quic_of(load, 0).client.lost_packets = 1);
+    assert_eq!(excused.kinds(), NONE);
+}
+
+#[test]
+fn packets_of_early_data_are_in_no_load_that_has_none() {
+    for session in [SessionStart::None, SessionStart::Resumed] {
+        let unasked = load(session).with(|load| *quic_of(load, 1) = quic(1));
+        assert_eq!(unasked.kinds(), [InvalidKind::EarlyDataUnasked], "{session:?}");
+    }
+    let rejected = load(SessionStart::Early).with(|load| {
+        load.tls.early_data_rejected = true;
+        for connection in &mut load.connections {
+            let tls = connection.tls.as_mut().expect("it has one");
+            tls.early_bytes = 0;
+            tls.origin.as_mut().expect("it has one").early_bytes = 0;
+        }
+        load.requests.iter_mut().for_each(|one| one.first_byte_ns = Some(20_000_000));
+    });
+    assert_eq!(rejected.kinds(), NONE);
+}
+
+#[test]
+fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
+    let over_tcp = load(SessionStart::None).with(|load| load.connections[0].quic = None);
+    assert_eq!(over_tcp.kinds(), [InvalidKind::NoQuic, InvalidKind::SoonerThanPossible]);
+    let over_quic = load(SessionStart::None).with(|load| load.origins.http = HttpVersion::Http2);
+    assert_eq!(over_quic.kinds(), [InvalidKind::NoQuic; 3]);
+    let unused = load(SessionStart::None).with(|load| {
+        (load.connections[2].quic, load.connections[2].requests) = (None, 0);
+    });
+    assert_eq!(unused.kinds(), NONE);
+}
+
+#[test]
+fn no_end_receives_what_the_other_has_not_sent() {
+    let more = load(SessionStart::None).with(|load| quic_of(load, 0).client.received.retry = 1);
+    assert_eq!(more.kinds(), [InvalidKind::PacketsDisagree]);
+    assert!(more.reasons()[0].detail.contains("the origin sent 0 Retry packets"));
+    let under_way = load(SessionStart::None).with(|load| quic_of(load, 0).client.sent.one_rtt += 1);
+    assert_eq!(under_way.kinds(), NONE);
+    let unseen = load(SessionStart::None).with(|load| quic_of(load, 0).origin = None);
+    assert_eq!(unseen.kinds(), [InvalidKind::PacketsDisagree]);
+}
+
+#[test]
+fn datagrams_that_a_kernel_had_no_room_for_make_a_load_invalid() {
+    let full = load(SessionStart::None).client_counts("UdpRcvbufErrors", 1);
+    assert_eq!(full.kinds(), [InvalidKind::DatagramsDropped]);
+}

@@ -1,0 +1,61 @@
+"""HTTP/3 as a setting: what can be asked for with it, what is refused in words, and which arms there are."""
+
+import pytest
+from pydantic import ValidationError
+
+from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
+from fastopen.experiments import make_plan
+from fastopen.experiments.arms import ArmName
+from fastopen.experiments.clients import client_of
+from fastopen.experiments.model import Experiment, Setup
+from made_up_run import made_up_page
+
+HTTP3 = Origins(http="3")
+NO_LIMIT = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+NETWORK = Network(rtt_us=100_000, down=NO_LIMIT, up=NO_LIMIT)
+
+
+def experiment(*arms: ArmName, network: Network = NETWORK) -> Experiment:
+    setups = [Setup(origins=Origins(http=http), tls=Tls()) for http in ("2", "3")]
+    return Experiment(name="e", pages=["p"], networks=[network], setups=setups, arms=list(arms), seed=1)
+
+
+def test_over_quic_the_arms_without_tfo_are_loaded_alone() -> None:
+    plan = make_plan(experiment("off", "cold", "warm"), [made_up_page("p", 2)])
+    arms = [(cell.setup, cell.arm.name) for cell in plan.cells]
+    assert arms == [(0, "off"), (0, "cold"), (0, "warm"), (1, "off")]
+    assert {job.comparison.setup: len(job.job.loads) for job in plan.jobs} == {0: 3, 1: 1}
+
+
+def test_what_asks_for_tfo_over_quic_alone_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no SYN for TCP Fast Open: ask for transports tls"):
+        experiment("cold", "warm")
+
+
+def test_http3_needs_tls() -> None:
+    with pytest.raises(ValidationError, match="speaks HTTP/3 over TLS alone: ask for transports tls,"):
+        Setup(origins=HTTP3)
+
+
+@pytest.mark.parametrize("kind", ["chromium", "curl", "wget2"])
+def test_clients_that_do_not_speak_it_are_refused(kind: str) -> None:
+    with pytest.raises(ValidationError, match="ask for another client"):
+        Setup(client=client_of({"kind": kind}), origins=HTTP3, tls=Tls())
+
+
+def test_it_is_refused_where_quic_cannot_be() -> None:
+    with pytest.raises(ValidationError, match="which needs TLS"):
+        Setup(origins=HTTP3, tls=Tls(version="1.2"))
+    with pytest.raises(ValidationError, match="congestion control is cubic or reno"):
+        Setup(origins=HTTP3, tls=Tls(), tcp=Tcp(congestion_control="bbr"))
+    with pytest.raises(ValidationError, match="all hosts speak HTTP/3"):
+        Setup(origins=Origins(http="3", http2_hosts=["a.test"]), tls=Tls())
+    with pytest.raises(ValidationError, match="needs an MTU of 1228 bytes"):
+        experiment("off", network=NETWORK.model_copy(update={"mtu_bytes": 1227}))
+    with pytest.raises(ValidationError, match="with http 3 origins keep connections"):
+        Origins(http="3", keep_alive=False)
+
+
+def test_the_loader_speaks_it() -> None:
+    loader = Client.model_validate({})
+    assert Setup(client=loader, origins=HTTP3, tls=Tls(session="early")).origins.quic
