@@ -131,11 +131,11 @@ def _of_page(
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Lines broken at spaces, but not before a unit; Rich would break them at no-break spaces too."""
+    """Lines broken at spaces, but not before a unit. What is printed has ordinary spaces, to be searched."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms").replace(MINUS, "-")
         text = textwrap.fill(whole, width, subsequent_indent=indent, break_on_hyphens=False)
-        yield Text(text, style=style)
+        yield Text(text.replace(NBSP, " "), style=style)
 
 
 def _problems(results: Results, page: str) -> Iterator[str]:
