@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
@@ -37,25 +38,52 @@ def running(
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The program, in a process group of its own that ends with this block; its complaints go to `log`."""
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=plain_environment() if environment is None else environment,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=log,
-        start_new_session=True,
-    )
+    process = None
     try:
+        with _interrupts_held_back():
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=plain_environment() if environment is None else environment,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=log,
+                start_new_session=True,
+            )
         yield process
         process.wait()
     finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        if process is not None:
+            _end(process)
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Handles SIGINT and SIGTERM at the end: an interrupted Popen may leave a process that nobody knows."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:

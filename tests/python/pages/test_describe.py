@@ -46,7 +46,7 @@ def test_the_summary_is_plain_data_too() -> None:
 
 def test_the_text_says_what_the_page_is_made_of() -> None:
     text = printed(example())
-    assert "8 to 3 hosts, 1 redirects" in text
+    assert "8 to 3 hosts, 1 redirect" in text
     assert "static.example.com         4  69 kB  1380 B            4" in text
     assert "note: a redirect, a document" in text
     assert "├──" not in text
