@@ -64,7 +64,7 @@ pub struct ScriptRecord {
     pub timed_out: bool,
     /// By the engine's clock.
     pub took_ms: u64,
-    /// What it and the script's commands wrote, its last [`OUTPUT_BYTES`].
+    /// What it and the script's commands wrote, its last 4,096 bytes.
     pub output: String,
     /// The growth of the namespace's TCP counters.
     pub counters: Vec<(String, i64)>,

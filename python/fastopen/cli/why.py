@@ -8,12 +8,13 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from fastopen.attribution.phrases import plural
 from fastopen.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.why import Finding, Machine, diagnose, growth, read_machine
 
-# Beside all that begin with TCPFastOpen.
+# In addition to all that begin with TCPFastOpen.
 SHOWN: Final = (
     ACTIVE_FAIL,
     ATTEMPT_FAILS,
@@ -111,12 +112,12 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
     for name, value in machine.settings.items():
         line(f"{name} = {value}")
     queues = [listener for listener in machine.listeners if listener.queue]
-    line(f"{len(machine.listeners)} listeners, {len(queues)} with a queue for TFO")
+    line(f"{plural(len(machine.listeners), 'listener')}, {len(queues)} with a queue for TFO")
     for listener in queues:
         kind = ", MPTCP" if listener.mptcp else ""
         line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
     if machine.cookies is not None:
-        line(f"cookies of {machine.cookies} servers")
+        line(f"cookies of {plural(machine.cookies, 'server')}")
     shown = _of_interest(counted)
     line(f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none"))
     for finding in findings:
