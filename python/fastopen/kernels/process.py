@@ -73,8 +73,8 @@ def _interrupts_held_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for number in came:
-            signal.raise_signal(number)
+        for held in came:
+            signal.raise_signal(held)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
