@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    Run, image, job, list, network, number, page, rate, request, root, run, run_command, with,
-};
-use crate::virtual_time::{in_virtual_time, written};
+use crate::support::{Run, image, job, list, network, number, page, rate, request, root, run, with};
+use crate::virtual_time::{exactly, in_virtual_time, written};
 
 /// Resources over HTTP/3 and a round trip of 100 ms without limits. The certificates fit into what an origin
 /// may send before it has heard twice of a client.
@@ -13,11 +11,6 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519", "chain_bytes": 3000}), tls);
     let http3 = json!({"tls": tls, "origins": {"http": "3"}});
     with(with(job(&page(resources), &network(100_000), &["tls"]), http3), changes)
-}
-
-/// Runs the job in virtual time; none without the virtual engine's kernel.
-fn exactly(job: &Value) -> Option<Run> {
-    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
 
 fn first_byte_ms(run: &Run) -> u64 {
