@@ -141,7 +141,7 @@ def test_the_packaged_experiment_has_each_session_with_and_without_tfo() -> None
     experiment = load_experiment("first-flight")
     assert experiment.arms == ["off", "cold", "warm"]
     begins = {(setup.origins.http, setup.tls and setup.tls.session) for setup in experiment.setups}
-    assert begins == {(http, session) for http in ("1.1", "2") for session in PLT_MS}
+    assert begins == {(http, session) for http in ("1.1", "2", "3") for session in PLT_MS}
 
 
 def test_arms_are_asked_for_by_their_name_too() -> None:
