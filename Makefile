@@ -23,7 +23,7 @@ say = @printf '== %s\n' "$(1)" >&2
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel \
   release release-check clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test \
-  python-test-worlds test-worlds
+  python-test-worlds
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -48,12 +48,14 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-# First what fills all cores, then what mostly waits: worlds in real time, of Rust's tests and then of Python's.
-# Below those, at the lowest priority, the rest. Each target's output comes in one piece.
+# First what fills all cores, then what mostly waits: Rust's tests, and below them, at the lowest priority, linters and
+# tests of Python. Worlds in real time have the machine to themselves, so that nothing makes their packets late.
+# Each target's output comes in one piece.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
 	@$(MAKE) --jobs=3 $(WORLD) kernel rust-test-programs $(STAMPS)/python-for-tests
 	$(call say,tests of Rust and of worlds; below them at a low priority linters and tests of Python: minutes)
-	@$(MAKE) --jobs=3 --output-sync=target test-worlds python-lint python-test
+	@$(MAKE) --jobs=3 --output-sync=target rust-test python-lint python-test
+	@$(MAKE) python-test-worlds
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table with ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
@@ -143,10 +145,6 @@ python-lint: $(STAMPS)/python-for-tests
 	@$(BIN)/ruff format --quiet --check python tests tools benches packages
 	@nice -n 19 $(BIN)/mypy --no-error-summary
 	@nice -n 19 $(BIN)/python tools/generate.py --check
-
-test-worlds:
-	@$(MAKE) rust-test
-	@$(MAKE) python-test-worlds
 
 python-test: $(STAMPS)/python-for-tests
 	$(call say,pytest)
