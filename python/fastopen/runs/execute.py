@@ -11,11 +11,14 @@ from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, Worl
 from fastopen.engines.base import Bodies
 from fastopen.errors import MachineError
 from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob
-from fastopen.runs.store import ATTEMPTS, RunStore, only_disturbed
+from fastopen.runs.store import ATTEMPTS, RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
 # If so many loads of an arm, the first of all, are invalid for the same reason, so will the others be.
 INVALID_ALIKE: Final = 3
+# And what the machine disturbs is done so often before that is believed of a machine.
+ROUNDS_OF_HOPE: Final = 3
+BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its pace)"
 Engines = Engine | Mapping[EngineName, Engine]
 
 
@@ -81,9 +84,10 @@ def execute(
     """Does on `engine`, or on the one of its name, what the store still owes of the plan.
 
     Every load is kept. Those that nothing but the machine disturbed are done again once all others are done,
-    up to ATTEMPTS times in all. Then `more_jobs` says what is to be added to the run, until that is nothing.
+    as often as ATTEMPTS says. Then `more_jobs` says what is to be added to the run, until that is nothing.
     On KeyboardInterrupt it stops, keeps what is finished and returns. Without `keep_going` it also does where
-    the first INVALID_ALIKE loads of an arm are invalid for the same reason, which is not the machine's.
+    the first INVALID_ALIKE loads of an arm are invalid for the same reason; where that is the machine's,
+    after they were done ROUNDS_OF_HOPE times.
     `watched` is kept of each load as well. With `limit` it does as many repeats as there is time for, and the
     run consists of no more.
 
@@ -151,7 +155,7 @@ class _Execution:
         self._bodies = bodies
         self._store = store
         self._watch = watch
-        self._asked = self._reported = self._left = 0
+        self._asked = self._reported = self._left = self._round = 0
         self._done: set[tuple[str, str]] = set()  # jobs and loads
         self._invalid: set[tuple[str, str]] = set()
         self._keep_going = keep_going
@@ -172,10 +176,12 @@ class _Execution:
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Does what is pending of the jobs, and again what was disturbed."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
-        for attempt in range(ATTEMPTS):
+        for self._round in range(max(ATTEMPTS.values())):
             owed = _owed(jobs, self._store.pending(), self._watched)
+            if not owed:
+                break
             self._left = sum(len(planned.job.loads) for planned in owed)
-            self._asked += self._left if attempt == 0 else 0
+            self._asked += self._left if self._round == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
             # An engine's events are a generator: closing it ends what it started, however this is left.
             with closing(self._events(owed)) as events:
@@ -230,7 +236,8 @@ class _Execution:
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, [])
-        if found is None or only_disturbed(reason.kind for reason in load.invalid):
+        disturbed = attempts_for(reason.kind for reason in load.invalid) > 1
+        if found is None or (disturbed and self._round < ROUNDS_OF_HOPE):
             return
         kinds = tuple(sorted({reason.kind for reason in load.invalid}))
         found.append(((comparison.page, comparison.setup), kinds))
@@ -243,7 +250,8 @@ class _Execution:
         ):
             first = load.invalid[0]
             message = f"the first {len(found)} loads of {load.id} are invalid: {first.kind}: {first.detail}"
-            raise _HopelessError(message)
+            remedy = f"; this machine {BUSY}" if disturbed else ""
+            raise _HopelessError(message + remedy)
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:

@@ -37,12 +37,10 @@ def cells_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def assert_warm_tfo_is_proven_and_faster(cells: dict[str, Any]) -> None:
-    # What a busy machine made late says nothing of the evidence: enough other loads are asked for.
-    kinds = {name: {reason["kind"] for reason in cell["invalid_reasons"]} for name, cell in cells.items()}
-    assert {name: found - {"link_late"} for name, found in kinds.items()} == {
-        "off": set(),
-        "cold": set(),
-        "warm": set(),
+    assert {name: cell["invalid_reasons"] for name, cell in cells.items()} == {
+        "off": [],
+        "cold": [],
+        "warm": [],
     }
     off, warm = cells["off"], cells["warm"]
     assert off["syn_data_connections"] == 0 < off["connections"]
@@ -52,7 +50,7 @@ def assert_warm_tfo_is_proven_and_faster(cells: dict[str, Any]) -> None:
 
 
 def test_warm_cookies_load_a_page_sooner_with_proof_from_the_kernel() -> None:
-    done = fastopen("run", "example", "--rtt", "50ms", "--repeats", "6", "--json", "--quiet")
+    done = fastopen("run", "example", "--rtt", "50ms", "--repeats", "3", "--json", "--quiet")
     cells = cells_of(done)
     assert_warm_tfo_is_proven_and_faster(cells)
     low, high = cells["warm"]["improvement_ci95"]

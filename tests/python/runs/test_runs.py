@@ -182,15 +182,27 @@ def test_a_load_that_the_machine_disturbed_is_done_again_and_both_are_kept(
     assert told[-1].counts() == f"3 of 3 loads, {len(again)} done again"
 
 
-def test_a_load_that_is_always_disturbed_is_done_three_times_and_no_more(
+@pytest.mark.parametrize(("mode", "most"), [("late", 10), ("dies", 3)])
+def test_a_load_that_is_always_disturbed_is_done_so_often_and_no_more(
+    small_plan: MakePlan, fake_world: FakeWorld, mode: str, most: int
+) -> None:
+    plan = small_plan(repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world({"*": mode}), 1), {}, store, Watched(), keep_going=True)
+        assert max(row.attempt for row in store.loads()) == most
+        assert store.pending() == {}
+        assert store.status == "finished"
+
+
+def test_a_machine_that_disturbs_every_load_of_an_arm_stops_the_run(
     small_plan: MakePlan, fake_world: FakeWorld
 ) -> None:
     plan = small_plan(repeats=1)
     with RunStore.create(None, plan, {}) as store:
-        execute(plan, HostEngine(fake_world({"*": "late"}), 1), {}, store, Watched())
-        assert [row.attempt for row in store.loads()] == [1] * 3 + [2] * 3 + [3] * 3
-        assert store.pending() == {}
-        assert store.status == "finished"
+        outcome = execute(plan, HostEngine(fake_world({"*": "late"}), 1), {}, store, Watched())
+        assert "are invalid: link_late: a packet was 9 ms late; this machine" in outcome.hopeless
+        assert max(row.attempt for row in store.loads()) == 6
+        assert store.status == "interrupted"
 
 
 def test_a_load_that_is_invalid_by_itself_is_not_done_again(
