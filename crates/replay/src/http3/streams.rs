@@ -95,15 +95,17 @@ impl StreamTable {
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
 
+/// Polls the call that is pending on the connection; makes it where none is.
 fn poll_pending<T, F>(
     pending: &mut Pending<T>,
-    start: impl FnOnce() -> F,
+    connection: &quinn::Connection,
+    call: impl FnOnce(quinn::Connection) -> F,
     context: &mut Context<'_>,
 ) -> Poll<Result<T, ConnectionError>>
 where
     F: Future<Output = Result<T, ConnectionError>> + Send + 'static,
 {
-    let future = pending.get_or_insert_with(|| Box::pin(start()));
+    let future = pending.get_or_insert_with(|| Box::pin(call(connection.clone())));
     let result = ready!(future.as_mut().poll(context));
     *pending = None;
     Poll::Ready(result)
@@ -142,12 +144,9 @@ impl<B: Buf> quic::Connection<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
-        let connection = &self.connection;
-        let start = || {
-            let connection = connection.clone();
-            async move { connection.accept_uni().await }
-        };
-        let stream = ready!(poll_pending(&mut self.accepting_uni, start, context)).map_err(lost)?;
+        let call = |connection: quinn::Connection| async move { connection.accept_uni().await };
+        let stream =
+            ready!(poll_pending(&mut self.accepting_uni, &self.connection, call, context)).map_err(lost)?;
         Poll::Ready(Ok(RecvStream { stream, table: None }))
     }
 
@@ -155,12 +154,9 @@ impl<B: Buf> quic::Connection<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
-        let connection = &self.connection;
-        let start = || {
-            let connection = connection.clone();
-            async move { connection.accept_bi().await }
-        };
-        let streams = ready!(poll_pending(&mut self.accepting_bi, start, context)).map_err(lost)?;
+        let call = |connection: quinn::Connection| async move { connection.accept_bi().await };
+        let streams =
+            ready!(poll_pending(&mut self.accepting_bi, &self.connection, call, context)).map_err(lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.open.table)))
     }
 
@@ -221,12 +217,9 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
-        let connection = &self.connection;
-        let start = || {
-            let connection = connection.clone();
-            async move { connection.open_bi().await }
-        };
-        let streams = ready!(poll_pending(&mut self.opening_bi, start, context)).map_err(stream_lost)?;
+        let call = |connection: quinn::Connection| async move { connection.open_bi().await };
+        let streams = ready!(poll_pending(&mut self.opening_bi, &self.connection, call, context))
+            .map_err(stream_lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
     }
 
@@ -234,12 +227,9 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
-        let connection = &self.connection;
-        let start = || {
-            let connection = connection.clone();
-            async move { connection.open_uni().await }
-        };
-        let stream = ready!(poll_pending(&mut self.opening_uni, start, context)).map_err(stream_lost)?;
+        let call = |connection: quinn::Connection| async move { connection.open_uni().await };
+        let stream = ready!(poll_pending(&mut self.opening_uni, &self.connection, call, context))
+            .map_err(stream_lost)?;
         // What h3 says of the connection itself goes before all requests.
         let _ = stream.set_priority(1);
         Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
