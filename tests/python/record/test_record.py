@@ -2,15 +2,10 @@
 
 import base64
 import gzip
-import http.server
 import json
 import shutil
-import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +17,7 @@ from fastopen.pages.bodies import RecordedBodies
 from fastopen.record.events import Log
 from fastopen.record.har import Loaded, har_of, round_trips_ms
 from fastopen.record.netlog import wire_exchanges
+from local_server import Handler, served
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 HOSTS = 30
@@ -34,12 +30,10 @@ needs_chromium = pytest.mark.skipif(
 )
 
 
-class Site(http.server.BaseHTTPRequestHandler):
+class Site(Handler):
     """Every host serves the same; what the page names is on all of them."""
 
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
         path = self.path.partition("?")[0]
         if path == "/":
             self._answer(302, b"", "text/html", ("Location", "/index.html"))
@@ -56,7 +50,7 @@ class Site(http.server.BaseHTTPRequestHandler):
         elif path == "/never.html":
             self._answer(200, b'<img src="/hang">', "text/html")
         elif path == "/hang":
-            self.server.hanging.wait()  # type: ignore[attr-defined]
+            self.server.closing.wait()
         else:
             self._answer(404, b"nothing here", "text/plain")
 
@@ -66,28 +60,6 @@ class Site(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-
-@contextmanager
-def served(certificate: Path | None = None) -> Iterator[int]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    server.daemon_threads = True
-    server.hanging = threading.Event()  # type: ignore[attr-defined]
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.hanging.set()  # type: ignore[attr-defined]
-        server.shutdown()
-        server.server_close()
 
 
 def record(port: int, output: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -101,7 +73,7 @@ def _recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     folder = tmp_path_factory.mktemp("recorded")
     listed = folder / "two.pages"
     listed.write_text("# both pages\nhttp://h0.test/\n\nhttp://h0.test/a.css\n")
-    with served() as port:
+    with served(Site) as port:
         done = record(port, folder / "my.har", listed)
     assert done.returncode == 0, done.stderr
     assert "1 of 2: http://h0.test/" in done.stderr
@@ -157,7 +129,7 @@ class TestLivePages:
         assert second.page.url == "http://h0.test/a.css"
 
     def test_a_page_that_cannot_be_loaded_is_named_and_the_others_are_kept(self, tmp_path: Path) -> None:
-        with served() as port:
+        with served(Site) as port:
             done = record(
                 port,
                 tmp_path / "some.har",
@@ -184,7 +156,7 @@ class TestLivePages:
         wanted = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=h0.test"]
         subprocess.run(["openssl", "req", "-x509", *wanted, *files], check=True, capture_output=True)
         both.write_text(both.read_text() + (tmp_path / "cert").read_text())
-        with served(both) as port:
+        with served(Site, both) as port:
             refused = record(port, tmp_path / "no.har", "https://h0.test/a.css")
             done = record(port, tmp_path / "yes.har", "--insecure", "https://h0.test/a.css")
         assert refused.returncode == 1
@@ -202,7 +174,7 @@ class TestLivePages:
 @pytest.mark.e2e
 @needs_chromium
 def test_a_wacz_has_bodies_as_they_crossed_the_wire_and_replays_in_full(tmp_path: Path) -> None:
-    with served() as port:
+    with served(Site) as port:
         done = record(port, tmp_path / "my.wacz", "http://h0.test/")
     assert done.returncode == 0, done.stderr
     (imported,) = load_pages([tmp_path / "my.wacz"])

@@ -1,10 +1,6 @@
 """Servers that somebody made to harm: what `record` and `probe` take of them is bounded."""
 
-import http.server
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +9,7 @@ from fastopen.clients import CHROMIUM
 from fastopen.probe import CONNECTIONS_MAX, Target, probe
 from fastopen.record import browser
 from fastopen.record.browser import LoadError, Recorder
+from local_server import Handler, served
 
 needs_chromium = pytest.mark.skipif(
     not any(map(shutil.which, CHROMIUM.executables)), reason="no Chromium here: apt-get install chromium"
@@ -20,7 +17,8 @@ needs_chromium = pytest.mark.skipif(
 PIECE = b"<p>" * 2**16
 PAGES = {
     "/spin": b"<script>onload = () => setTimeout(() => { for (;;); }, 0)</script>",
-    "/frames": b"<iframe src=/attachment></iframe><iframe src='file:///etc/passwd'></iframe><script>alert(1)</script>",
+    "/frames": b"<iframe src=/attachment></iframe><iframe src='file:///etc/passwd'></iframe>"
+    b"<script>alert(1)</script>",
     "/requests": b"<script>for (let i = 0; i < 500; i++) new Image().src = '/' + i</script>",
 }
 HEADS = {
@@ -31,13 +29,11 @@ HEADS = {
 REDIRECTS = {"/file": "file:///etc/passwd", "/ring": "/ring"}
 
 
-class Hostile(http.server.BaseHTTPRequestHandler):
+class Hostile(Handler):
     """Sends without end where the path says so, until the test is over or nobody takes it."""
 
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        over = self.server.over  # type: ignore[attr-defined]
+    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
+        over = self.server.closing
         try:
             if self.path in PAGES or self.path in REDIRECTS:
                 body = PAGES.get(self.path, b"")
@@ -56,25 +52,6 @@ class Hostile(http.server.BaseHTTPRequestHandler):
                 over.wait(0.05 if self.path == "/drip" else 0)
         except OSError:
             self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-
-@contextmanager
-def hostile_server() -> Iterator[int]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
-    server.daemon_threads = True
-    server.over = threading.Event()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.over.set()  # type: ignore[attr-defined]
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.mark.e2e
@@ -95,7 +72,7 @@ def test_a_recording_of_a_hostile_server_ends_with_the_reason(
         "requests": "it made more than 100 requests",
         "spin": "its script did not give way for 1 s",
     }
-    with hostile_server() as port, Recorder() as recorder:
+    with served(Hostile) as port, Recorder() as recorder:
         for name, reason in reasons.items():
             timeout_s = 1 if name == "drip" else 30
             with pytest.raises(LoadError, match=reason):
@@ -112,7 +89,7 @@ def test_a_probe_takes_little_of_a_server_that_never_ends(path: str) -> None:
     from fastopen.probe import trials
 
     greeting = f"GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n".encode()
-    with hostile_server() as port, pytest.MonkeyPatch.context() as patch:
+    with served(Hostile) as port, pytest.MonkeyPatch.context() as patch:
         patch.setattr(trials, "greeting", lambda _: greeting)
         found = probe(Target("127.0.0.1", port, "http"), timeout_s=5, pause=lambda _: None)
     assert found.reachable

@@ -1,0 +1,48 @@
+"""An HTTP server for tests, on a free port of 127.0.0.1, each request on a thread of its own."""
+
+import http.server
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class LocalServer(http.server.ThreadingHTTPServer):
+    """Does not wait for the threads of requests when it is closed."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type["Handler"]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.closing = threading.Event()
+        """For handlers that answer without end: set when the test is over."""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Speaks HTTP/1.1 with persistent connections, and logs nothing."""
+
+    protocol_version = "HTTP/1.1"
+    server: LocalServer
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def served(handler: type[Handler], certificate: Path | None = None) -> Iterator[int]:
+    """The port of a server that runs until the block ends; with a certificate and its key it speaks TLS."""
+    server = LocalServer(handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
