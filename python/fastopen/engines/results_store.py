@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ LEVEL: Final = 3
 # A page of 2,000 resources has records of 1 MB.
 MAX_BYTES: Final = 256 * 2**20
 HEAD_BYTES: Final = 256
+# Lines of a key: the maker, the digest of recorded bodies, the job.
+DECIDED_BY: Final = 3
 
 
 class DamagedResultError(Exception):
@@ -74,7 +77,11 @@ class Result:
 
     def job(self, name: str) -> Job:
         """The job, under a name. Raises ValueError."""
-        return Job.model_validate_json(json.dumps({**json.loads(self.decided_by[-1]), "id": name}))
+        try:
+            described = {**json.loads(self.decided_by[-1]), "id": name}
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"no job: {error}") from None
+        return Job.model_validate_json(json.dumps(described))
 
     def packed(self) -> bytes:
         """As a file holds it."""
@@ -97,15 +104,37 @@ class Result:
             lines = zstandard.ZstdDecompressor().decompress(body).decode().split("\n")
         except (zstandard.ZstdError, UnicodeDecodeError) as error:
             raise DamagedResultError(str(error)) from None
-        if len(lines) != decided + records:
+        if decided != DECIDED_BY or len(lines) != decided + records:
             raise DamagedResultError("has other records than it says")
         return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
 
 
+def read_result(path: str | Path) -> Result:
+    """The result in a file. Raises DamagedResultError, and OSError where it cannot be read."""
+    return Result.unpacked(_contents(path, MAX_BYTES))
+
+
+def head_of(path: str | Path) -> str | None:
+    """The maker of a result, by its first bytes; None where it is damaged. Raises OSError."""
+    try:
+        return read_head(_contents(path, HEAD_BYTES))[0]
+    except DamagedResultError:
+        return None
+
+
+def _contents(path: str | Path, limit: int) -> bytes:
+    """A file's first bytes. Raises DamagedResultError of a pipe or a device, which may never end; OSError."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise DamagedResultError("no file")
+        return file.read(limit)
+
+
 def read_head(data: bytes) -> tuple[str, str, int, int]:
     """Maker, digest of the body, and how many lines of it are of the key and of records."""
-    form, *rest = data[:HEAD_BYTES].partition(b"\n")[0].decode(errors="replace").split(" ")
-    if form != FORMAT or len(rest) != 4 or not (rest[2] + rest[3]).isdecimal():
+    head, end, _ = data[:HEAD_BYTES].partition(b"\n")
+    form, *rest = head.decode(errors="replace").split(" ")
+    if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
@@ -138,7 +167,7 @@ class ResultsStore:
                 if any(not path.name.startswith(MARK) for path in folder.iterdir()):
                     raise InputError("not empty, and no store of results", str(folder), "name a new folder")
                 (folder / MARK).write_text(f"{FORMAT}\n", encoding="ascii")
-            elif (folder / MARK).read_text(encoding="ascii").strip() not in ("", FORMAT):
+            elif not _is_ours(folder / MARK):
                 raise InputError("a store of another fastopen", str(folder), "name a new folder")
         except OSError as error:
             raise unwritable(folder, error) from None
@@ -151,7 +180,7 @@ class ResultsStore:
         """The result, where there is one that is whole."""
         begun = time.perf_counter()
         try:
-            result = Result.unpacked(self.path(key).read_bytes())
+            result = read_result(self.path(key))
             return result if result.key == key else None
         except (FileNotFoundError, DamagedResultError):
             return None
@@ -181,7 +210,7 @@ class ResultsStore:
     def _hold_against(self, path: Path, data: bytes, result: Result) -> None:
         """What is there already is the same, or is damaged and replaced; else determinism is broken."""
         try:
-            there = Result.unpacked(path.read_bytes())
+            there = read_result(path)
         except DamagedResultError:
             _replace(path, data)
             self.written += len(result.records) - 1
@@ -212,13 +241,12 @@ class ResultsStore:
                     yield from entries
 
 
-def head_of(path: str) -> str | None:
-    """The maker of a result, by its first bytes; None where it is damaged. Raises OSError."""
-    with open(path, "rb") as file:
-        try:
-            return read_head(file.read(HEAD_BYTES))[0]
-        except DamagedResultError:
-            return None
+def _is_ours(mark: Path) -> bool:
+    """Whether a store's mark is of this format; another process may be about to write it."""
+    try:
+        return _contents(mark, HEAD_BYTES).strip() in (b"", FORMAT.encode())
+    except DamagedResultError:
+        return False
 
 
 def _create(path: Path, data: bytes) -> bool:

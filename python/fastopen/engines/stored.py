@@ -83,9 +83,8 @@ class StoredEngine:
                     events.append(LoadDone(record, raw))
         except (ContractError, RecordError):
             return None
-        if [event.record.id for event in events if isinstance(event, LoadDone)] != [
-            load.id for load in job.loads
-        ]:
+        given = [(event.record.job, event.record.id) for event in events if isinstance(event, LoadDone)]
+        if given != [(job.id, load.id) for load in job.loads]:
             return None
         self.store.found += len(job.loads)
         return [*events, JobEnded(job.id, None)]

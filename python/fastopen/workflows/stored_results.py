@@ -18,6 +18,7 @@ from fastopen.engines.results_store import (
     DamagedResultError,
     Result,
     head_of,
+    read_result,
 )
 from fastopen.engines.stored import result_of
 from fastopen.errors import InputError, unreadable
@@ -175,7 +176,7 @@ def verify(
 
 def _read(path: str, found: Verified) -> Result | None:
     try:
-        result = Result.unpacked(Path(path).read_bytes())
+        result = read_result(path)
         if result.key == Path(path).name:
             result.job(result.key)
             return result

@@ -191,7 +191,7 @@ def test_a_job_counts_when_it_is_in_the_store(tmp_path: Path) -> None:
     events.close()
 
 
-@pytest.mark.parametrize("left", [0, 10, 60, 100, 2000])
+@pytest.mark.parametrize("left", [0, 10, 60, 100, 104, 2000])
 def test_a_torn_write_is_made_again(left: int, tmp_path: Path) -> None:
     plan = plan_of(repeats=1)
     first, *_ = files = filled(tmp_path, plan)
@@ -225,6 +225,70 @@ def test_a_result_that_unpacks_to_more_than_any_is_refused(
     monkeypatch.setattr(module, "MAX_BYTES", 100)
     with pytest.raises(DamagedResultError, match="more than any"):
         Result.unpacked(first.read_bytes())
+
+
+def body_of(decided: list[str], records: list[str]) -> bytes:
+    """A file with these lines, whose digest is right."""
+    return Result(MAKER.digest, tuple(decided), tuple(records)).packed()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        f"fastopen-result/1 {'0' * 64} maker  4\n".encode(),
+        f"fastopen-result/1 {'0' * 64} maker 3 ".encode() + b"4" * 300,
+        body_of([], []),
+        body_of(["a"], []),
+        body_of([MAKER.text(), "", "[1]"], []),
+        body_of([MAKER.text(), "", "[" * 100_000], []),
+        body_of([MAKER.text(), "", "no JSON"], []),
+    ],
+)
+def test_a_hostile_result_is_damaged_wherever_it_is_read(data: bytes, tmp_path: Path) -> None:
+    plan = plan_of(repeats=1, rtts_ms=(20,))
+    (first,) = filled(tmp_path, plan)
+    try:
+        name = Result.unpacked(data).key
+    except DamagedResultError:
+        name = first.name
+    path = tmp_path / name[:2] / name
+    first.unlink()
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    assert verify(open_store(tmp_path), MadeUpEngine(), MAKER, 1.0).damaged == 1
+    engine = MadeUpEngine()
+    list(stored(tmp_path, engine).run([one.job for one in plan.jobs], {}))
+    assert len(engine.done) == 1
+
+
+def test_a_pipe_in_a_store_is_no_result_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    plan = plan_of(repeats=1, rtts_ms=(20,))
+    (first,) = filled(tmp_path, plan)
+    first.unlink()
+    os.mkfifo(first)
+    assert facts(open_store(tmp_path)).damaged == 1
+    assert verify(open_store(tmp_path), MadeUpEngine(), MAKER, 1.0).damaged == 1
+    list(stored(tmp_path, MadeUpEngine()).run([plan.jobs[0].job], {}))
+    assert first.is_file()
+
+
+@pytest.mark.parametrize("mark", ["fastopen-result/1" + "9" * 1000, "\N{SNOWMAN}"])
+def test_a_store_with_a_damaged_mark_is_refused(mark: str, tmp_path: Path) -> None:
+    (tmp_path / module.MARK).write_text(mark, encoding="utf-8")
+    with pytest.raises(InputError, match="of another fastopen"):
+        ResultsStore(tmp_path)
+
+
+def test_a_record_that_names_another_job_is_not_taken(tmp_path: Path) -> None:
+    plan = plan_of(repeats=1, rtts_ms=(20,))
+    (first,) = filled(tmp_path, plan)
+    whole = Result.unpacked(first.read_bytes())
+    records = [whole.records[0], *(f'{one[:-1]},"job":"other"}}' for one in whole.records[1:])]
+    first.write_bytes(body_of([*whole.decided_by], records))
+    engine = MadeUpEngine()
+    with pytest.raises(MachineError, match="gave other bytes before"):
+        list(stored(tmp_path, engine).run([plan.jobs[0].job], {}))
+    assert engine.done == [plan.jobs[0].job.id]
 
 
 def test_two_writers_of_one_key_leave_one_result(tmp_path: Path) -> None:
@@ -281,10 +345,10 @@ def test_a_store_that_cannot_be_read_costs_no_load(tmp_path: Path, monkeypatch: 
     filled(tmp_path, plan)
     engine = stored(tmp_path, MadeUpEngine())
 
-    def fail(_: Path) -> bytes:
+    def fail(*_: object) -> bytes:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr(module, "_contents", fail)
     events = list(engine.run([one.job for one in plan.jobs], {}))
     assert sum(isinstance(event, LoadDone) for event in events) == plan.loads()
     assert engine.store.complaint.endswith("cannot be read: Input/output error")
