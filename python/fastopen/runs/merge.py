@@ -194,10 +194,14 @@ class _Merging:
         )
         write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
-        for part in self._parts:
-            with closing(RunStore.open(part.folder)) as run:
-                self._copy(part, run, database, of_job)
-                self._copy_packets(part, run, output)
+        try:
+            for part in self._parts:
+                with closing(RunStore.open(part.folder)) as run:
+                    self._copy(part, run, database, of_job)
+                    self._copy_packets(part, run, output)
+        except BaseException:
+            shutil.rmtree(output / FOLDER, ignore_errors=True)
+            raise
 
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]

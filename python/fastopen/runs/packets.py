@@ -23,9 +23,9 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """The file of a load; None where the run did not keep it."""
+    """The file of a load; None where the run did not keep it. A link may lead out of the run: it is none."""
     path = run / FOLDER / packets_name(row)
-    return path if path.is_file() else None
+    return path if path.is_file() and path.resolve() == run.resolve() / FOLDER / path.name else None
 
 
 def packets_name(row: LoadRow) -> str:

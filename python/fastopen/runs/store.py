@@ -128,6 +128,9 @@ class RunStore(RunReader):
             "SELECT jobs.id, loads.id, attempt, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
         ):
+            before = found.get((job, load), NONE).made
+            if attempt != before + 1:
+                raise ValueError(f"attempt {attempt} of {job} {load} follows attempt {before}")
             again = not valid and attempt < attempts_for([kind for kind, _ in json.loads(invalid)])
             found[job, load] = Attempts(attempt, settled=not again)
         return found

@@ -246,26 +246,63 @@ def test_a_run_is_not_merged_twice_nor_over_another(tmp_path: Path) -> None:
     assert rows(one)["loads"]
 
 
-def test_packets_go_with_their_loads(tmp_path: Path) -> None:
-    plan = plan_of()
+def shards_with_packets(folder: Path, plan: Plan) -> list[Path]:
+    """Both halves of a run, with a file of packets for each load that names it."""
     folders = []
     for index in (2, 1):
         part = Shard(2, index).of(plan)
-        with RunStore.create(tmp_path / f"{index}", part, ENVIRONMENT) as store:
+        with RunStore.create(folder / f"{index}", part, ENVIRONMENT) as store:
             for planned in part.jobs:
                 for load in planned.job.loads:
                     record = LoadRecord.model_validate_json((ROOT / "tests/contract/load.json").read_text())
                     record = record.model_copy(update={"job": planned.job.id, "id": load.id})
                     packets = Packets(f"{planned.job.id} {load.id}".encode(), 0)
                     store.add_load(planned, record, record.model_dump_json(), packets)
-        folders.append(tmp_path / f"{index}")
-    merge(folders, tmp_path / "all")
+        folders.append(folder / f"{index}")
+    return folders
+
+
+def test_packets_go_with_their_loads(tmp_path: Path) -> None:
+    merge(shards_with_packets(tmp_path, plan_of()), tmp_path / "all")
     with RunStore.open(tmp_path / "all") as run:
         kept = {(row.job, row.load): kept_packets(tmp_path / "all", row) for row in run.loads()}
     assert {key: path and path.read_text() for key, path in kept.items()} == {
         key: " ".join(key) for key in kept
     }
     assert len(kept) == 24
+
+
+def test_packets_that_are_a_link_out_of_the_shard_are_not_copied(tmp_path: Path) -> None:
+    first, second = shards_with_packets(tmp_path, plan_of())
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (one, *_) = (first / "packets").iterdir()
+    one.unlink()
+    one.symlink_to(secret)
+    (second / "packets").rename(tmp_path / "elsewhere")
+    (second / "packets").symlink_to(tmp_path / "elsewhere")
+    merge([first, second], tmp_path / "all")
+    kept = [path.read_text() for path in (tmp_path / "all" / "packets").iterdir()]
+    assert len(kept) == len([*(first / "packets").iterdir()]) - 1
+    assert "secret" not in kept
+
+
+def test_what_could_not_be_merged_leaves_nothing_in_the_way_of_another_try(tmp_path: Path) -> None:
+    parts = shards_with_packets(tmp_path, plan_of(**VIRTUAL))
+    again = done_otherwise(tmp_path / "again", plan_of(**VIRTUAL))
+    with pytest.raises(InputError, match="which is the same each time"):
+        merge([*parts, again], tmp_path / "all")
+    merge(parts, tmp_path / "all")
+
+
+@pytest.mark.parametrize("attempt", [0, 3, 2**62])
+def test_a_shard_whose_attempts_have_gaps_is_damaged(attempt: int, tmp_path: Path) -> None:
+    parts = shards(tmp_path, plan_of(), 2)
+    with RunStore.resume(parts[1]) as store:
+        store._database.execute("UPDATE loads SET attempt = ? WHERE number = 1", (attempt,))
+        store._database.commit()
+    with pytest.raises(InputError, match=f"damaged: a load: .*attempt {attempt} of "):
+        merge(parts, tmp_path / "all")
 
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
