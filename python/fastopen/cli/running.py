@@ -21,6 +21,7 @@ from fastopen.experiments import Experiment, estimated_s
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.report.summary import verdict_line
+from fastopen.report.terminal import plain
 from fastopen.runs import RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.statistics import FULL_MIN, Results
@@ -157,7 +158,8 @@ def _conclude(run: ExecutedRun) -> None:
     """The verdict in a line, and where to look for what it rests on."""
     name = _name(run.store)
     where = "" if name is None else f" Where the time went: fastopen report {shlex.quote(name)}"
-    errors_console().print(f"verdict: {verdict_line(run.results)}{where}", markup=False, soft_wrap=True)
+    verdict = plain(verdict_line(run.results))
+    errors_console().print(f"verdict: {verdict}{where}", markup=False, soft_wrap=True)
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:

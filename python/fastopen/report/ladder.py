@@ -5,7 +5,8 @@ from typing import Final
 
 from rich.text import Text
 
-from fastopen.attribution.phrases import NBSP, time, with_sign
+from fastopen.attribution.phrases import time, with_sign
+from fastopen.report.terminal import plain
 from fastopen.statistics import CellResult, Results
 
 # Unicode 17, section 21.1: dots 1 to 8 of a cell are the bits of its number above this one.
@@ -57,7 +58,7 @@ def _figure(cell: CellResult) -> str:
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"
-    return f"{time(cell.plt_ms_median).replace(NBSP, ' ')}{saved or ' ' * 9}"
+    return plain(f"{time(cell.plt_ms_median)}{saved or ' ' * 9}")
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.attribution import excess_sentence, where_slower
-from fastopen.attribution.phrases import MINUS, NBSP, listed, plural, with_sign
+from fastopen.attribution.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import (
     UNKNOWNS,
     Experiment,
@@ -31,7 +31,7 @@ from fastopen.report.grids import paper_grid, published_grid, result_grid, sprea
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
-from fastopen.report.terminal import fitting_table
+from fastopen.report.terminal import fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
 
@@ -57,7 +57,7 @@ def results_renderables(
         yield from _of_pages(results, pages, width, reasons or {})
     if len(pages) > 1:
         summary = summarise_run(results)
-        yield Text.assemble((f"All {len(pages)} pages", "bold"), f"  {summary.headline}")
+        yield Text.assemble((f"All {len(pages)} pages", "bold"), f"  {plain(summary.headline)}")
         yield from filled(summary.sentences, width)
         yield Text()
     published = published_grid(results)
@@ -110,7 +110,7 @@ def _of_page(
     results: Results, page: str, width: int, reasons: Mapping[int, str] | None
 ) -> Iterator[RenderableType]:
     grid = result_grid(results, page)
-    yield Text.assemble((page, "bold"), f"  {grid.subtitle}")
+    yield Text.assemble((page, "bold"), f"  {plain(grid.subtitle)}")
     table, layout = fitting_table(grid, width)
     yield table
     if layout.bare:
@@ -133,9 +133,9 @@ def _of_page(
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
     """Lines broken at spaces, but not before a unit. What is printed has ordinary spaces, to be searched."""
     for line in lines:
-        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms").replace(MINUS, "-")
+        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, width, subsequent_indent=indent, break_on_hyphens=False)
-        yield Text(text.replace(NBSP, " "), style=style)
+        yield Text(plain(text), style=style)
 
 
 def _problems(results: Results, page: str) -> Iterator[str]:

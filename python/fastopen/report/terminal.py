@@ -18,6 +18,11 @@ STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable
 PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
 
+def plain(text: str) -> str:
+    """As a terminal has it, where it is searched and copied: ordinary spaces, and hyphens for minus signs."""
+    return text.translate(PLAIN)
+
+
 @dataclass(frozen=True)
 class Layout:
     """What gives way where room is short."""
@@ -97,7 +102,7 @@ def _table(grid: Grid, layout: Layout) -> Table:
     for column in grid.columns:
         header = column.short if layout.short and column.short else column.header
         table.add_column(
-            Text(header.translate(PLAIN)),
+            Text(plain(header)),
             justify="left" if column.kind in ("key", "words") else "right",
             no_wrap=bool(column.header),
             overflow="fold",
@@ -126,4 +131,4 @@ def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
     text += entry.mark or (" " if marked else "")
     if entry.aside:
         text += ("\n" if layout.asides_below else " ") + entry.aside
-    return Text(text.translate(PLAIN), style=STYLES[entry.tone])
+    return Text(plain(text), style=STYLES[entry.tone])

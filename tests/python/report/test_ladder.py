@@ -68,6 +68,7 @@ def test_a_run_ends_with_its_verdict_and_where_to_look(
     assert done.returncode == 0, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("verdict: Worth turning on")
+    assert "\N{NO-BREAK SPACE}" not in last
     assert last.endswith(f"fastopen report {tmp_path / 'kept'}")
     assert "example: page load time" in done.stdout
     again = fastopen("show", tmp_path / "kept", "--plot")

@@ -211,6 +211,16 @@ def test_the_table_of_draws_says_what_its_brackets_are() -> None:
         assert wide[0] <= narrow[0] < cell["improvement_percent"] < narrow[1] <= wide[1]
 
 
+def test_what_is_printed_of_many_pages_has_ordinary_spaces_and_signs() -> None:
+    pages = [made_up_page("one", requests=4), made_up_page("two", requests=5)]
+    plan = made_up_plan(pages, repeats=3)
+    with RunStore.create(None, plan, {"kernel": "6.18.0"}) as store:
+        fill(store, plan)
+        text = printed(collect(store), 80)
+    assert "(75 % sure)" in text
+    assert not {"\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"} & {*text}
+
+
 def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     results = virtual_run(repeats=30, vary={})
     warm = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
