@@ -61,7 +61,7 @@ def compare(
     if json:
         print_json(comparison_document(compared, checks))
     else:
-        _print(compared, checks)
+        print_comparisons(compared, checks)
     _write(compared, checks, html, junit)
     if any(check.failed for of_one in checks for check in of_one):
         raise typer.Exit(EXIT_FAULTS)
@@ -77,7 +77,8 @@ def _limits(texts: list[str]) -> list[Limit]:
     return limits
 
 
-def _print(compared: list[RunComparison], checks: list[list[Check]]) -> None:
+def print_comparisons(compared: list[RunComparison], checks: list[list[Check]]) -> None:
+    """Each comparison with its checks, as text."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:

@@ -1,7 +1,7 @@
 """Runs an experiment or resumes a run for a command: progress, results, exit code."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,22 +10,23 @@ from typing import Final
 import typer
 
 from fastopen.attribution import reasons_slower
-from fastopen.cli.compare_kernels import print_comparison
+from fastopen.cli.compare import print_comparisons
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
+from fastopen.comparison import Check, Side, compare_runs, side_of
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, estimated_s
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
+from fastopen.report.compared_document import comparison_document
 from fastopen.report.summary import verdict_line
 from fastopen.report.terminal import plain
 from fastopen.runs import RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.statistics import FULL_MIN, Results
-from fastopen.workflows.compare_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.run import (
     ExecutedRun,
     RunOptions,
@@ -34,6 +35,7 @@ from fastopen.workflows.run import (
     resume_run,
     run_experiment,
 )
+from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
 
 # A run that is expected to take so long is announced before it starts.
@@ -63,20 +65,38 @@ def run_and_print(
         )
         return
     experiment = on_virtual_engine(experiment)
-    results: dict[str, Results] = {}
+    sides: dict[str, Side] = {}
     codes = []
     for name, kernel in named.items():
         output = None if options.output is None else options.output / name
         of_kernel = replace(options, kernel=kernel, output=output)
         with run_experiment(experiment, imported, of_kernel, _observer(printing, options.store)) as run:
-            results[name] = run.results
+            sides[name] = side_of(run.store, name)
             codes.append(_finish(run, of_kernel, printing))
         if codes[-1] == EXIT_INTERRUPTED:
             raise typer.Exit(EXIT_INTERRUPTED)
     if options.shard is None:
-        print_comparison(results, as_json=printing.json)
+        _print_kernels(sides, as_json=printing.json)
     if any(codes):
         raise typer.Exit(EXIT_FAULTS)
+
+
+def _print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
+    """What changed from the first kernel to each other one."""
+    before, *others = of_kernel.values()
+    compared = [compare_runs(before, after) for after in others]
+    checks: list[list[Check]] = [[] for _ in compared]
+    if not as_json:
+        print_comparisons(compared, checks)
+        return
+    print_json(
+        {
+            "format": "fastopen-kernels/1",
+            "kernels": list(of_kernel),
+            "comparison": comparison_document(compared, checks),
+            "results": {name: results_document(side.results) for name, side in of_kernel.items()},
+        }
+    )
 
 
 @contextmanager

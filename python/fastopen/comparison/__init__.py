@@ -4,7 +4,7 @@ from fastopen.comparison.cells import CellChange, Kinship, Outcome
 from fastopen.comparison.change import Basis, Change
 from fastopen.comparison.compare import RunComparison, compare_runs
 from fastopen.comparison.limits import Check, Limit, Verdict, checks_of, parse_limit
-from fastopen.comparison.side import Side, read_side
+from fastopen.comparison.side import Side, read_side, side_of
 
 __all__ = [
     "Basis",
@@ -21,4 +21,5 @@ __all__ = [
     "compare_runs",
     "parse_limit",
     "read_side",
+    "side_of",
 ]

@@ -54,6 +54,8 @@ class CellChange:
     """Of the median loads: their changes add up to the difference of those two loads."""
     reason: str
     """Why the median load takes longer; empty where it does not, or no request says it."""
+    evidence_changed: bool = False
+    """Whether loads that come out the same each time gave other evidence. False where that cannot be told."""
 
     @property
     def name(self) -> str:
@@ -120,7 +122,14 @@ class Kinship:
             paths=None if means[0] is None or means[1] is None else (means[0], means[1]),
             pieces=self._pieces(old, new, *shown),
             reason=self._reason(old, new, *shown),
+            evidence_changed=self._same_loads(basis, old, new) and _evidence(old) != _evidence(new),
         )
+
+    def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
+        """Whether both runs did the same loads, which in virtual time chance does not tell apart."""
+        client = self._before.results.experiment.setups[old.cell.setup].client
+        virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
+        return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
 
     def _basis(self, old: CellResult, new: CellResult) -> Basis:
         if old.deterministic and new.deterministic:
@@ -154,3 +163,7 @@ class Kinship:
             return ""
         longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
         return reason_between(pages[1], was.record, now.record, now.path) if longer else ""
+
+
+def _evidence(result: CellResult) -> tuple[float | None, ...]:
+    return (result.invalid, result.connections, result.syn_data_connections, result.retransmitted)

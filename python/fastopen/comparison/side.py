@@ -15,7 +15,7 @@ class Side:
     """A run: its results, where the time of its loads went, and what its loads were drawn from."""
 
     place: str
-    """Its folder."""
+    """Its folder, or what stands in for one."""
     label: str
     """What people call it; empty where nobody gave it a name."""
     results: Results
@@ -34,12 +34,17 @@ class Side:
 def read_side(folder: Path) -> Side:
     """Reads a kept run. Raises InputError where it cannot be read."""
     with RunStore.open(folder) as store:
-        rows, jobs = store.loads(), store.jobs()
-        return Side(
-            place=store.place,
-            label=store.label,
-            results=collect(store, rows),
-            attribution=attribute(store, rows),
-            seeds={(row.cell, row.repeat): jobs[row.job] for row in rows},
-            bodies=dict(store.options.get("bodies") or {}),
-        )
+        return side_of(store, store.place)
+
+
+def side_of(store: RunStore, place: str) -> Side:
+    """A run that is open, and may be in memory alone: `place` is what it is called."""
+    rows, jobs = store.loads(), store.jobs()
+    return Side(
+        place=place,
+        label=store.label,
+        results=collect(store, rows),
+        attribution=attribute(store, rows),
+        seeds={(row.cell, row.repeat): jobs[row.job] for row in rows},
+        bodies=dict(store.options.get("bodies") or {}),
+    )

@@ -111,7 +111,8 @@ def verdict_line(compared: RunComparison) -> str:
     """One sentence with its figures."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
-    if counts[Outcome.SAME] == len(cells):
+    other = sum(cell.evidence_changed for cell in cells)
+    if counts[Outcome.SAME] == len(cells) and not other:
         return f"Nothing changed: {plural(len(cells), 'cell')} the same to the nanosecond."
     parts = []
     for outcome in (Outcome.SLOWER, Outcome.FASTER):
@@ -124,7 +125,8 @@ def verdict_line(compared: RunComparison) -> str:
         for outcome in (Outcome.SAME, Outcome.HARDLY, Outcome.UNCLEAR, Outcome.UNKNOWN)
         if counts[outcome]
     ]
-    return f"B is {listed(parts)}{_most(cells)}."
+    evidence = f"; the evidence changed in {other} of {plural(len(cells), 'cell')}" if other else ""
+    return f"B is {listed(parts)}{_most(cells)}{evidence}."
 
 
 def _most(cells: Sequence[CellChange]) -> str:
@@ -132,6 +134,8 @@ def _most(cells: Sequence[CellChange]) -> str:
     if not known:
         return ""
     most = max(known, key=lambda cell: abs(_percent_of(cell)))
+    if not _percent_of(most):
+        return ""
     return f"; most: {most.name}: {_by(most)}"
 
 
@@ -202,6 +206,26 @@ def _before_ns(piece: PieceChange) -> int:
 
 def _after_ns(piece: PieceChange) -> int:
     return piece.after_ns
+
+
+def evidence_lines(compared: RunComparison) -> Iterator[str]:
+    """What the kernels of both ends say of the same loads, where they say something else in B."""
+    cells = [cell for cell in compared.cells if cell.evidence_changed]
+    for cell in cells[:NAMED_MAX]:
+        before, after = cell.before, cell.after
+        texts = (
+            [f"{one.invalid} of {plural(one.loads, 'load')} invalid" for one in (before, after)],
+            [f"SYN data on {one.syn_data_connections} of {one.connections}" for one in (before, after)],
+            [f"{_plain(one.retransmitted)} segments retransmitted" for one in (before, after)],
+        )
+        changed = [f"{was} in A, {now} in B" for was, now in texts if was != now]
+        yield f"Evidence of {cell.name}: {'; '.join(changed)}."
+    if len(cells) > NAMED_MAX:
+        yield f"The evidence of {len(cells) - NAMED_MAX} more cells changed: --json has all of it."
+
+
+def _plain(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:g}"
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:

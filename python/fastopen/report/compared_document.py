@@ -64,6 +64,7 @@ def _cell(compared: RunComparison, cell: CellChange) -> dict[str, Any]:
         "connections": _both(cell, lambda one: one.connections),
         "syn_data_connections": _both(cell, lambda one: one.syn_data_connections),
         "retransmitted_segments_median": _both(cell, lambda one: one.retransmitted),
+        "evidence_changed": cell.evidence_changed,
         "critical_path_ms": _path(cell),
         "pieces": [_piece(piece) for piece in cell.pieces],
         "reason": cell.reason,

@@ -12,6 +12,7 @@ from fastopen.figures.style import KIND_COLOURS
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,
+    evidence_lines,
     moved,
     side_lines,
     unshared_lines,
@@ -51,7 +52,7 @@ def _comparison(compared: RunComparison, checks: Sequence[Check]) -> dict[str, A
         "sides": side_lines(compared),
         "checks": list(check_lines(checks)),
         "grids": list(comparison_grids(compared)),
-        "unshared": list(unshared_lines(compared)),
+        "notes": [*evidence_lines(compared), *unshared_lines(compared)],
         "paths": list(_paths(compared)),
     }
 

@@ -9,6 +9,7 @@ from fastopen.comparison import Check, RunComparison
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,
+    evidence_lines,
     path_lines,
     side_lines,
     unshared_lines,
@@ -31,6 +32,7 @@ def comparison_renderables(
         notes[grid.note] = None
     yield from filled([verdict_line(compared)], width, "bold")
     yield from filled(path_lines(compared), width, indent="  ")
+    yield from filled(evidence_lines(compared), width, "yellow", indent="  ")
     yield from filled(unshared_lines(compared), width, "yellow", indent="  ")
     yield from filled(notes, width, "dim")
     for line, tone in check_lines(checks):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from fastopen.comparison import (
     Basis,
     Outcome,
     RunComparison,
+    Side,
     Verdict,
     checks_of,
     compare_runs,
@@ -24,6 +27,7 @@ from fastopen.comparison import (
 )
 from fastopen.comparison.change import change_of
 from fastopen.errors import InputError
+from fastopen.report.compared import evidence_lines, verdict_line
 from fastopen.runs import RunStore
 from fastopen.runs.schema import FILE
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
@@ -189,6 +193,38 @@ def test_the_command_says_first_what_differs_and_exits_with_1_where_a_limit_fail
     assert "<script" not in html
     # Without limits the same comparison is no failure.
     assert fastopen("compare", before, after).returncode == 0
+
+
+def with_results(side: Side, **figures: Any) -> Side:
+    """The run with another result in its last cell."""
+    *cells, last = side.results.cells
+    return replace(side, results=replace(side.results, cells=[*cells, replace(last, **figures)]))
+
+
+def test_a_nanosecond_is_a_change_and_the_largest_is_named(tmp_path: Path) -> None:
+    side = read_side(run(tmp_path / "a", rtts_ms=(20,)))
+    (plt_ms,) = side.results.cells[-1].plts_ms.values()
+    later = with_results(side, plts_ms={0: plt_ms + 1e-6}, plt_ms_median=plt_ms + 1e-6)
+    found = compare_runs(side, later)
+    outcomes = [cell.outcome for cell in found.cells]
+    assert outcomes == [Outcome.SAME, Outcome.SAME, Outcome.HARDLY]
+    assert "; most: one at 20 ms, warm: " in verdict_line(found)
+
+
+def test_evidence_alone_is_a_change_too(tmp_path: Path) -> None:
+    side = read_side(run(tmp_path / "a", rtts_ms=(20,)))
+    found = compare_runs(side, with_results(side, syn_data_connections=0, retransmitted=2.0))
+    assert {cell.outcome for cell in found.cells} == {Outcome.SAME}
+    assert verdict_line(found) == "B is the same in 3; the evidence changed in 1 of 3 cells."
+    (line,) = evidence_lines(found)
+    assert re.fullmatch(
+        r"Evidence of one at 20 ms, warm: SYN data on (\d+) of \1 in A, SYN data on 0 of \1 in B;"
+        r" 0 segments retransmitted in A, 2 segments retransmitted in B\.",
+        line,
+    )
+    in_real_time = read_side(run(tmp_path / "b", rtts_ms=(20,), engines=["host"]))
+    same = compare_runs(in_real_time, with_results(in_real_time, retransmitted=2.0))
+    assert not any(cell.evidence_changed for cell in same.cells)
 
 
 def test_json_has_both_figures_of_each_cell_and_the_critical_path(tmp_path: Path) -> None:

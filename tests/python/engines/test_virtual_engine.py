@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +17,6 @@ from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
-from fastopen.runs import RunStore, execute
-from fastopen.statistics import Results, collect
-from fastopen.workflows.compare_kernels import KernelChange, changes, verdict
 from fastopen.workflows.engines import EngineSet, auto_engine
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
@@ -128,41 +124,6 @@ def test_auto_is_virtual_where_the_variable_names_a_kernel(monkeypatch: pytest.M
     assert auto_engine(None) == "virtual"
 
 
-def results_of(plan: Plan, fake_world: Callable[..., Path]) -> Results:
-    """Of a plan over the fake world program."""
-    fake_world()
-    engines = EngineSet.of(plan, None, None)
-    with RunStore.create(None, plan, engines.environment) as store:
-        execute(plan, engines.engines, {}, store, lambda _: None)
-        return collect(store)
-
-
-def test_kernels_that_give_the_same_are_said_to(page: Page, fake_world: Callable[..., Path]) -> None:
-    results = results_of(planned(page, "host"), fake_world)
-    found = list(changes(results, results))
-    assert not any(change.changed for change in found)
-    assert verdict(("a", "b"), found) == (
-        "Nothing changed from a to b: 3 cells are the same to the nanosecond."
-    )
-
-
-def test_a_nanosecond_is_a_change_and_the_largest_is_named(
-    page: Page, fake_world: Callable[..., Path]
-) -> None:
-    results = results_of(planned(page, "host"), fake_world)
-    slower = replace(results.cells[2], plts_ms={0: 1.0}, plt_ms_median=1.0)
-    found = list(changes(results, replace(results, cells=[*results.cells[:2], slower])))
-    assert [change.changed for change in found] == [False, False, True]
-    assert verdict(("a", "b"), found).startswith("1 of 3 cells changed from a to b; most: ")
-
-
-def test_evidence_alone_is_a_change_too(page: Page, fake_world: Callable[..., Path]) -> None:
-    cell = results_of(planned(page, "host"), fake_world).cells[2]
-    change = KernelChange("p", "20 ms", "warm", cell, replace(cell, syn_data_connections=0))
-    assert change.changed
-    assert verdict(("a", "b"), [change]) == "1 of 1 cells changed from a to b, none of them in PLT."
-
-
 def test_several_kernels_and_the_host_engine_exclude_each_other(kernel: Path, tmp_path: Path) -> None:
     copy = another_name(kernel, tmp_path)
     done = fastopen("run", "example", "--engine", "host", "--kernel", f"{kernel},{copy}")
@@ -244,7 +205,10 @@ def test_two_names_of_one_kernel_change_nothing_and_each_run_is_kept(kernel: Pat
     document = json.loads(done.stdout)
     names = [kernels.find().name, "another-name"]
     assert document["kernels"] == names
-    assert [change["changed"] for change in document["changes"]["another-name"]] == [False] * 3
+    (compared,) = document["comparison"]["comparisons"]
+    assert [cell["outcome"] for cell in compared["cells"]] == ["the same"] * 3
+    assert not any(cell["evidence_changed"] for cell in compared["cells"])
+    assert compared["run"] == "another-name"
     assert document["results"]["another-name"]["environment"]["virtual_kernel"]["name"] == "another-name"
     again = fastopen(*command, "-q")
     assert (again.returncode, again.stdout) == (0, done.stdout)

@@ -1,0 +1,33 @@
+"""One experiment on several kernels of the virtual engine: which ones were named."""
+
+from fastopen import kernels
+from fastopen.errors import InputError
+from fastopen.experiments import Experiment
+
+
+def kernels_named(text: str | None) -> dict[str, str]:
+    """Name to what was written, for each kernel of a list with commas; empty where it names one or none.
+
+    Raises MachineError where one is not installed, InputError where one is named twice.
+    """
+    asked = [one.strip() for one in (text or "").split(",")]
+    if len(asked) < 2:
+        return {}
+    named: dict[str, str] = {}
+    for one in asked:
+        if not one:
+            raise InputError(f"{text!r} names a kernel without a name", "--kernel")
+        name = kernels.find(one).name
+        if name in named:
+            raise InputError(f"{name} is named twice", "--kernel", "fastopen kernel list names them")
+        named[name] = one
+    return named
+
+
+def on_virtual_engine(experiment: Experiment) -> Experiment:
+    """The experiment on the virtual engine alone. Raises InputError where another was asked for."""
+    if "host" in experiment.engines:
+        raise InputError(
+            "several kernels are of the virtual engine", "--kernel", "leave --engine out, or say virtual"
+        )
+    return experiment.model_copy(update={"engines": ["virtual"]})
