@@ -23,7 +23,7 @@ say = @printf '== %s\n' "$(1)" >&2
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel \
   release release-check clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test \
-  python-test-worlds
+  python-test-real-time
 
 # Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -49,13 +49,13 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
 # First what fills all cores, then what mostly waits: Rust's tests, and below them, at the lowest priority, linters and
-# tests of Python. Worlds in real time have the machine to themselves, so that nothing makes their packets late.
+# tests of Python, those with worlds after the others. What judges times has the machine to itself.
 # Each target's output comes in one piece.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
 	@$(MAKE) --jobs=3 $(WORLD) kernel rust-test-programs $(STAMPS)/python-for-tests
 	$(call say,tests of Rust and of worlds; below them at a low priority linters and tests of Python: minutes)
 	@$(MAKE) --jobs=3 --output-sync=target rust-test python-lint python-test
-	@$(MAKE) python-test-worlds
+	@$(MAKE) python-test-real-time
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table with ours
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
@@ -146,13 +146,15 @@ python-lint: $(STAMPS)/python-for-tests
 	@nice -n 19 $(BIN)/mypy --no-error-summary
 	@nice -n 19 $(BIN)/python tools/generate.py --check
 
-python-test: $(STAMPS)/python-for-tests
+python-test: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest)
 	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'not e2e'
+	$(call say,pytest of worlds)
+	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'e2e and not real_time'
 
-python-test-worlds: $(STAMPS)/python-for-tests $(WORLD)
-	$(call say,pytest of worlds in real time, one after the other)
-	@$(BIN)/pytest -m e2e
+python-test-real-time: $(STAMPS)/python-for-tests $(WORLD)
+	$(call say,pytest of what judges times: one after the other)
+	@$(BIN)/pytest -m real_time
 
 $(WORLD): $(RUST) | $(STAMPS)/prerequisites
 	$(call say,cargo build --release (minutes the first time))

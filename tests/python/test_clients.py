@@ -148,7 +148,7 @@ def results(words: list[str]) -> Any:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("engine", ["host", "virtual"])
+@pytest.mark.parametrize("engine", [pytest.param("host", marks=pytest.mark.real_time), "virtual"])
 def test_the_tools_of_this_machine_stand_in_one_table(engine: str, request: pytest.FixtureRequest) -> None:
     if engine == "virtual":
         request.getfixturevalue("kernel")

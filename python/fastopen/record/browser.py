@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,7 +68,7 @@ class Recorder(Closing):
             )
         except Exception as error:
             self._playwright.stop()
-            message = f"{chromium} does not start: {str(error).strip().splitlines()[0]}"
+            message = f"{chromium} does not start: {_why_it_ended(str(error))}"
             raise MachineError(message, "try it by hand with --headless") from None
 
     def close(self) -> None:
@@ -167,3 +168,9 @@ def _said(error: Exception) -> str:
     """`net::ERR_NAME_NOT_RESOLVED` out of the many lines around it."""
     first = str(error).strip().splitlines()[0]
     return first.partition("Page.goto: ")[2] or first
+
+
+def _why_it_ended(message: str) -> str:
+    """What Chromium wrote as it aborted, where Playwright reports it, else its message's first line."""
+    fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
+    return fatal[1] if fatal else message.strip().splitlines()[0]

@@ -21,7 +21,7 @@ PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 NOBODY = "65534"
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.real_time]
 
 
 def fastopen(*arguments: object, program: Path = PROGRAM) -> subprocess.CompletedProcess[str]:

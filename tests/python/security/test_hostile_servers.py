@@ -1,11 +1,14 @@
 """Servers that somebody made to harm: what `record` and `probe` take of them is bounded."""
 
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fastopen.clients import CHROMIUM
+from fastopen.errors import MachineError
 from fastopen.probe import CONNECTIONS_MAX, Target, probe
 from fastopen.record import browser
 from fastopen.record.browser import LoadError, Recorder
@@ -54,12 +57,19 @@ class Hostile(Handler):
             self.close_connection = True
 
 
+@pytest.fixture(name="short_folder")
+def _short_folder() -> Iterator[Path]:
+    """Chromium makes a Unix socket in it, whose path has 107 characters at most: pytest's own is too deep."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
 @pytest.mark.e2e
 @needs_chromium
 def test_a_recording_of_a_hostile_server_ends_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(short_folder))
     monkeypatch.setattr(browser, "MAX_RECEIVED_BYTES", 2**20)
     monkeypatch.setattr(browser, "MAX_REQUESTS", 100)
     monkeypatch.setattr(browser, "TURN_MS", 1000)
@@ -80,8 +90,18 @@ def test_a_recording_of_a_hostile_server_ends_with_the_reason(
         loaded = recorder.record(f"http://127.0.0.1:{port}/frames", timeout_s=30, settle_s=1)
     asked = {exchange.asked["request"]["url"] for exchange in loaded.log.exchanges}
     assert not [url for url in asked if url.startswith("file:")]
-    kept = [path for path in tmp_path.rglob("playwright-artifacts-*/*") if path.is_file()]
+    kept = [path for path in short_folder.rglob("playwright-artifacts-*/*") if path.is_file()]
     assert not [path for path in kept if path.stat().st_size], "a download was kept"
+
+
+@pytest.mark.e2e
+@needs_chromium
+def test_a_browser_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("a" * 80)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    with pytest.raises(MachineError, match="does not start: Socket path too long"):
+        Recorder()
 
 
 @pytest.mark.parametrize("path", ["/headers", "/body", "/drip", "/attachment"])

@@ -123,6 +123,7 @@ def test_without_a_kernel_the_remedy_is_named() -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.real_time
 @pytest.mark.usefixtures("kernel")
 def test_the_engines_agree_on_a_small_page() -> None:
     done = fastopen("--pages", "example", "--rtt", "20ms", "--limited", "-n", 3, "--json")
