@@ -21,11 +21,11 @@ CASES ?= 20000
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
-.PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness wheel \
-  release release-check clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint python-test \
-  python-test-real-time
+.PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness \
+  wheel release release-check clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint \
+  python-test python-test-real-time
 
-# Downloads wait for the network, the kernel's build for single files: side by side each fills the other's gaps.
+# Downloads wait for the network, the kernel's build for single files: at once each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
 	@$(MAKE) --jobs=2 $(WORLD) kernel
 	$(call say,ready: $(BIN)/fastopen)
@@ -33,8 +33,9 @@ setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv
 set-up-for-tests: $(STAMPS)/prerequisites
 	@$(MAKE) --jobs=3 $(WORLD) kernel $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests
 
-# Without it everything works on the host engine: a machine that cannot build it (exit status 3) is told, no more.
-kernel: $(STAMPS)/python ## build the virtual engine's kernel where it is missing (FASTOPEN_NO_KERNEL=1: never)
+# Without it everything works on the host engine: on a machine that cannot build it (exit status 3) the reason
+# is printed, no more.
+kernel: $(STAMPS)/python ## build the virtual engine's kernel where missing (FASTOPEN_NO_KERNEL=1: never)
 	@if [ -n "$${FASTOPEN_NO_KERNEL:-}" ]; then exit 0; fi; \
 	$(BIN)/fastopen kernel build --if-missing >/dev/null || { status=$$?; \
 	  [ $$status -eq 3 ] || exit $$status; \
@@ -44,12 +45,13 @@ world: $(WORLD) ## build the Rust program
 
 check: lint ## what takes under a minute: formatters, linters, types, quick tests
 	$(call say,tests of the pure crates)
-	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked -p fastopen-link -p fastopen-page
+	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked \
+	  --package fastopen-link --package fastopen-page
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-# First what fills all cores, then what mostly waits: Rust's tests, and below them, at the lowest priority, linters and
-# tests of Python, those with worlds after the others. What judges times has the machine to itself.
+# First what fills all cores, then what mostly waits: Rust's tests, and below them, at the lowest priority,
+# linters and tests of Python, those with worlds after the others. What judges times has the machine to itself.
 # Each target's output comes in one piece.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
 	@$(MAKE) --jobs=3 $(WORLD) kernel rust-test-programs $(STAMPS)/python-for-tests
@@ -69,7 +71,7 @@ picture: setup ## load one page in virtual time and write the README's picture o
 	  $(BIN)/fastopen run wikipedia-tcp --engine virtual --vary --seed 2011 --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
 
-fuzz: set-up-for-tests ## break inputs of every reader at random, then jobs and models (SECONDS=600, CASES=20000)
+fuzz: set-up-for-tests ## break inputs of all readers at random, jobs, models (SECONDS=600, CASES=20000)
 	@PYTHONPATH=tests/python $(BIN)/python -m security.fuzzer --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
 	  tests/python/test_units.py tests/python/contract/test_job_reader.py
@@ -77,7 +79,7 @@ fuzz: set-up-for-tests ## break inputs of every reader at random, then jobs and 
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
 
 # mypy has one thread, and cargo waits for single crates.
-lint: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## formatters (checking only), linters and type checks
+lint: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## check formatting, lint, check types
 	@$(MAKE) --jobs=2 rust-lint python-lint
 
 generate: $(STAMPS)/python-for-tests ## write what is made from the code: schemas, cases, tables of documents
@@ -89,7 +91,8 @@ format: $(STAMPS)/python-for-tests ## format all code
 	@$(BIN)/ruff format --quiet python tests tools benches packages
 
 bench: setup ## run every benchmark; they print tables with the machine's facts
-	@printf '%s, %s cores, Linux %s\n\n' "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
+	@printf '%s, %s cores, Linux %s\n\n' \
+	  "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$$(nproc)" "$$(uname -r)"
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-world --bench world
 	@$(BIN)/python benches/parallel.py
 	@$(BIN)/python benches/scale.py
@@ -98,10 +101,10 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
-kill-harness: set-up-for-tests ## kill a run at random moments: no load lost or doubled, nothing left (KILLS=100)
+kill-harness: set-up-for-tests ## kill a run at random: no load lost or doubled, nothing left (KILLS=100)
 	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/runs/test_resume.py
 
-release: $(STAMPS)/prerequisites ## build dist/: wheels for any x86-64 Linux, the kernel's wheel, sdist, SBOMs, checksums
+release: $(STAMPS)/prerequisites ## build dist/: manylinux wheels, the kernel's wheel, sdist, SBOMs, checksums
 	@$(MAKE) --jobs=2 kernel $(TOOLS)/ready
 	@$(BIN)/python tools/release.py $(TOOLS)
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# set_sysctls PATH=VALUE...: sets them, and leaves a script that sets what was there before. PACKETDRILL_PID is
-# packetdrill's own, which it gives its commands.
+# set_sysctls PATH=VALUE...: sets them, and leaves a script that sets what was there before. packetdrill gives
+# its commands PACKETDRILL_PID, its own process id.
 restore=/tmp/sysctl_restore_$PACKETDRILL_PID.sh
 echo '#!/bin/sh' > "$restore"
 chmod +x "$restore"

@@ -1,4 +1,4 @@
-"""WACZ: a ZIP of WARC files and a list of the pages that were recorded (https://specs.webrecorder.net/wacz/)."""
+"""WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
 
 from __future__ import annotations
 

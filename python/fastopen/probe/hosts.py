@@ -10,7 +10,8 @@ from fastopen.errors import InputError
 
 TLS_PORTS: Final = frozenset([443, 8443])
 _ASKED: Final = re.compile(
-    r"^(?:(?P<scheme>https?)://)?(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^\s/:\[\]@]+))(?::(?P<port>\d{1,5}))?/?$"
+    r"^(?:(?P<scheme>https?)://)?"
+    r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^\s/:\[\]@]+))(?::(?P<port>\d{1,5}))?/?$"
 )
 
 

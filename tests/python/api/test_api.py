@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -21,7 +22,8 @@ NOTEBOOK = Path(__file__).parents[3] / "examples" / "first-run.ipynb"
 
 
 def small(**settings: object) -> Experiment:
-    return Experiment("example", rtt="20ms", seed=1, **{"repeats": 2, "engines": "host", **settings})  # type: ignore[arg-type]
+    asked: Any = {"repeats": 2, "engines": "host", **settings}
+    return Experiment("example", rtt="20ms", seed=1, **asked)
 
 
 def test_an_experiment_is_written_in_the_units_and_words_of_the_command_line() -> None:

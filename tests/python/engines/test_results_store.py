@@ -457,7 +457,8 @@ def test_the_command_line_looks_after_a_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_real_loads_are_the_same_with_a_store_and_verified(kernel: Path, tmp_path: Path) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("kernel")
+def test_real_loads_are_the_same_with_a_store_and_verified(tmp_path: Path) -> None:
     asked = (
         "run",
         "example",

@@ -147,7 +147,8 @@ def inside(code: str) -> str:
 @pytest.mark.e2e
 def test_a_program_that_knows_nothing_of_it_sends_data_in_its_syn() -> None:
     said = inside("""
-        client = "import urllib.request as u\\nfor _ in '123': print(u.urlopen('http://127.0.0.1:8000').read())"
+        fetch = "print(u.urlopen('http://127.0.0.1:8000').read())"
+        client = f"import urllib.request as u\\nfor _ in '123': {fetch}"
         command = [*EXEC, "--json", "--", sys.executable, "-c", client]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.stdout == "b'ok'\\n" * 3, done.stderr
@@ -235,8 +236,9 @@ def test_a_signal_that_ends_the_command_ends_us_alike_and_one_sent_to_us_reaches
 @pytest.mark.e2e
 def test_a_supervisor_that_is_killed_is_told_of_once_the_command_has_ended() -> None:
     command = [*EXEC, "sh", "-c", "echo $PPID; read line"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=ENVIRONMENT, text=True, **pipes) as running:  # type: ignore[call-overload]
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, env=ENVIRONMENT, text=True, **pipes) as running:
+        assert running.stdout is not None
         supervisor = int(running.stdout.readline())
         # By then it has told the command's process.
         while os.readlink(f"/proc/{supervisor}/fd/0") != "/dev/null":

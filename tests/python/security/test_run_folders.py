@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -93,7 +93,11 @@ def test_a_folder_for_temporary_files_that_is_full_is_called_that(
 ) -> None:
     head = b"WARC/1.0\r\nWARC-Type: metadata\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
     (tmp_path / "one.warc.gz").write_bytes(gzip.compress(head + head))
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "r+b", buffering=0))  # noqa: SIM115
+
+    def full(**_: object) -> BinaryIO:
+        return open("/dev/full", "r+b", buffering=0)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(MachineError, match=r"temporary file cannot be written: No space left.*TMPDIR"):
         load_pages([tmp_path / "one.warc.gz"])
 

@@ -1,17 +1,22 @@
 """A run that is asked for again is the same run, however it is to be printed."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from fastopen.errors import InputError
 from fastopen.experiments import DRAWS, Experiment, Variation
 from fastopen.pages import ImportedPage
-from fastopen.workflows.run import RunOptions, run_experiment
+from fastopen.workflows.run import RunOptions, StartedRun, run_experiment
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 PAGE = made_up_page("one")
 DRAWN = {"vary": Variation(), "repeats": DRAWS}
+
+
+def not_started(run: StartedRun) -> NoReturn:
+    raise AssertionError(f"{run} was started")
 
 
 def kept(folder: Path, **changes: object) -> tuple[Path, Experiment]:
@@ -23,7 +28,7 @@ def kept(folder: Path, **changes: object) -> tuple[Path, Experiment]:
 def test_draws_that_a_report_implies_are_no_other_experiment(tmp_path: Path) -> None:
     folder, experiment = kept(tmp_path, **DRAWN)
     options = RunOptions(output=folder, draws_by_default=True)
-    with run_experiment(experiment, [ImportedPage(PAGE)], options, observe=None) as run:  # type: ignore[arg-type]
+    with run_experiment(experiment, [ImportedPage(PAGE)], options, not_started) as run:
         assert run.outcome is None
         assert run.results.experiment.vary is None
 
@@ -31,7 +36,7 @@ def test_draws_that_a_report_implies_are_no_other_experiment(tmp_path: Path) -> 
 def test_draws_that_were_asked_for_are_another_experiment(tmp_path: Path) -> None:
     folder, experiment = kept(tmp_path, **DRAWN)
     with pytest.raises(InputError, match="another experiment"):
-        run_experiment(experiment, [ImportedPage(PAGE)], RunOptions(output=folder), observe=None)  # type: ignore[arg-type]
+        run_experiment(experiment, [ImportedPage(PAGE)], RunOptions(output=folder), not_started)
 
 
 def test_another_number_of_repeats_is_another_experiment(tmp_path: Path) -> None:
