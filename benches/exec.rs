@@ -45,7 +45,8 @@ fn inside() {
     // The cookie is there from the beginning.
     measured("fast-open", false);
     println!(
-        "| what, {REPEATS} x {OPERATIONS} times on loopback | without | intercepted | added (median, quartiles) |"
+        "| what, {REPEATS} x {OPERATIONS} times on loopback | without | intercepted \
+         | added (median, quartiles) |"
     );
     println!("|---|---|---|---|");
     let rows = [

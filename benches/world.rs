@@ -180,14 +180,15 @@ fn page(resources: usize, hosts: usize, body_bytes: u64) -> Page {
         let host = number % hosts;
         let initiator = if number == 0 { "null" } else { "0" };
         format!(
-            r#"{{"url":"http://h{host}.test/{number}","type":"{}","body_bytes":{body_bytes},"initiator":{initiator}}}"#,
+            r#"{{"url":"http://h{host}.test/{number}","type":"{}",
+            "body_bytes":{body_bytes},"initiator":{initiator}}}"#,
             if number == 0 { "document" } else { "image" },
         )
     };
     let resources: Vec<_> = (0..resources).map(resource).collect();
     let json = format!(
-        r#"{{"format":"fastopen-page/1","name":"bench","url":"http://h0.test/0","source":"made here","initiators":"declared",
-        "resources":[{}]}}"#,
+        r#"{{"format":"fastopen-page/1","name":"bench","url":"http://h0.test/0","source":"made here",
+        "initiators":"declared","resources":[{}]}}"#,
         resources.join(",")
     );
     serde_json::from_str(&json).expect("it is a page")

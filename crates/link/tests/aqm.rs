@@ -236,7 +236,8 @@ proptest! {
         prop_assert_eq!(numbers.len(), released.len());
         prop_assert_eq!(stats.packets, released.len() as u64);
         prop_assert_eq!(stats.dropped_queue, (offers.len() - released.len()) as u64);
-        prop_assert_eq!(stats.bytes, released.iter().map(|(_, number)| u64::from(offers[*number].bytes)).sum::<u64>());
+        let bytes = released.iter().map(|(_, number)| u64::from(offers[*number].bytes));
+        prop_assert_eq!(stats.bytes, bytes.sum::<u64>());
         prop_assert!(stats.queue_bytes_max <= config.queue_limit_bytes.unwrap_or(u64::MAX));
     }
 
@@ -247,9 +248,8 @@ proptest! {
         let (released, _) = released(&DirectionConfig { aqm, ..config.clone() }, &offers);
         prop_assert!(released.is_sorted_by_key(|(at, _)| *at));
         for flow in 1..5 {
-            let numbers: Vec<_> =
-                released.iter().map(|(_, number)| *number).filter(|number| offers[*number].flow == flow).collect();
-            prop_assert!(numbers.is_sorted());
+            let numbers = released.iter().map(|(_, number)| *number);
+            prop_assert!(numbers.filter(|number| offers[*number].flow == flow).is_sorted());
         }
         if let Rate::BitPerS(rate) = config.rate {
             for pair in released.windows(2) {

@@ -92,12 +92,14 @@ fn jitters() -> impl Strategy<Value = Jitter> {
 proptest! {
     #[test]
     fn without_reordering_packets_keep_their_order_at_any_rate(
-        jitter in jitters(), gap in 0..5 * MS, seed in any::<u64>(), bit_per_s in Rate::MIN_BIT_PER_S..100_000_000,
+        jitter in jitters(), gap in 0..5 * MS, seed in any::<u64>(),
+        bit_per_s in Rate::MIN_BIT_PER_S..100_000_000,
     ) {
         let rate = Rate::BitPerS(bit_per_s);
         let config = DirectionConfig { rate, seed, ..config(jitter) };
         let released = released(&config, 100, gap);
-        prop_assert_eq!(released.iter().map(|(_, packet)| *packet).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+        let packets: Vec<_> = released.iter().map(|(_, packet)| *packet).collect();
+        prop_assert_eq!(packets, (0..100).collect::<Vec<_>>());
         prop_assert!(released.is_sorted());
     }
 

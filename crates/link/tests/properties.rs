@@ -112,7 +112,7 @@ proptest! {
         let released = run(&config, &offers).released;
         prop_assert!(released.is_sorted());
         for host in [0, 3 * MS, 50 * MS + 1] {
-            let of_host: Vec<_> = released.iter().map(|r| r.1).filter(|&n| offers[n].extra_delay == host).collect();
+            let of_host = released.iter().map(|r| r.1).filter(|&n| offers[n].extra_delay == host);
             prop_assert!(of_host.is_sorted());
         }
     }
@@ -139,7 +139,9 @@ proptest! {
 
     #[test]
     fn the_rate_is_never_exceeded_over_any_window(
-        bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S, queue in prop::option::of(0_u64..20_000), offers in offers(),
+        bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S,
+        queue in prop::option::of(0_u64..20_000),
+        offers in offers(),
     ) {
         let config = DirectionConfig {
             rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: queue, ..DirectionConfig::default()
@@ -159,7 +161,8 @@ proptest! {
 
     #[test]
     fn a_busy_link_sends_exactly_its_rate_whatever_the_packets(
-        bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S, sizes in prop::collection::vec(1_u32..1501, 1..300),
+        bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S,
+        sizes in prop::collection::vec(1_u32..1501, 1..300),
     ) {
         let config = DirectionConfig {
             rate: Rate::BitPerS(bit_per_s), ..DirectionConfig::default()
@@ -204,7 +207,10 @@ proptest! {
         bit_per_s in Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S, packets in 1_u32..200, bytes in 1_u32..1501,
     ) {
         let config = DirectionConfig {
-            delay: 7, rate: Rate::BitPerS(bit_per_s), queue_limit_bytes: Some(0), loss: Loss::new(0.5).unwrap(),
+            delay: 7,
+            rate: Rate::BitPerS(bit_per_s),
+            queue_limit_bytes: Some(0),
+            loss: Loss::new(0.5).unwrap(),
             ..DirectionConfig::default()
         };
         let end = |packets: u32| {

@@ -116,10 +116,9 @@ fn a_route_sets_congestion_control_initial_window_and_source() {
         assert_eq!(accepted.peer_addr().expect("it is connected").ip(), source);
         let nonesuch = route(FAR, NEAR, Some("nonesuch"));
         let error = near.run(|| RouteSocket::open()?.replace_route(&nonesuch)).expect_err("no kernel has it");
-        assert!(matches!(
-            (&error.operation, error.errno()),
-            (Operation::AddRoute { congestion_control: Some(name), .. }, Some(Errno::EINVAL)) if name == "nonesuch"
-        ));
+        assert_eq!(error.errno(), Some(Errno::EINVAL));
+        let Operation::AddRoute { congestion_control, .. } = &error.operation else { panic!("{error}") };
+        assert_eq!(congestion_control.as_deref(), Some("nonesuch"));
     });
 }
 

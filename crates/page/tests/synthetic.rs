@@ -71,7 +71,8 @@ fn each_kind_of_reference_stands_at_the_byte_of_the_page() {
         <x-r a='[0,2,2,[],0,[[3,1,0],[4,0,7]]]'></x-r>";
     assert_eq!(bodies[0].find(sheet).unwrap() + sheet.len(), 4000);
     assert!(bodies[0].ends_with("<iframe src=\"http://h2.test/r8_\"></iframe>"));
-    let rules = "@font-face{font-family:r3;src:url(\"http://h0.test/r3_\")}.r4{background:url(\"http://h1.test/r4_\")}/*..";
+    let rules = "@font-face{font-family:r3;src:url(\"http://h0.test/r3_\")}\
+        .r4{background:url(\"http://h1.test/r4_\")}/*..";
     assert!(bodies[2].starts_with(rules), "{}", bodies[2]);
     let call = r#"_(["http://h0.test/r6_",4,0,[["http://h1.test/r7_",4,0,[],1]],0,["POST",5]]);/*."#;
     assert!(bodies[5].starts_with(call), "{}", bodies[5]);

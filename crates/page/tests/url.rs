@@ -70,7 +70,9 @@ fn an_error_shows_the_beginning_of_a_long_url() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_parser_panic(text in "(https?:/{0,3})?[a-zA-Zü.@:\\[\\]0-9]{0,12}[/?#\\\\ -~\t]{0,12}") {
+    fn no_text_makes_the_parser_panic(
+        text in "(https?:/{0,3})?[a-zA-Zü.@:\\[\\]0-9]{0,12}[/?#\\\\ -~\t]{0,12}",
+    ) {
         if let Ok(url) = PageUrl::parse(&text) {
             prop_assert_eq!(url.as_str(), &text);
             prop_assert!(url.target().starts_with('/'));

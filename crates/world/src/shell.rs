@@ -21,7 +21,8 @@ are written to the other.";
 
 /// Said where a command failed, perhaps since it tried to change its user.
 const ONE_USER: &str = "fastopen shell: one user id is mapped here, so programs that change their user fail \
-    (daemons, tcpdump -w); as root all are, and to others newuidmap (package uidmap) maps a range of /etc/subuid";
+    (daemons, tcpdump -w); as root all are, and to others newuidmap (package uidmap) maps a range of \
+    /etc/subuid";
 
 /// Runs what `arguments` say (`JOB REPORT -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's
 /// own, or 128 + the signal that ended it.

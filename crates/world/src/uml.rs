@@ -210,7 +210,8 @@ fn boot(
         }
         if spinning.is_seen(running.child.id()) {
             let message = format!(
-                "a program in the world computed for {} s without waiting or calling the kernel, and time stood still",
+                "a program in the world computed for {} s without waiting or calling the kernel, and time \
+                 stood still",
                 SPINNING.as_secs()
             );
             return Err(progress.unfinished(message, ""));

@@ -19,12 +19,14 @@ fn main() {
         }),
         "threads" => std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| (0..count).for_each(|_| exchange(TcpStream::connect(address).expect("connect"))));
+                scope.spawn(|| {
+                    (0..count).for_each(|_| exchange(TcpStream::connect(address).expect("connect")));
+                });
             }
         }),
         "children" => (0..count).for_each(|_| {
-            let status = Command::new(&arguments[0]).args(["write", &arguments[2], "1"]).status().expect("a child");
-            assert!(status.success());
+            let status = Command::new(&arguments[0]).args(["write", &arguments[2], "1"]).status();
+            assert!(status.expect("a child").success());
         }),
         "read" => (0..count).for_each(|_| {
             let mut greeting = [0; 5];

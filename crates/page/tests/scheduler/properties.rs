@@ -201,9 +201,15 @@ proptest! {
 
     #[test]
     fn no_more_connections_are_open_than_allowed(
-        page in pages(), policy in policies(), numbers in prop::collection::vec(any::<u8>(), 0..30), early: bool,
+        page in pages(), policy in policies(),
+        numbers in prop::collection::vec(any::<u8>(), 0..30),
+        early: bool,
     ) {
-        let network = if numbers.is_empty() { calm(true, early) } else { Network { early, ..rough(&numbers) } };
+        let network = if numbers.is_empty() {
+            calm(true, early)
+        } else {
+            Network { early, ..rough(&numbers) }
+        };
         let (of_one_server, in_all) = Load::run(&page, &policy, network).most_open;
         // With and without credentials, in the page and in frames of other sites.
         let partitions = if policy.profile == Profile::Browser { 4 } else { 1 };
@@ -232,7 +238,9 @@ proptest! {
     }
 
     #[test]
-    fn a_request_is_queued_exactly_a_processing_time_after_it_became_known(page in pages(), scale in 0.0..2.0) {
+    fn a_request_is_queued_exactly_a_processing_time_after_it_became_known(
+        page in pages(), scale in 0.0..2.0,
+    ) {
         let policy = Policy { processing_scale: scale, ..Policy::browser() };
         let load = Load::run(&page, &policy, calm(false, false));
         for (index, resource) in page.resources.iter().enumerate() {

@@ -66,7 +66,9 @@ impl Job {
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
         within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;
         demand(self.origins.keep_alive || !self.origins.multiplex(), || {
-            "origins.keep_alive: with HTTP/2 and HTTP/3 origins keep connections; client.keep_alive can be false".into()
+            "origins.keep_alive: with HTTP/2 and HTTP/3 origins keep connections; client.keep_alive \
+             can be false"
+                .into()
         })?;
         demand(
             self.origins.bodies != Bodies::Recorded || self.client.kind.capabilities().reads_bodies,

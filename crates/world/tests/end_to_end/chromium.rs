@@ -238,7 +238,8 @@ fn fixed_scripts_see_the_same_clock_and_chance_in_each_load() {
     let path = std::env::temp_dir().join(format!("fastopen-fixed-{}", std::process::id()));
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nDate: Tue, 20 Feb 2018 10:00:00 GMT\r\n\r\n";
     let text = "<link rel=icon href=data:,><script>
-        const all = [Date.now(), new Date().getTime(), new Date(0) instanceof Date, typeof Date(), Math.random()];
+        const all = [Date.now(), new Date().getTime(), new Date(0) instanceof Date,
+            typeof Date(), Math.random()];
         fetch('/' + all.join('/'));</script>";
     fs::write(&path, format!("{head}{text}")).expect("the temporary folder is writable");
     let root = json!({"body_offset": head.len(), "head_offset": 0});
@@ -265,7 +266,8 @@ fn a_page_that_hangs_times_out_and_the_next_load_has_a_new_browser() {
     let text = "<script>for(;;);</script>";
     fs::write(&path, text).expect("the temporary folder is writable");
     let hanging = page(&[with(root(text.len() as u64), json!({"mime": "text/html", "body_offset": 0}))]);
-    let asked = json!({"client": {"kind": "chromium"}, "origins": {"bodies_file": path}, "load_timeout_us": 3_000_000});
+    let asked = json!({"client": {"kind": "chromium"}, "origins": {"bodies_file": path},
+        "load_timeout_us": 3_000_000});
     let run = run(&with(job(&hanging, &network(0), &["tcp", "warm"]), asked));
     fs::remove_file(&path).expect("it is there");
     for id in ["tcp", "warm"] {

@@ -10,8 +10,8 @@ use crate::virtual_time::on_each_engine;
 /// Asks for each of its arguments (HOST PATH, alternately) on a connection of its own, one after the other.
 /// `cat` writes the whole request at once; the here-string ends it with the last line feed.
 const FETCH: &str = r#"while (($#)); do
-    exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3; cat <&3 >/dev/null
-    exec 3>&-; shift 2; done"#;
+    exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3
+    cat <&3 >/dev/null; exec 3>&-; shift 2; done"#;
 
 /// A script as the client of a job.
 fn bash(script: &str, arguments: &[&str]) -> Value {
@@ -128,9 +128,10 @@ fn a_command_that_hangs_is_ended_with_all_that_it_started() {
 
 #[test]
 fn a_command_finds_a_folder_of_its_own_and_can_write_nowhere_else() {
-    let script = r#"set -e; [ "$PWD" = "$HOME" ]; [ "$HOME" = "$TMPDIR" ]; [ -z "$(ls -A "$HOME")" ]; echo here > file
-        echo anything > /dev/null; [ -n "$PATH" ]; [ -z "$FASTOPEN_SECRET" ]
-        if echo gone > "$0" || echo gone > "$HOME/../other" && false; then echo 'could write to the machine' >&2; exit 1; fi"#;
+    let script = r#"set -e; [ "$PWD" = "$HOME" ]; [ "$HOME" = "$TMPDIR" ]; [ -z "$(ls -A "$HOME")" ]
+        echo here > file; echo anything > /dev/null; [ -n "$PATH" ]; [ -z "$FASTOPEN_SECRET" ]
+        if echo gone > "$0" || echo gone > "$HOME/../other" && false
+        then echo 'could write to the machine' >&2; exit 1; fi"#;
     let place = tempfile(b"kept");
     let words = ["bash", "-c", script, &place];
     let job = job(&page(&[root(100)]), &network(0), &["tcp", "warm"]);

@@ -38,7 +38,8 @@ fn headers_and_bodies_have_the_pages_sizes_to_the_byte() {
 fn headers_of_http_1_0_have_the_pages_sizes_too() {
     let sizes = json!({"request_header_bytes": 431, "response_header_bytes": 677});
     for keep_alive in [true, false] {
-        let settings = json!({"origins": {"http": "1.0", "keep_alive": keep_alive}, "client": {"keep_alive": keep_alive}});
+        let settings = json!({"origins": {"http": "1.0", "keep_alive": keep_alive},
+            "client": {"keep_alive": keep_alive}});
         let load = load_of(with(root(1000), sizes.clone()), settings);
         assert_eq!(sent_and_received(&load), (431, 677 + 1000), "keep-alive {keep_alive}");
     }
@@ -121,7 +122,10 @@ fn a_url_that_occurs_twice_has_the_response_of_each_resource_in_turn() {
 #[test]
 fn connections_persist_if_both_ends_and_the_version_allow_it() {
     let resources: Vec<_> = (1..4)
-        .map(|at| json!({"url": format!("http://a.test/{at}"), "type": "script", "body_bytes": 100, "initiator": at - 1}))
+        .map(|at| {
+            json!({"url": format!("http://a.test/{at}"), "type": "script", "body_bytes": 100,
+                "initiator": at - 1})
+        })
         .collect();
     let page = page(&[&[root(100)][..], &resources].concat());
     for (client, origins, http, connections) in [
@@ -132,7 +136,8 @@ fn connections_persist_if_both_ends_and_the_version_allow_it() {
         (false, true, "1.0", 4),
         (true, false, "1.0", 4),
     ] {
-        let settings = json!({"client": {"keep_alive": client}, "origins": {"keep_alive": origins, "http": http}, "loads": arms(&["tcp", "warm"])});
+        let settings = json!({"client": {"keep_alive": client},
+            "origins": {"keep_alive": origins, "http": http}, "loads": arms(&["tcp", "warm"])});
         let run = run(&with(job(&page, &network(2000), &[]), settings));
         for id in ["tcp", "warm"] {
             let load = run.valid(id);

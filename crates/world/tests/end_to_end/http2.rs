@@ -33,13 +33,14 @@ fn times(load: &Value, key: &str) -> Vec<u64> {
 
 #[test]
 fn one_connection_a_host_carries_all_requests_with_complete_responses() {
-    let post = json!({"url": "http://b.test/post", "type": "xhr", "method": "POST", "request_body_bytes": 70_000,
-        "body_bytes": 10, "initiator": 0});
-    let head = json!({"url": "http://b.test/head", "type": "other", "method": "HEAD", "body_bytes": 0, "initiator": 0});
+    let post = json!({"url": "http://b.test/post", "type": "xhr", "method": "POST",
+        "request_body_bytes": 70_000, "body_bytes": 10, "initiator": 0});
+    let head = json!({"url": "http://b.test/head", "type": "other", "method": "HEAD", "body_bytes": 0,
+        "initiator": 0});
     let moved = json!({"url": "http://b.test/moved", "type": "image", "status": 302, "redirect_to": "/\u{e4}",
         "body_bytes": 0, "initiator": 0});
-    let slow = json!({"url": "http://b.test/slow", "type": "image", "server_think_us": 20_000, "server_send_us": 30_000,
-        "body_bytes": 60_000, "initiator": 0});
+    let slow = json!({"url": "http://b.test/slow", "type": "image", "server_think_us": 20_000,
+        "server_send_us": 30_000, "body_bytes": 60_000, "initiator": 0});
     let large = image("http://b.test/large", 3_000_000);
     let odd: Vec<_> = ["/?", "//x//y", "/a?b?c=/d", "/%00%20", "/;a=1,2!*'()@:$&+"]
         .iter()
@@ -77,8 +78,8 @@ fn no_more_requests_are_in_flight_than_the_origin_allows() {
 
 #[test]
 fn an_urgent_response_overtakes_those_requested_before() {
-    let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000, "initiator": 1,
-        "initiator_at_bytes": 1000});
+    let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000,
+        "initiator": 1, "initiator_at_bytes": 1000});
     let images = [image("http://a.test/1", 300_000), image("http://a.test/2", 300_000)];
     let page = page(&[&[root(500)][..], &images, &[script]].concat());
     let thin = with(network(40_000), json!({"down": rate(4_000_000)}));

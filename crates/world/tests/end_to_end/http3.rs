@@ -91,8 +91,8 @@ fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
 
 #[test]
 fn an_urgent_response_overtakes_those_requested_before() {
-    let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000, "initiator": 1,
-        "initiator_at_bytes": 1000});
+    let script = json!({"url": "http://a.test/late.js", "type": "script", "body_bytes": 20_000,
+        "initiator": 1, "initiator_at_bytes": 1000});
     let images = [image("http://a.test/1", 300_000), image("http://a.test/2", 300_000)];
     let thin = json!({"network": with(network(40_000), json!({"down": rate(4_000_000)}))});
     let resources = [&[root(500)][..], &images, &[script]].concat();

@@ -63,8 +63,8 @@ fn expect(script: &str, argument: &str, isolate: bool, expected: &str) {
 fn no_mount_makes_the_machines_files_writable() {
     let folder = Folder::new("mounts");
     let script = r#"for how in remount,bind,rw remount,rw; do mount -o $how / && echo mounted; done
-        mkdir "$HOME/m"; mount -t hostfs none "$HOME/m" -o / && echo hostfs; mount -t proc none "$HOME/m" && echo proc
-        touch "$1/out" "$HOME/m$1/out"
+        mkdir "$HOME/m"; mount -t hostfs none "$HOME/m" -o / && echo hostfs
+        mount -t proc none "$HOME/m" && echo proc; touch "$1/out" "$HOME/m$1/out"
         unshare -Urm sh -c 'mount -o remount,bind,rw / && echo nested; umount /proc/sys && echo unmounted
             mount -t hostfs none /home -o / && echo hostfs; touch "$1/out"' sh "$1"
         unshare -Urmpf sh -c 'mount -t proc none /home && echo proc'; echo over"#;
@@ -85,8 +85,9 @@ fn a_client_has_no_capability_and_cannot_gain_one() {
 
 #[test]
 fn what_the_machines_root_may_do_by_files_of_the_kernel_is_not_open() {
-    let script = r"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty; do
-        (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ; grep root: /etc/shadow; echo over";
+    let script = r"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty
+        do (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ
+        grep root: /etc/shadow; echo over";
     for isolate in [false, true] {
         expect(script, "", isolate, "over");
     }
@@ -171,7 +172,8 @@ fn a_lower_limit_of_the_user_s_own_stays() {
 
 #[test]
 fn what_a_client_writes_is_limited() {
-    let script = r#"dd if=/dev/zero of="$HOME/big" bs=1M count=4096; [ $(stat -c %s "$HOME/big") -lt 4000000000 ] && rm "$HOME/big" && echo over"#;
+    let script = r#"dd if=/dev/zero of="$HOME/big" bs=1M count=4096
+        [ $(stat -c %s "$HOME/big") -lt 4000000000 ] && rm "$HOME/big" && echo over"#;
     expect(script, "", true, "over");
 }
 

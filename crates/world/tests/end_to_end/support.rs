@@ -63,8 +63,8 @@ pub(crate) fn arms(names: &[&str]) -> Value {
 
 /// A job with a tolerance for busy machines.
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
-    json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network, "loads": arms(names),
-        "load_timeout_us": 60_000_000, "tolerance": forgiving()})
+    json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network,
+        "loads": arms(names), "load_timeout_us": 60_000_000, "tolerance": forgiving()})
 }
 
 /// Tolerances that a busy machine keeps.

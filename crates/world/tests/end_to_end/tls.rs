@@ -126,8 +126,8 @@ fn a_downloader_that_follows_references_does_so_over_tls() {
         eprintln!("not tested: there is no wget2 on this machine (apt install wget2)");
         return;
     }
-    let options = "--page-requisites --span-hosts --tries=1 --robots=off --no-hsts --no-ocsp --http2=off --no-tcp-fastopen \
-        --output-document=/dev/null https://a.test:80/";
+    let options = "--page-requisites --span-hosts --tries=1 --robots=off --no-hsts --no-ocsp --http2=off \
+        --no-tcp-fastopen --output-document=/dev/null https://a.test:80/";
     let words: Vec<_> = ["wget2"].into_iter().chain(options.split_whitespace()).collect();
     let page = page(&[root(5000), image("http://b.test/1", 20_000), image("https://a.test/2", 3000)]);
     let changes =

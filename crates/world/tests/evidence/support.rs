@@ -35,8 +35,8 @@ pub(crate) const LATE_US: u64 = 5000;
 /// No reason: the load counts.
 pub(crate) const NONE: [InvalidKind; 0] = [];
 
-pub(crate) const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://a.test/", "source": "made up",
-    "initiators": "declared", "resources": [
+pub(crate) const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://a.test/",
+    "source": "made up", "initiators": "declared", "resources": [
     {"url": "http://a.test/", "type": "document", "body_bytes": 5000, "initiator": null},
     {"url": "http://b.test/", "type": "image", "body_bytes": 300, "initiator": 0}]}"#;
 

@@ -242,7 +242,8 @@ const METRICS_SCRIPT: &str = "(() => {
     const largest = observer.takeRecords().at(-1);
     const navigation = performance.getEntriesByType('navigation')[0];
     const paint = performance.getEntriesByName('first-contentful-paint')[0];
-    return [navigation.loadEventEnd, navigation.domContentLoadedEventEnd, paint?.startTime, largest?.startTime];
+    const {loadEventEnd, domContentLoadedEventEnd} = navigation;
+    return [loadEventEnd, domContentLoadedEventEnd, paint?.startTime, largest?.startTime];
 })()";
 
 impl Navigation {
