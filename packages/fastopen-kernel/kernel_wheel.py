@@ -29,7 +29,7 @@ OFFER: Final = """# The source of this kernel
 | compiler | {compiler} |
 | program (`linux`), SHA-256 | `{sha256}` |
 
-Beside this file are the options, the patches, the list of files that are not unpacked, the headers and
+The folder of this file also holds the options, the patches, the list of files that are not unpacked, the headers and
 the trial's program; `scripts/` are the scripts that control the build, as of fastopen {version}. The source
 package is Debian's: `apt-get download {source}={source_version}`; Debian's snapshot archive keeps every
 version for good. With it, `fastopen kernel build --source FILE.deb` builds this kernel again.

@@ -17,7 +17,7 @@ def packaged_folder(name: str) -> Path | None:
     """The folder `name` (`pages`, `experiments`) that came with this fastopen, or None if there is none.
 
     A wheel holds them under `fastopen/_data/`; in a source checkout they lie at the root of the repository,
-    beside `python/`. Installers unpack wheels on disk, so a real path can be given.
+    in the folder that holds `python/`. Installers unpack wheels on disk, so a real path can be given.
     """
     packaged = Path(str(resources.files("fastopen"))) / "_data" / name
     if packaged.is_dir():

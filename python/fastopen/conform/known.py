@@ -20,7 +20,7 @@ class Known:
     until: str = ""
     """The first version that it no longer fits; empty: to the newest."""
 
-    def tells(self, linux: str) -> bool:
+    def applies_to(self, linux: str) -> bool:
         """Whether the script does not fit this version."""
         version = version_key(linux)
         too_old = bool(self.since) and version < version_key(self.since)
@@ -42,4 +42,4 @@ def known_reason(script: str, complaint: str, linux: str) -> Known | None:
     """Why this script fails with this complaint on this version; None: nobody knows."""
     name = script.rpartition("/")[2]
     fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
-    return next((known for known in fitting if known.tells(linux)), None)
+    return next((known for known in fitting if known.applies_to(linux)), None)

@@ -140,8 +140,8 @@ def conform(
 ) -> Conformance:
     """Runs packetdrill's Fast Open scripts on `kernel`, or on this machine's (of version `linux`).
 
-    With an installed kernel come the scripts of its own source. `watch` is told each script that is done, how
-    many are, and of how many. Raises InputError, MachineError.
+    With an installed kernel come the scripts of its own source. `watch` is called with each script that is
+    done, how many are, and of how many. Raises InputError, MachineError.
     """
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:

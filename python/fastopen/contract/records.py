@@ -211,7 +211,7 @@ class Request(_Part):
     """Of the response's body."""
     cache: Literal["fresh", "revalidated"] | None = None
     """What became of a cached answer: used without asking (no connection, no bytes; `status` is what the page
-    was told), or validated by the origin (`status` 304, no body). null: the answer came over the network."""
+    got), or validated by the origin (`status` 304, no body). null: the answer came over the network."""
     error: str | None
     """Why it failed."""
 

@@ -34,7 +34,7 @@ from fastopen.kernels import Kernel
 
 # Tasks that wait for each worker, so that none waits for its next one.
 AHEAD: Final = 2
-Told = tuple[Any, ...]
+EventFields = tuple[Any, ...]
 """An event as a task hands it back: its kind, then what it says."""
 
 
@@ -60,7 +60,7 @@ class ExecutorEngine:
     def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
         """See Engine. Closing it waits for the tasks that run, so that nothing goes on when it is closed."""
         waiting = batches(jobs, self.parallel)
-        running: dict[Future[list[Told]], Sequence[Job]] = {}
+        running: dict[Future[list[EventFields]], Sequence[Job]] = {}
         try:
             while True:
                 for batch in itertools.islice(waiting, AHEAD * self.parallel - len(running)):
@@ -78,21 +78,21 @@ class ExecutorEngine:
         finally:
             wait([future for future in running if not future.cancel()])
 
-    def _submitted(self, task: Task) -> Future[list[Told]]:
+    def _submitted(self, task: Task) -> Future[list[EventFields]]:
         try:
             return self._executor.submit(do, task)
         except (BrokenExecutor, RuntimeError) as error:
             raise _lost(error) from None
 
 
-def _failed(future: Future[list[Told]]) -> bool:
+def _failed(future: Future[list[EventFields]]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _finished(future: Future[list[Told]], batch: Sequence[Job]) -> Iterator[Event]:
+def _finished(future: Future[list[EventFields]], batch: Sequence[Job]) -> Iterator[Event]:
     """The events of a task that is over; where its worker died, its loads have that fault."""
     try:
-        told = future.result()
+        events = future.result()
     except (InputError, MachineError):
         raise
     except (BrokenExecutor, CancelledError) as error:
@@ -105,8 +105,8 @@ def _finished(future: Future[list[Told]], batch: Sequence[Job]) -> Iterator[Even
                 yield LoadDone(record, record.model_dump_json())
             yield JobEnded(job.id, reason)
         return
-    for one in told:
-        yield from _event(one)
+    for fields in events:
+        yield from _event(fields)
 
 
 def _lost(error: BaseException) -> MachineError:
@@ -114,8 +114,8 @@ def _lost(error: BaseException) -> MachineError:
     return MachineError(message, "start them again; fastopen resume does the rest")
 
 
-def _event(told: Told) -> Iterator[Event]:
-    match told:
+def _event(fields: EventFields) -> Iterator[Event]:
+    match fields:
         case ("started", job, attempt) if attempt > 1:
             yield JobStarted(job, attempt)
         case ("record", raw, packets):
@@ -131,7 +131,7 @@ def _event(told: Told) -> Iterator[Event]:
 _turn = itertools.count(os.getpid())
 
 
-def do(task: Task) -> list[Told]:
+def do(task: Task) -> list[EventFields]:
     """Does a task, on the worker: boots a kernel for its jobs, and returns what they gave.
 
     Raises MachineError, with the worker's name, where its program or kernel is another.
@@ -141,7 +141,7 @@ def do(task: Task) -> list[Told]:
         jobs = [Job.model_validate_json(job) for job in task.jobs]
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
         with closing(engine.run_together([jobs], {})) as events:
-            return [_told(event) for event in events]
+            return [_fields(event) for event in events]
     except MachineError as error:
         raise MachineError(f"worker {_name()}: {error.message}", error.remedy) from None
 
@@ -172,7 +172,7 @@ def _name() -> str:
     return f"{platform.node()} (process {os.getpid()})"
 
 
-def _told(event: Event) -> Told:
+def _fields(event: Event) -> EventFields:
     match event:
         case JobStarted(job, attempt):
             return ("started", job, attempt)

@@ -44,7 +44,7 @@ def machine_archives(apt: Path = APT) -> list[Archive]:
 
 
 def codename(os_release: Path = OS_RELEASE) -> str:
-    """The distribution's code name, like `trixie`, or "" where it tells none."""
+    """The distribution's code name, like `trixie`, or "" where it has none."""
     try:
         text = os_release.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -81,7 +81,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compiles with `jobs` compilers, tells how many files are done, and returns the stripped program."""
+    """Compiles with `jobs` compilers, reports how many files are done, and returns the stripped program."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     files = 0

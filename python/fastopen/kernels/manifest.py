@@ -1,4 +1,4 @@
-"""What is written down of a kernel beside its program, and how both are checked."""
+"""The manifest in the folder of a kernel's program, and how both are checked."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from fastopen.atomic import write_atomic
 
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
-# The packetdrill scripts of the kernel's own source, beside the program.
+# The packetdrill scripts of the kernel's own source, in the folder of the program.
 SCRIPTS: Final = "packetdrill"
 FORMAT: Final = 1
 

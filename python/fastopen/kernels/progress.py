@@ -1,4 +1,4 @@
-"""What is told while a kernel is built."""
+"""The progress of a kernel's build."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

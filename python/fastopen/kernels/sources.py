@@ -132,7 +132,7 @@ def link_that_leads_out(tree: Path) -> str | None:
 
 
 def _unpack_package(file: Path, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-    # The package holds a tarball; which compression it has, its name tells.
+    # The package holds a tarball; its name says which compression it has.
     inner = 'case "$TAR_FILENAME" in *.xz) xz -T0 -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
     outer = ["tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f"--to-command={inner}"]
     pipe([["dpkg-deb", "--fsys-tarfile", file], outer, _extract(tree, unused)], log, work)

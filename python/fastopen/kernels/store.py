@@ -144,7 +144,7 @@ def _only(asked: str, names: list[str]) -> str:
 
 
 def _at(path: Path) -> Kernel:
-    """The kernel whose program or folder lies at `path`, with its manifest beside it."""
+    """The kernel whose program or folder lies at `path`, with the manifest in its folder."""
     folder = path if path.is_dir() else path.parent
     try:
         return read_kernel(folder.absolute())

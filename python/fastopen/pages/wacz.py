@@ -29,7 +29,7 @@ ZIP: Final = b"PK\x03\x04"
 _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 # A list of 50,000 pages has some 10 MB.
 MAX_LIST_BYTES: Final = 16 * 2**20
-# What fastopen record keeps beside the archive: a HAR without bodies.
+# What fastopen record keeps in addition to the archive: a HAR without bodies.
 _HAR: Final = "recording.har"
 MAX_HAR_BYTES: Final = 64 * 2**20
 _REMEDY: Final = "fetch or export it again"

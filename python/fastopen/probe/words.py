@@ -10,9 +10,9 @@ from fastopen.probe.trials import Handling, Probed
 def verdict(found: Probed) -> str:
     """One line."""
     if not found.reachable:
-        return f"cannot be told: {found.error}"
+        return f"cannot be determined: {found.error}"
     if found.disabled_here:
-        return "cannot be told: this machine's kernel has turned Fast Open off for now"
+        return "cannot be determined: this machine's kernel has turned Fast Open off for now"
     if found.asking_dropped:
         return "the path drops SYNs that ask for a cookie"
     if not found.cookie:

@@ -19,7 +19,7 @@ from fastopen.record.netlog import ARGUMENTS as NETLOG
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, ViewportSize
 
-# Frames of other sites stay in the page's own process: their requests are then told by the same session.
+# Frames of other sites stay in the page's own process: their requests are then reported by the same session.
 ARGUMENTS: Final = (
     "--disable-features=IsolateOrigins,site-per-process",
     "--disable-site-isolation-trials",

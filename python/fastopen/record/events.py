@@ -1,4 +1,4 @@
-"""What Chromium tells of each request over the DevTools protocol, put together as it comes.
+"""What Chromium reports of each request over the DevTools protocol, put together as it comes.
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/
 """

@@ -1,6 +1,6 @@
 """Requests and responses as they crossed the wire, out of Chromium's log of its network (--log-net-log).
 
-The DevTools protocol tells bodies as programs see them; this log has them before they are decoded.
+The DevTools protocol reports bodies as programs see them; this log has them before they are decoded.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """A recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): what crossed the wire, and when.
 
-Beside the archive, which other tools replay, it holds the HAR without bodies (times and initiators) and
-pictures.
+In addition to the archive, which other tools replay, it holds the HAR without bodies (times and initiators)
+and pictures.
 """
 
 import gzip

@@ -50,7 +50,7 @@ def _case(suite: ET.Element, compared: RunComparison, check: Check) -> None:
     if check.verdict is Verdict.HOLDS:
         return
     tag = {Verdict.FAILS: "failure", Verdict.INVALID: "error"}.get(check.verdict, "skipped")
-    told = ET.SubElement(case, tag, message=one_line(f"{check.verdict}: {check_words(check)}"))
+    outcome = ET.SubElement(case, tag, message=one_line(f"{check.verdict}: {check_words(check)}"))
     if tag != "skipped":
-        told.set("type", check.verdict.name.lower())
-        told.text = one_line(where_on_the_path(compared, cell), limit=2000)
+        outcome.set("type", check.verdict.name.lower())
+        outcome.text = one_line(where_on_the_path(compared, cell), limit=2000)

@@ -135,7 +135,7 @@ def _own_audit(
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """What `fastopen audit` would say of savings beside times, and why it is so."""
+    """What `fastopen audit` would say of savings compared with times, and why it is so."""
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell

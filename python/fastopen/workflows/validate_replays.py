@@ -53,7 +53,7 @@ def validate_replays(
 ) -> ReplayValidation:
     """Replays each recording; on the host `repeats` times, of which the median counts.
 
-    `watch` is told of each load. Raises MachineError where this machine lacks what the engine needs, and
+    `watch` is called after each load. Raises MachineError where this machine lacks what the engine needs, and
     KeyboardInterrupt where it is interrupted.
     """
     chosen = engine or auto_engine(kernel)

@@ -19,8 +19,8 @@ from fastopen.workflows.page_loads import PageLoads, last_records
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# How often think times are told anew from queues: a load is tens of milliseconds of computing, and the first
-# requests of a page are right after the first round, those that wait for them after the next.
+# How often think times are estimated anew from queues: a load is tens of milliseconds of computing, and the
+# first requests of a page are right after the first round, those that wait for them after the next.
 ROUNDS: Final = 4
 # Valid loads by client, network (of its list) and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
@@ -99,7 +99,7 @@ class Transfer:
             except InputError as error:
                 yield error
                 continue
-            imported = self._told_from_queues(recorded, watcher)
+            imported = self._separated_from_queues(recorded, watcher)
             measured = self._loaded(page, (CHROMIUM.label,), watcher)
             foretold = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
             yield from self._compared((page, measured), (imported, foretold))
@@ -118,7 +118,7 @@ class Transfer:
                 (imported,) = load_pages(sorted((Path(folder) / "har").rglob("*.har")))
         return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
 
-    def _told_from_queues(self, imported: ImportedPage, watch: Watch) -> Page:
+    def _separated_from_queues(self, imported: ImportedPage, watch: Watch) -> Page:
         """The page with think times that hold no queue: of those tried, the nearest to the recording."""
         assert imported.recording is not None
         page = without_thinking(imported.page)

@@ -321,7 +321,7 @@ def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.Monke
     assert "unset FASTOPEN_WORLD or correct it" in done.stdout
 
 
-def test_reproduce_prints_the_published_figures_beside_ours(fake_world: FakeWorld, tmp_path: Path) -> None:
+def test_reproduce_prints_the_published_figures_and_ours(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     text = """
         format = "fastopen-experiment/1"

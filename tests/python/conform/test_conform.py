@@ -189,7 +189,7 @@ def test_packetdrill_and_evidence_agree_in_the_virtual_kernel(
     kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not PACKETDRILL.is_dir():
-        pytest.skip("packetdrill is not beside the repository (../shared/packetdrill)")
+        pytest.skip("packetdrill is not there (../shared/packetdrill)")
     if not (kernel.parent / "packetdrill").is_dir():
         pytest.skip("the installed kernel is of another recipe: fastopen kernel build")
     # Without the scripts of its own source, which take longer than these.

@@ -135,7 +135,7 @@ def test_every_packaged_experiment_is_read(name: str) -> None:
     assert load_experiment(name).name == name
 
 
-def test_every_cell_of_the_paper_stands_beside_one_of_ours() -> None:
+def test_every_cell_of_the_paper_is_compared_with_one_of_ours() -> None:
     experiment = load_experiment("radhakrishnan2011")
     cells = published_cells(experiment)
     assert set(cells) == {(page, network) for page in experiment.pages for network in range(3)}

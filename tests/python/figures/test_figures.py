@@ -215,8 +215,8 @@ def test_no_two_colours_of_a_legend_are_the_same(colours: list[str]) -> None:
 
 
 def test_what_stands_side_by_side_in_a_bar_differs_in_brightness_too() -> None:
-    beside = [KIND_COLOURS[kind] for kind in KIND_COLOURS if kind not in ("name look-up", "queueing")]
-    for one, other in combinations(beside, 2):
+    drawn = [KIND_COLOURS[kind] for kind in KIND_COLOURS if kind not in ("name look-up", "queueing")]
+    for one, other in combinations(drawn, 2):
         bright, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
         assert (bright + 0.05) / (dark + 0.05) > 1.15, (one, other)
 

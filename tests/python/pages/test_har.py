@@ -183,7 +183,7 @@ class TestTimes:
         ).page
         assert page.resources[0].server_think_us == 30_000
 
-    def test_firefox_counts_tls_beside_the_handshake(self) -> None:
+    def test_firefox_counts_tls_apart_from_the_handshake(self) -> None:
         timings = {"connect": 20, "ssl": 40, "wait": 50, "receive": 10}
         page = one_page(entry("https://a.test/", time=120, timings=timings)).page
         assert page.resources[0].server_think_us == 30_000

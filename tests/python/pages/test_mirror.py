@@ -144,7 +144,7 @@ def test_a_folder_of_something_else_is_an_error_that_says_what_was_looked_for(tm
 
 def test_the_snapshot_of_2013_holds_the_papers_four_pages() -> None:
     if not SHARED.is_dir():
-        pytest.skip("no snapshot beside the repository (../shared/inputs/snapshot2013)")
+        pytest.skip("no snapshot (../shared/inputs/snapshot2013)")
     found = {page.page.url: len(page.page.resources) for page in load_pages([SHARED])}
     assert set(found) == {
         "http://www.nytimes.com/",

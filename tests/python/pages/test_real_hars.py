@@ -1,4 +1,4 @@
-"""Real recordings of many makers, where they lie beside the repository."""
+"""Real recordings of many makers, where they are there (../shared/inputs)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HARS = sorted((FOLDER / "har").glob("*.har*")) if (FOLDER / "har").is_dir() else
 @pytest.mark.parametrize("har", HARS or [None], ids=lambda har: har.name if har else "none")
 def test_every_real_har_becomes_pages(har: Path | None) -> None:
     if har is None:
-        pytest.skip("no recordings beside the repository (../shared/inputs/har)")
+        pytest.skip("no recordings (../shared/inputs/har)")
     for imported in load_pages([har]):
         page = imported.page
         assert len(page.resources) > 1
@@ -28,8 +28,6 @@ def test_every_real_har_becomes_pages(har: Path | None) -> None:
 
 def test_the_list_of_the_paper_finds_the_packaged_pages() -> None:
     if not (FOLDER / "paper.pages").is_file():
-        pytest.skip(
-            "the list of the paper's pages is not beside the repository (../shared/inputs/paper.pages)"
-        )
+        pytest.skip("the list of the paper's pages is not there (../shared/inputs/paper.pages)")
     names = [imported.page.name for imported in load_pages([FOLDER / "paper.pages"])]
     assert names == ["amazon", "nytimes", "wsj", "wikipedia-tcp"]

@@ -167,7 +167,7 @@ def same_zlib() -> bool:
 
 def test_the_packaged_pages_of_the_paper_are_remade_bit_for_bit(tmp_path: Path) -> None:
     if not (SHARED / "snapshot2013").is_dir():
-        pytest.skip("the snapshot of 2013 is not beside the repository (../shared/inputs/snapshot2013)")
+        pytest.skip("the snapshot of 2013 is not there (../shared/inputs/snapshot2013)")
     make_pages(SHARED / "snapshot2013", SHARED / "snapshot2013.fetchlog", tmp_path)
     for name in PAGES.values():
         made, packaged = tmp_path / f"{name}.page.json", packaged_pages()[name]

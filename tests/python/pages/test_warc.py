@@ -297,7 +297,7 @@ def tried(file: Path, lenient: bool) -> tuple[str | None, list[ImportedPage]]:
 def test_every_real_archive_becomes_a_page(name: str) -> None:
     file = SHARED / f"{name}.warc.gz"
     if not file.is_file():
-        pytest.skip("no archives beside the repository (../shared/inputs/warc)")
+        pytest.skip("no archives (../shared/inputs/warc)")
     (found,) = load_pages([file])
     page = found.page
     assert page.resources[0].type == "document"

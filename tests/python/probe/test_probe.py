@@ -88,7 +88,7 @@ class TestWords:
 
     def test_a_server_that_cannot_be_reached_is_no_verdict(self) -> None:
         assert verdict(replace(WORKS, reachable=False, error="Connection refused")).startswith(
-            "cannot be told"
+            "cannot be determined"
         )
 
     def test_a_kernel_that_has_turned_fast_open_off_is_named_and_not_the_server(self) -> None:
@@ -207,4 +207,4 @@ def test_a_port_where_nobody_listens_is_named_and_the_exit_code_says_so() -> Non
         bound.bind(("127.0.0.1", 0))  # and does not listen
         done = CliRunner().invoke(app, ["probe", f"127.0.0.1:{bound.getsockname()[1]}"])
     assert done.exit_code == 1
-    assert "cannot be told: Connection refused" in done.output
+    assert "cannot be determined: Connection refused" in done.output

@@ -283,7 +283,7 @@ class TestReplays:
     def test_real_recordings_are_met_within_ten_percent(self) -> None:
         files = sorted(RECORDINGS.glob("*.har*"))
         if not files:
-            pytest.skip("no recordings beside the repository (../shared/inputs/har)")
+            pytest.skip("no recordings (../shared/inputs/har)")
         done = validate("--json", "--engine", "virtual", *files)
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)

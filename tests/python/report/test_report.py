@@ -60,7 +60,7 @@ def test_the_table_of_a_run(small_plan: MakePlan, fake_world: FakeWorld, width: 
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_the_table_beside_published_figures(page: Page, fake_world: FakeWorld, width: int) -> None:
+def test_the_table_with_published_figures(page: Page, fake_world: FakeWorld, width: int) -> None:
     asked = load_experiment("radhakrishnan2011")
     experiment = Experiment(**{**dict(asked), "repeats": 3})
     plan = make_plan(experiment, [page.model_copy(update={"name": name}) for name in asked.pages])
@@ -68,7 +68,7 @@ def test_the_table_beside_published_figures(page: Page, fake_world: FakeWorld, w
 
 
 @pytest.mark.parametrize("name", ["purdue-method2-bandwidth", "palguyev", "meissner"])
-def test_every_table_beside_published_figures_fits_80_columns(
+def test_every_table_with_published_figures_fits_80_columns(
     page: Page, fake_world: FakeWorld, name: str
 ) -> None:
     asked = load_experiment(name)

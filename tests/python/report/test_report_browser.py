@@ -159,7 +159,7 @@ def test_loads_are_chosen_by_the_keyboard_alone(browser: Browser, report: Path) 
 
 def test_pointing_at_a_mark_shows_its_figures(browser: Browser, report: Path) -> None:
     with opened(browser, report) as page:
-        # Beside the interval, which stands in the middle.
+        # Off the interval, which is in the middle.
         page.locator('[data-figure="improvement"] svg path[aria-roledescription="bar"]').last.hover(
             position={"x": 4, "y": 4}
         )

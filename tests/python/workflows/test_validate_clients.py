@@ -34,7 +34,7 @@ def test_the_same_requests_are_the_same_and_the_difference_is_of_the_loaders_tim
     assert (one.difference_ms, one.difference_percent) == (100, 10)
 
 
-def test_what_the_browser_left_out_or_asked_beside_is_said(page: Page) -> None:
+def test_what_the_browser_left_out_or_requested_in_addition_is_named(page: Page) -> None:
     chromium = record([0, 1, 3], 900, unknown_requests=2)
     one = _compared(page, "warm", (record([0, 1, 2], 1000), 0), (chromium, 0))
     assert not one.same_requests
