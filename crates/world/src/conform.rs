@@ -4,7 +4,7 @@
 //! The same code runs as a child of this machine's kernel and as PID 1 of the virtual engine's.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -206,7 +206,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         exit_code: status.code().filter(|_| ended),
         timed_out: !ended,
         took_ms,
-        output: tail(&fs::read(&output).unwrap_or_default()),
+        output: tail(&end_of(&output).unwrap_or_default()),
         counters: grown.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         sockets,
     })
@@ -225,6 +225,16 @@ impl SocketRecord {
         };
         (info.state != LISTEN).then_some(known)
     }
+}
+
+/// The last bytes of a file, one more than are kept: a script may write without end.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let wanted = OUTPUT_BYTES as u64 + 1;
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(wanted)))?;
+    let mut bytes = Vec::new();
+    file.take(wanted).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The end of what was written, from a line's start.
@@ -263,6 +273,12 @@ mod tests {
         let kept = tail(long.as_bytes());
         assert!(kept.len() <= OUTPUT_BYTES && kept.starts_with("a line\n"));
         assert_eq!(tail(b"short"), "short");
+        let path = std::env::temp_dir().join(format!("fastopen-output-{}", std::process::id()));
+        fs::write(&path, &long).expect("the temporary folder is writable");
+        let end = end_of(&path);
+        fs::remove_file(&path).expect("it is there");
+        assert_eq!(end.expect("it can be read"), &long.as_bytes()[long.len() - OUTPUT_BYTES - 1..]);
+        assert_eq!(tail(&long.as_bytes()[long.len() - OUTPUT_BYTES - 1..]), kept);
     }
 
     #[test]

@@ -4,14 +4,12 @@ use crate::http2::frame_counters::DirectionTraffic;
 use crate::quic::packets::varint;
 
 const DATA: u64 = 0;
-/// The longest type and length of a frame.
-const FRAME_HEADER_BYTES: usize = 16;
 
 /// A parser of the frames in one direction of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
-    /// The bytes so far of the next type and length.
+    /// The bytes so far of the next type and length: 16 at most, since either has 8 at most.
     header: Vec<u8>,
     /// Bytes of the frame that have not come, and whether they are a body's.
     left: u64,
@@ -44,8 +42,6 @@ impl Frames {
             if let Some((kind, length)) = parsed {
                 (self.is_data, self.left) = (kind == DATA, length);
                 self.traffic.header_bytes += if self.is_data { 0 } else { self.header.len() as u64 };
-                self.header.clear();
-            } else if self.header.len() >= FRAME_HEADER_BYTES {
                 self.header.clear();
             }
         }

@@ -48,22 +48,23 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     shared.quic.opened(four_tuple, accepted.connection.clone());
     let _closed = OnDrop(|| shared.quic.closed(four_tuple));
     let early_bytes = Arc::<AtomicU64>::default();
-    let tell = {
-        let (teller, shared, early_bytes) = (accepted.teller(), shared.clone(), early_bytes.clone());
+    let report = {
+        let (reporter, shared, early_bytes) =
+            (accepted.handshake_reporter(), shared.clone(), early_bytes.clone());
         move |complete| {
-            let handshake = teller(early_bytes.load(Ordering::Relaxed), complete);
+            let handshake = reporter(early_bytes.load(Ordering::Relaxed), complete);
             log_handshake(&shared, four_tuple, handshake);
         }
     };
     let (secured, established) = (watch::Sender::new(false), accepted.established);
     let connection = Connection { four_tuple, encrypted: true, secured: Secured::when(&secured) };
     let table = {
-        let (tell, shared) = (tell.clone(), shared.clone());
+        let (report, shared) = (report.clone(), shared.clone());
         StreamTable::calling(move |bytes| {
             // Until the client's Finished has come, in a Handshake packet, early data alone can be read.
             if shared.quic.seen(four_tuple).received.handshake == 0 {
                 early_bytes.fetch_add(bytes, Ordering::Relaxed);
-                tell(false);
+                report(false);
             }
         })
     };
@@ -71,7 +72,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     tokio::spawn(async move {
         established.await;
         if quic.close_reason().is_none() {
-            tell(true);
+            report(true);
             secured.send_replace(true);
         }
     });

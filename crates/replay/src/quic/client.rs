@@ -14,7 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 use super::runtime::ExactRuntime;
 use super::socket::{CountedSocket, End};
 use super::table::QuicTable;
-use super::tickets::Keepsakes;
+use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
 use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
@@ -25,7 +25,7 @@ use crate::tls::{self, Authority, Handshake, KeyShare};
 pub struct QuicClient {
     config: quinn::ClientConfig,
     provider: Arc<CryptoProvider>,
-    keepsakes: Arc<Keepsakes>,
+    ticket_store: Arc<TicketStore>,
     address_tokens: bool,
 }
 
@@ -77,15 +77,15 @@ impl QuicClient {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(NotingVerifier(verifier)))
             .with_no_client_auth();
-        let keepsakes = Keepsakes::new(hosts.saturating_mul(tls::TICKETS_KEPT));
-        config.resumption = Resumption::store(keepsakes.clone());
+        let ticket_store = TicketStore::new(hosts.saturating_mul(tls::TICKETS_KEPT));
+        config.resumption = Resumption::store(ticket_store.clone());
         config.enable_early_data = early;
         config.alpn_protocols = vec![crate::HttpVersion::Http3.alpn().to_vec()];
         let crypto =
             QuicClientConfig::try_from(config).map_err(|error| rustls::Error::General(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(settings.transport()).token_store(keepsakes.clone());
-        Ok(Self { config, provider, keepsakes, address_tokens: settings.address_tokens })
+        config.transport_config(settings.transport()).token_store(ticket_store.clone());
+        Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 
     /// Opens a connection to `host` at `address` from `port` (none: the kernel's choice). Returns when it can
@@ -130,7 +130,7 @@ impl QuicClient {
     /// # Errors
     /// If the visit fails.
     pub async fn visit(&self, host: &str, address: SocketAddrV4, tickets: usize) -> io::Result<()> {
-        let mut received = self.keepsakes.received();
+        let mut received = self.ticket_store.received();
         let (had_tickets, had_tokens) = *received.borrow_and_update();
         let table = Arc::default();
         let connected = self.connect(host, address, None, &table).await?;

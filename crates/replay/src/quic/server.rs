@@ -117,9 +117,11 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Tells what the handshake came to so far: of the bytes of early data that were read, and whether it is
+    /// Reports what the handshake came to so far: of the bytes of early data that were read, and whether it is
     /// complete.
-    pub(crate) fn teller(&self) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
+    pub(crate) fn handshake_reporter(
+        &self,
+    ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
         let (provider, alpn, certified) = (self.provider.clone(), self.alpn.clone(), self.certified.clone());
         move |early_bytes, complete| {
             let resumed = !certified.load(Ordering::Relaxed);

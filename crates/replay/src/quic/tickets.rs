@@ -16,14 +16,14 @@ use crate::lock;
 
 /// The tickets and tokens of a client.
 #[derive(Debug)]
-pub(super) struct Keepsakes {
+pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
     tokens: Mutex<BTreeMap<String, VecDeque<Bytes>>>,
     /// How many tickets and tokens have come.
     received: watch::Sender<(usize, usize)>,
 }
 
-impl Keepsakes {
+impl TicketStore {
     /// With room for so many tickets.
     pub(super) fn new(room: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -39,7 +39,7 @@ impl Keepsakes {
     }
 }
 
-impl ClientSessionStore for Keepsakes {
+impl ClientSessionStore for TicketStore {
     fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
         self.sessions.set_kx_hint(server_name, group);
     }
@@ -70,7 +70,7 @@ impl ClientSessionStore for Keepsakes {
     }
 }
 
-impl TokenStore for Keepsakes {
+impl TokenStore for TicketStore {
     fn insert(&self, server_name: &str, token: Bytes) {
         lock(&self.tokens).entry(server_name.to_owned()).or_default().push_back(token);
         self.received.send_modify(|(_, tokens)| *tokens += 1);
