@@ -198,8 +198,8 @@ class RunStore(RunReader):
                 if left:
                     database.execute("UPDATE jobs SET loads = ? WHERE number = ?", (json.dumps(left), number))
                 elif repeat > 0:
-                    for table in ("worlds", "faults"):
-                        database.execute(f"DELETE FROM {table} WHERE job = ?", (number,))  # noqa: S608  # ours
+                    database.execute("DELETE FROM worlds WHERE job = ?", (number,))
+                    database.execute("DELETE FROM faults WHERE job = ?", (number,))
                     database.execute("DELETE FROM jobs WHERE number = ?", (number,))
 
     def add_environment(self, environment: dict[str, Any]) -> None:
