@@ -234,9 +234,9 @@ class ResultsStore:
         self.complaint = self.complaint or f"{self.folder}: cannot be {what}: {error.strerror or error}"
 
     def files(self) -> Iterator[os.DirEntry[str]]:
-        """Every file of a result, and what interrupted writers left."""
+        """Every file of a result, and what interrupted writers left. Links may lead out of the store."""
         for folder in sorted(self.folder.iterdir()):
-            if len(folder.name) == 2 and folder.is_dir():
+            if len(folder.name) == 2 and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
                     yield from entries
 

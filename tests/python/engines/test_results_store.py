@@ -406,6 +406,15 @@ def test_pruning_takes_the_old_the_damaged_and_those_of_others(tmp_path: Path) -
     assert prune(store, Pruning(keep_maker="another"), 1e9)[0] == 2
 
 
+def test_pruning_removes_nothing_behind_a_link_out_of_the_store(tmp_path: Path) -> None:
+    filled(tmp_path / "store", plan_of(repeats=1))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    (tmp_path / "store" / "zz").symlink_to(tmp_path / "mine")
+    assert prune(open_store(tmp_path / "store"), Pruning(), 1e9) == (0, 0)
+    assert (tmp_path / "mine" / "file").read_text() == "mine"
+
+
 def test_verifying_makes_results_again(tmp_path: Path) -> None:
     plan = plan_of()
     filled(tmp_path, plan)
