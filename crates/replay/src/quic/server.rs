@@ -117,8 +117,8 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Reports what the handshake came to so far: of the bytes of early data that were read, and whether it is
-    /// complete.
+    /// Reports what the handshake came to so far: of the bytes of early data that were read, and whether it
+    /// is complete.
     pub(crate) fn handshake_reporter(
         &self,
     ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
