@@ -13,6 +13,7 @@ unexport CARGO_TARGET_DIR
 BIN := .venv/bin
 STAMPS := .venv/stamps
 TOOLS := target/release-tools
+DOCS := build/docs-venv
 WORLD := target/release/fastopen-world
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 CARGO_QUIET ?= --quiet
@@ -22,7 +23,7 @@ KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness \
-  wheel release release-check clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint \
+  wheel release release-check docs clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint \
   python-test python-test-real-time
 
 # Downloads wait for the network, the kernel's build for single files: at once each fills the other's gaps.
@@ -118,6 +119,11 @@ wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust progr
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
+docs: $(DOCS)/ready ## build the site of the documents, build/site/index.html, and check its links
+	@cargo doc $(CARGO_QUIET) --locked --workspace --no-deps
+	@$(DOCS)/bin/python tools/site_builder.py
+	$(call say,built: build/site/index.html)
+
 clean: ## remove everything that was built or installed here
 	@rm -rf .venv target dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
@@ -195,4 +201,11 @@ $(TOOLS)/ready: tools/release-requirements.txt
 	$(call say,what a release is built with)
 	@python3 -m venv $(TOOLS)
 	@$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(DOCS)/ready: docs/requirements.txt
+	$(call say,what the site is built with)
+	@rm -rf $(DOCS)
+	@python3 -m venv $(DOCS)
+	@$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@

@@ -97,8 +97,8 @@ def test_a_link_leads_to_what_is_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
-def test_the_readme_leads_to_each_document(path: Path) -> None:
-    assert f"](docs/{path.name})" in text("README.md")
+def test_the_list_of_documents_leads_to_each(path: Path) -> None:
+    assert path.name == "README.md" or f"]({path.name})" in text("docs/README.md")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every command of the README is run, with a page, a kept run or a local server of the test's own."""
+"""Every command of README and tutorial is run, with a page, a kept run or a local server of its own."""
 
 import http.server
 import json
@@ -18,6 +18,7 @@ from command_line import FASTOPEN, fastopen
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 ROOT: Final = Path(__file__).parents[2]
+TUTORIAL: Final = ROOT / "docs" / "tutorial.md"
 ENTRY: Final = {
     "startedDateTime": "2026-01-01T00:00:00Z",
     "time": 10,
@@ -32,10 +33,13 @@ BROWSER: Final = "record"
 
 def commands() -> list[str]:
     """Every line of a fenced block that is a command, without what is said about it."""
-    fences = re.findall(r"^```\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    texts = ((ROOT / "README.md").read_text(), TUTORIAL.read_text())
+    fences = [fence for text in texts for fence in re.findall(r"^```\n(.*?)^```$", text, re.M | re.S)]
     lines = (line for fence in fences for line in fence.splitlines())
     written = (re.split(r"\s{3,}|\s+#", line.removeprefix(".venv/bin/"))[0] for line in lines)
-    return [line for line in written if line.startswith(("fastopen ", "make "))]
+    return [
+        *dict.fromkeys(line for line in written if line.startswith(("fastopen ", "make ")) or line == "make")
+    ]
 
 
 FOUND: Final = commands()
@@ -45,8 +49,20 @@ def of(*kinds: str) -> list[str]:
     return [line for line in FOUND if line.startswith("fastopen ") and line.split()[1] in kinds]
 
 
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+def test_the_tutorial_shows_what_its_command_prints() -> None:
+    """To the digit, since virtual time repeats on any machine; without the blanks that end lines."""
+    (example,) = re.findall(r"^```console\n(.*?)^```$", TUTORIAL.read_text(), re.M | re.S)
+    command, _, shown = example.partition("\n")
+    done = fastopen(*shlex.split(command.removeprefix("$ "))[1:])
+    assert done.returncode == 0, done.stderr
+    printed = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    assert printed.startswith(shown)
+
+
 def test_no_command_of_the_readme_is_left_out() -> None:
-    makes = [line for line in FOUND if line.startswith("make ")]
+    makes = [line for line in FOUND if line.split()[0] == "make"]
     others = [line for line in FOUND if line not in (*makes, *of(*REAL, BROWSER), *READ, *LOADING)]
     assert others == []
     assert len(FOUND) >= 15
@@ -133,7 +149,7 @@ def test_a_command_of_the_real_network_works_on_loopback(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("line", [line for line in FOUND if line.startswith("make ")])
+@pytest.mark.parametrize("line", [line for line in FOUND if line.split()[0] == "make"])
 def test_a_target_that_the_readme_names_can_be_made(line: str) -> None:
     """What it does is what continuous integration and `make release-check` do."""
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Builds the site from the documents, with the Python of the environment that `make docs` makes.
+
+    build/docs-venv/bin/python tools/site_builder.py    # into build/site; open build/site/index.html
+
+docs/README.md lists the documents, by audience: its sections are the site's navigation. What it leads to,
+over any number of links, is gathered in build/docs-source and built by Sphinx, every warning an error. Then
+each link of each page is followed, and nothing may be loaded from elsewhere.
+Exit status 1, and the places of faults.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCE: Final = ROOT / "build" / "docs-source"
+SITE: Final = ROOT / "build" / "site"
+PYTHON: Final = ROOT / "build" / "docs-venv" / "bin" / "python"
+RUSTDOC: Final = ROOT / "target" / "doc"
+FRONT: Final = "docs/README.md"
+# Their sections list documents, which become the navigation below them.
+LISTS: Final = (FRONT, "docs/decisions/README.md")
+# The document of the Python API ends with what the docstrings of these say.
+API: Final = "docs/api.md"
+DOCSTRINGS: Final = (
+    ("class", "fastopen.api.Experiment"),
+    ("class", "fastopen.api.Run"),
+    ("function", "fastopen.api.run"),
+    ("function", "fastopen.api.open_run"),
+    ("class", "fastopen.errors.InputError"),
+    ("class", "fastopen.errors.MachineError"),
+)
+MODULES: Final = ("__init__.py", "errors.py", "api/*.py")
+LINK: Final = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
+CRATE: Final = re.compile(r"\]\((?:\.\./)*crates/(\w+)/src/lib\.rs\)")
+# Attributes by which a browser loads something without being asked; `href` does for <link> alone.
+LOADED: Final = ("src", "srcset", "poster", "data")
+STYLE_LOADS: Final = re.compile(r"(?:@import\s+|url\()\s*['\"]?((?:https?:)?//[^'\")\s]+)")
+REDIRECT: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>fastopen</title>
+<meta http-equiv="refresh" content="0; url=docs/README.html"><a href="docs/README.html">fastopen</a></html>
+"""
+
+
+def prose(text: str) -> str:
+    """Markdown without its code, line by line as it was."""
+    fenced = re.sub(r"^```.*?^```", lambda found: re.sub(r"[^\n]", "", found[0]), text, flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", "", fenced)
+
+
+def linked(path: Path) -> Iterator[tuple[int, Path]]:
+    """The files that a document leads to, each with the line of the link."""
+    for number, line in enumerate(prose(path.read_text(encoding="utf-8")).splitlines(), 1):
+        for target, _ in LINK.findall(line):
+            if target:
+                yield number, (path.parent / target).resolve()
+
+
+def gathered() -> tuple[list[Path], list[str]]:
+    """Every file that the front document leads to, and what is wrong with links on the way."""
+    found, waiting, faults = {ROOT / FRONT}, [ROOT / FRONT], []
+    while waiting:
+        document = waiting.pop()
+        for number, target in linked(document):
+            if not target.is_file() or not target.is_relative_to(ROOT):
+                place = f"{document.relative_to(ROOT)}:{number}"
+                faults.append(f"{place}: leads to no file of the project: {target.name}")
+            elif target not in found:
+                found.add(target)
+                waiting += [target] if target.suffix == ".md" else []
+    unreached = {*ROOT.glob("docs/**/*.md")} - found
+    faults += [f"{path.relative_to(ROOT)}: {FRONT} does not lead to it" for path in sorted(unreached)]
+    return sorted(found), faults
+
+
+def navigation(text: str, name: str) -> str:
+    """Lists of documents as hidden tables of contents: of a document with sections each becomes a caption."""
+    if name not in LISTS:
+        return text
+    sections = re.split(r"^## (.*)$", text, flags=re.M)
+    pairs = zip(sections[1::2], sections[2::2], strict=True) if len(sections) > 1 else [("", text)]
+    entries = [
+        (title, [target.removesuffix(".md") for target, _ in LINK.findall(body) if target.endswith(".md")])
+        for title, body in pairs
+    ]
+    trees = [
+        "\n".join(["```{toctree}", ":hidden:", *([f":caption: {title}"] if title else []), "", *names, "```"])
+        for title, names in entries
+    ]
+    return "\n\n".join([text, *trees]) + "\n"
+
+
+def docstrings() -> str:
+    """The last section of the document of the Python API."""
+    directives = (
+        f".. autoapi{kind}:: {name}" + ("\n   :members:" if kind == "class" else "")
+        for kind, name in DOCSTRINGS
+    )
+    return "\n## In the code's words\n```{eval-rst}\n" + "\n\n".join(directives) + "\n```\n"
+
+
+def gather(files: list[Path]) -> None:
+    """Copies what the site is made of to where Sphinx reads, with navigation and links to rustdoc's pages."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    modules = [path for name in MODULES for path in ROOT.glob(f"python/fastopen/{name}")]
+    for path in [*files, *modules, ROOT / "docs/conf.py", ROOT / "docs/site.css"]:
+        name = path.relative_to(ROOT).as_posix()
+        copy = SOURCE / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".md":
+            shutil.copyfile(path, copy)
+            continue
+        text = path.read_text(encoding="utf-8") + (docstrings() if name == API else "")
+        up = "../" * name.count("/")
+        text = CRATE.sub(rf"](rustdoc:{up}rust/fastopen_\1/index.html)", text)
+        copy.write_text(navigation(text, name), encoding="utf-8")
+
+
+def sphinx(source: Path, site: Path) -> int:
+    """Builds the pages of what is gathered; returns the exit status. Warnings are errors."""
+    strict = ["--builder", "html", "--fail-on-warning", "--quiet", "--jobs", "auto"]
+    state = ["--doctree-dir", str(source / ".doctrees"), "--conf-dir", str(source / "docs")]
+    command = [str(PYTHON), "-m", "sphinx", *strict, *state, str(source), str(site)]
+    return subprocess.run(command, check=False).returncode
+
+
+class Page(HTMLParser):
+    """Where a page's links lead, what it loads, and the names that links to it may have."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.names: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("id", "name") and value:
+                self.names.add(value)
+            if name == "href" and value and tag == "a":
+                self.links.append(value)
+            elif value and (name in LOADED or (name == "href" and tag == "link")):
+                # A srcset is addresses with what each is for (HTML Standard, 4.8.4.2.1).
+                self.loads += [part.split()[0] for part in value.split(", ")] if name == "srcset" else [value]
+
+
+def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
+    """Links of a page that lead nowhere, and what it loads from elsewhere."""
+    for address in (*pages[path].links, *pages[path].loads):
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            if address in pages[path].loads and parts.scheme != "data":
+                yield f"loads from elsewhere: {address}"
+            continue
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        anchor = unquote(parts.fragment)
+        # An empty name and `top` are the page's beginning (HTML Standard, 7.4.6.4).
+        known = target not in pages or anchor in ("", "top") or anchor in pages[target].names
+        if not target.is_file() or not known:
+            yield f"leads nowhere: {address}"
+
+
+def faults_of_site(site: Path) -> list[str]:
+    """What is wrong with the pages of a site, those of rustdoc apart, which checks its own."""
+    ours = [
+        path
+        for path in sorted(site.resolve().rglob("*"))
+        if "rust" not in path.relative_to(site.resolve()).parts[:1]
+    ]
+    texts = {path: path.read_text(encoding="utf-8") for path in ours if path.suffix in (".html", ".css")}
+    pages = {path: Page(text) for path, text in texts.items() if path.suffix == ".html"}
+    faults = [
+        (path, f"loads from elsewhere: {address}")
+        for path in texts
+        for address in STYLE_LOADS.findall(texts[path])
+    ]
+    faults += [(path, fault) for path in pages for fault in faults_of_page(path, pages)]
+    return [f"{path.relative_to(site.resolve())}: {fault}" for path, fault in faults]
+
+
+def build() -> list[str]:
+    """Builds the site; returns what is wrong with it."""
+    files, faults = gathered()
+    if faults:
+        return faults
+    gather(files)
+    shutil.rmtree(SITE, ignore_errors=True)
+    if sphinx(SOURCE, SITE):
+        return ["Sphinx found faults: above"]
+    shutil.copytree(RUSTDOC, SITE / "rust", ignore=shutil.ignore_patterns(".lock"))
+    (SITE / "index.html").write_text(REDIRECT, encoding="utf-8")
+    return faults_of_site(SITE)
+
+
+def main() -> int:
+    """Builds and checks; returns the exit status."""
+    faults = build()
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
