@@ -29,10 +29,11 @@ OFFER: Final = """# The source of this kernel
 | compiler | {compiler} |
 | program (`linux`), SHA-256 | `{sha256}` |
 
-The folder of this file also holds the options, the patches, the list of files that are not unpacked, the headers and
-the trial's program; `scripts/` are the scripts that control the build, as of fastopen {version}. The source
-package is Debian's: `apt-get download {source}={source_version}`; Debian's snapshot archive keeps every
-version for good. With it, `fastopen kernel build --source FILE.deb` builds this kernel again.
+The folder of this file also holds the options, the patches, the list of files that are not unpacked, the
+headers and the trial's program; `scripts/` are the scripts that control the build, as of fastopen
+{version}. The source package is Debian's: `apt-get download {source}={source_version}`; Debian's
+snapshot archive keeps every version for good. With it, `fastopen kernel build --source FILE.deb` builds
+this kernel again.
 
 Whoever has this wheel may have, for at least three years and at no more than the cost of copying, the
 complete source that corresponds to it in machine-readable form from the maintainers of fastopen, at the
