@@ -159,8 +159,8 @@ class _Execution:
         self._done: set[tuple[str, str]] = set()  # jobs and loads
         self._invalid: set[tuple[str, str]] = set()
         self._keep_going = keep_going
-        # By arm, where and why; None once one was valid.
-        self._invalid_alike: dict[str, list[tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
+        # By arm, and of each of its loads by the job, where and why; None once one was valid.
+        self._invalid_alike: dict[str, dict[str, tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
         self._places: set[tuple[str, int]] = set()  # pages and setups
         self._running: dict[str, None] = {}
         self._faults: dict[str, str | None] = {}  # by job, of its last world
@@ -235,17 +235,17 @@ class _Execution:
         """Raises _HopelessError after the first loads of an arm, of all pages and setups, invalid alike."""
         if load.valid:
             self._invalid_alike[load.id] = None
-        found = self._invalid_alike.setdefault(load.id, [])
+        found = self._invalid_alike.setdefault(load.id, {})
         disturbed = attempts_for(reason.kind for reason in load.invalid) > 1
         if found is None or (disturbed and self._round < ROUNDS_OF_HOPE):
             return
         kinds = tuple(sorted({reason.kind for reason in load.invalid}))
-        found.append(((comparison.page, comparison.setup), kinds))
-        everywhere = {place for place, _ in found} == self._places
+        found[load.job] = (comparison.page, comparison.setup), kinds
+        everywhere = {place for place, _ in found.values()} == self._places
         if (
             len(found) >= INVALID_ALIKE
             and everywhere
-            and len({kinds for _, kinds in found}) == 1
+            and len({kinds for _, kinds in found.values()}) == 1
             and self._left
         ):
             first = load.invalid[0]

@@ -197,12 +197,23 @@ def test_a_load_that_is_always_disturbed_is_done_so_often_and_no_more(
 def test_a_machine_that_disturbs_every_load_of_an_arm_stops_the_run(
     small_plan: MakePlan, fake_world: FakeWorld
 ) -> None:
+    plan = small_plan((20,), repeats=3)
+    with RunStore.create(None, plan, {}) as store:
+        outcome = execute(plan, HostEngine(fake_world({"*": "late"}), 1), {}, store, Watched())
+        assert "the first 3 loads of" in outcome.hopeless
+        assert "are invalid: link_late: a packet was 9 ms late; this machine" in outcome.hopeless
+        assert max(row.attempt for row in store.loads()) == 4
+        assert store.status == "interrupted"
+
+
+def test_one_load_that_is_disturbed_again_and_again_is_not_taken_for_several(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
     plan = small_plan(repeats=1)
     with RunStore.create(None, plan, {}) as store:
         outcome = execute(plan, HostEngine(fake_world({"*": "late"}), 1), {}, store, Watched())
-        assert "are invalid: link_late: a packet was 9 ms late; this machine" in outcome.hopeless
-        assert max(row.attempt for row in store.loads()) == 6
-        assert store.status == "interrupted"
+        assert outcome.hopeless == ""
+        assert max(row.attempt for row in store.loads()) == 10
 
 
 def test_a_load_that_is_invalid_by_itself_is_not_done_again(
