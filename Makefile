@@ -203,7 +203,7 @@ $(TOOLS)/ready: tools/release-requirements.txt
 	@$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-$(DOCS)/ready: docs/requirements.txt
+$(DOCS)/ready: docs/requirements.txt | $(STAMPS)/prerequisites
 	$(call say,what the site is built with)
 	@rm -rf $(DOCS)
 	@python3 -m venv $(DOCS)

@@ -12,7 +12,7 @@ extensions = ["autoapi.extension", "myst_parser"]
 
 # Links name headings as they do on code hosts.
 myst_heading_anchors = 6
-# rustdoc's pages are put beside the others when these are built: Sphinx cannot know them.
+# rustdoc's pages are copied into the site once Sphinx has built the others, and it cannot know them.
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "rustdoc": "{{path}}"}
 # What is between single backticks in docstrings is code, as in Markdown.
 default_role = "code"

@@ -247,8 +247,8 @@ fn a_connection_that_waits_for_its_first_write_has_a_peer() {
 fn nothing_needs_a_privilege_and_none_can_be_gained() {
     in_namespace("nothing_needs_a_privilege_and_none_can_be_gained", || {
         server(V4, b"");
-        let script = "exec 9>&1 >&2; exec \"$0\" 9 -- sh -c 'grep -E \"CapEff|NoNewPrivs\" /proc/self/status >&2; \
-            \"$0\" write \"$1\" 3' \"$@\"";
+        let script = "exec 9>&1 >&2; exec \"$0\" 9 -- sh -c 'grep -E \"CapEff|NoNewPrivs\" \
+            /proc/self/status >&2; \"$0\" write \"$1\" 3' \"$@\"";
         let done = Command::new("setpriv")
             .args(["--bounding-set=-all", "--inh-caps=-all", "sh", "-c", script])
             .args([env!("CARGO_BIN_EXE_fastopen-intercept"), dynamic(), V4])

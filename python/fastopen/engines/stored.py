@@ -3,17 +3,13 @@
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from typing import Final
 
 from fastopen.clients import LOADER
-from fastopen.contract import InvalidKind, Job, LoadRecord, WorldRecord, parse_record
+from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import Bodies, Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines.base import ATTEMPTS, Bodies, Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.results_store import Maker, Result, ResultsStore, decided_by, with_name, without_name
 from fastopen.pages.bodies import RecordedBodies
-
-# What the machine did to a load says nothing of the job.
-DISTURBED: Final = frozenset({InvalidKind.FAULT, InvalidKind.LINK_LATE})
 
 
 def can_be_stored(job: Job) -> bool:
@@ -127,7 +123,7 @@ def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable
         elif isinstance(event, LoadDone):
             kind = "load"
             loads.append(event.record.id)
-            if any(reason.kind in DISTURBED for reason in event.record.invalid):
+            if any(reason.kind in ATTEMPTS for reason in event.record.invalid):
                 return None
         else:
             continue

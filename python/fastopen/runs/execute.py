@@ -8,15 +8,15 @@ from typing import Final
 
 from fastopen.contract.records import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.base import Bodies
+from fastopen.engines.base import ATTEMPTS, Bodies
 from fastopen.errors import MachineError
 from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob
-from fastopen.runs.store import ATTEMPTS, RunStore, attempts_for
+from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
 # If so many loads of an arm, the first of all, are invalid for the same reason, so will the others be.
 INVALID_ALIKE: Final = 3
-# And what the machine disturbs is done so often before that is believed of a machine.
+# What the machine disturbs counts there only after so many rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its pace)"
 Engines = Engine | Mapping[EngineName, Engine]
@@ -87,7 +87,7 @@ def execute(
     as often as ATTEMPTS says. Then `more_jobs` says what is to be added to the run, until that is nothing.
     On KeyboardInterrupt it stops, keeps what is finished and returns. Without `keep_going` it also does where
     the first INVALID_ALIKE loads of an arm are invalid for the same reason; where that is the machine's,
-    after they were done ROUNDS_OF_HOPE times.
+    after ROUNDS_OF_HOPE rounds.
     `watched` is kept of each load as well. With `limit` it does as many repeats as there is time for, and the
     run consists of no more.
 

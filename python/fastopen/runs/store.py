@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
-from fastopen.engines.base import Packets
+from fastopen.engines.base import ATTEMPTS, Packets
 from fastopen.experiments import Plan, PlannedJob
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
@@ -22,11 +22,6 @@ from fastopen.runs.disk import DiskSync
 from fastopen.runs.packets import keep_packets
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
-
-# What says nothing of the load itself, and how often it is done in all: the machine was late, or the world
-# did not live to the end of the load. A virtual machine's processors stand still for some milliseconds at
-# times of their own, and loads a second apart are late alike: three attempts left one load in fifty late.
-ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Real recordings of many makers, where they are there (../shared/inputs)."""
+"""Real recordings of many makers (../shared/inputs)."""
 
 from __future__ import annotations
 
