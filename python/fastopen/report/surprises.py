@@ -55,18 +55,21 @@ def _of_question(results: Results, cells: Sequence[CellResult], reasons: Mapping
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
     """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
+    smallest = results.experiment.smallest_effect
+    saves = {result.cell.index: effect_of(result, smallest) is Effect.REDUCES for result in cells}
+    amount = "little" if any(saves.values()) else "nothing"
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         hello = None if flight is None else flight.client_hello_bytes
         room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
         full = result.connections and result.syn_data_connections == result.connections
-        idle = effect_of(result, results.experiment.smallest_effect) is not Effect.REDUCES
-        if full and idle and hello is not None and hello > room:
+        if full and not saves[result.cell.index] and hello is not None and hello > room:
             client = results.experiment.setups[result.cell.setup].client
             remedy = "; --key-share x25519 makes it fit" if "key_share" in client.type.takes else ""
             yield (
-                f"Every SYN carried data and nothing is saved: the ClientHello ({hello:,} bytes) does not fit"
-                f" into a SYN (at most {room:,} bytes), so the rest of it waits for the handshake{remedy}."
+                f"Every SYN carried data and {amount} is saved: the ClientHello ({hello:,} bytes) does not"
+                f" fit into a SYN (at most {room:,} bytes), so the rest of it waits for the"
+                f" handshake{remedy}."
             )
             return
 

@@ -85,6 +85,22 @@ def test_a_client_hello_that_fits_no_syn_is_named_where_nothing_is_saved(several
     assert "the ClientHello (1,480 bytes)" in line
 
 
+def test_where_a_client_hello_fits_no_syn_and_one_rtt_saves_little_it_is_not_called_nothing(
+    several_questions: Results,
+) -> None:
+    cells = [
+        replace(cell, improvement_percent=0.9, improvement_ci95=(0.8, 1.0))
+        if (cell.cell.setup, cell.cell.network, cell.cell.arm.name) == (1, 0, "warm")
+        else cell
+        for cell in several_questions.cells
+    ]
+    lines = surprise_lines(replace(several_questions, cells=cells), "small")
+    assert [line.partition(" is saved")[0] for line in lines if "Every SYN" in line] == [
+        "HTTP/1.1, TLS 1.3: Every SYN carried data and little",
+        "HTTP/2, TLS 1.3: Every SYN carried data and nothing",
+    ]
+
+
 def test_cold_cookies_without_a_second_connection_are_named(several_questions: Results) -> None:
     lines = surprise_lines(several_questions, "small")
     found = [line for line in lines if "no SYN carried data" in line]
