@@ -72,6 +72,8 @@ class ClientType:
     """What a load takes in real time besides the page: starting it, on a core of its own."""
     virtual_load_s: float = 0.0
     """Processor time that a load takes in virtual time besides what the built-in loader's takes."""
+    virtual_resource_s: float = 0.0
+    """And for each resource of the page."""
     worlds_per_core: float = 4
     """How many may run at once on a core of the host engine without moving results (benches/parallel.py)."""
     timeout_margin_s: float = 60
@@ -118,7 +120,8 @@ CHROMIUM: Final = ClientType(
     # It draws random numbers of its own, and has threads that wait for each other's clocks.
     deterministic=False,
     start_s=3.0,
-    virtual_load_s=12.0,
+    virtual_load_s=4.0,
+    virtual_resource_s=0.1,
     # It is a dozen processes that compute all the time: four at once on two cores made the link late.
     worlds_per_core=0.5,
     timeout_margin_s=660,

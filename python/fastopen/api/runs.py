@@ -49,7 +49,7 @@ class Run(Closing):
 
     @property
     def status(self) -> str:
-        """`finished`, `interrupted`, `stopped` or `running`."""
+        """`finished`, `interrupted`, `out of time`, `stopped` or `running`."""
         return self._store.status
 
     @cached_property

@@ -10,6 +10,7 @@ from typing import Final
 import typer
 
 from fastopen.attribution import reasons_slower
+from fastopen.attribution.phrases import plural
 from fastopen.cli.compare import print_comparisons
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
@@ -18,13 +19,13 @@ from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
 from fastopen.comparison import Check, Side, compare_runs, side_of
 from fastopen.engines import ResultsStore
-from fastopen.experiments import Experiment, estimated_s
+from fastopen.experiments import Experiment, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.report.compared_document import comparison_document
 from fastopen.report.summary import verdict_line
 from fastopen.report.terminal import plain
-from fastopen.runs import RunStore, runs_folder
+from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.statistics import FULL_MIN, Results
 from fastopen.workflows.run import (
@@ -213,10 +214,8 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         intervals = "1 interval is" if wide == 1 else f"{wide} intervals are"
         message = f"{intervals} wider than asked, with {run.until.max_repeats} repeats at most"
         messages.print(message, markup=False, soft_wrap=True)
-    again = run.store.attempts_done() - run.store.loads_done()
-    if again and not printing.quiet:
-        done, asked = run.store.loads_done(), run.store.loads_asked()
-        messages.print(f"{done} of {asked} loads done; {again} done again: the machine disturbed them")
+    if not printing.quiet:
+        _say_done_again(run.store)
     if run.results_store is not None:
         _say_store(run.results_store, quiet=printing.quiet)
     name = _name(run.store)
@@ -235,9 +234,40 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if run.outcome is not None and run.outcome.hopeless:
         messages.print(f"stopped: {run.outcome.hopeless} (--keep-going: go on)", markup=False, soft_wrap=True)
         return EXIT_FAULTS
+    if options.limit_s is not None and run.outcome is not None and not printing.quiet:
+        _say_unanswered(run, run.outcome)
     if printing.report:
         announce_report(run.store)
     return EXIT_FAULTS if faults or any(cell.without_valid for cell in run.results.cells) else 0
+
+
+def _say_unanswered(run: ExecutedRun, outcome: RunOutcome) -> None:
+    """Why a limit of time left a question open, and what answers it; nothing where it is answered."""
+    judged = treatments_of(run.results.experiment.arms)[:1]
+    cells = [cell for cell in run.results.cells if cell.cell.arm in judged]
+    if not cells or all(cell.interval is not None for cell in cells):
+        return
+    done = run.store.attempts_done()
+    fewest = plural(min(cell.pairs for cell in cells), "pair")
+    seconds = f"{outcome.took_s:.0f} s"
+    message = f"{seconds} had time for {plural(done, 'load')}, {fewest} of them valid for all rows"
+    message = f"--quick: {message if done else f'{seconds} were too short for one load'}"
+    wanted = FULL_MIN * len(run.results.cells)
+    ways = [f"--repeats {FULL_MIN} in place of --quick"]
+    if done:
+        ways[0] += f" ({shown_duration(outcome.took_s * wanted / done)} or so)"
+    clients = [setup.client for setup in run.results.experiment.setups]
+    if all(client.type.virtual_load_s for client in clients):
+        ways.append(f"--client {LOADER.label} in place of {clients[0].label} (seconds)")
+    line = f"{message}; for a verdict: {', or '.join(ways)}"
+    errors_console().print(line, markup=False, soft_wrap=True)
+
+
+def _say_done_again(store: RunStore) -> None:
+    """How many loads were done, where some were done more than once."""
+    if again := store.attempts_done() - store.loads_done():
+        done = f"{store.loads_done()} of {store.loads_asked()} loads done"
+        errors_console().print(f"{done}; {again} done again: the machine disturbed them")
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:

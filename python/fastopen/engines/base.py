@@ -68,10 +68,11 @@ class Engine(Protocol):
         """How many jobs run at once."""
         ...
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
-        """Runs all jobs, several at once where the engine can.
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
+        """Runs all jobs, several at once where the engine can; what runs after `within_s` seconds is ended.
 
-        Every load of every job comes out exactly once as a LoadDone; what a fault kept from running comes out
-        as invalid with the kind `fault`. Raises InputError and MachineError when going on makes no sense.
+        Every load of every job comes out exactly once as a LoadDone, or not at all where the time was over;
+        what a fault kept from running comes out as invalid with the kind `fault`. Raises InputError and
+        MachineError when going on makes no sense.
         """
         ...

@@ -7,6 +7,7 @@ as long as program and kernel are the same: a worker whose own are others refuse
 import itertools
 import os
 import platform
+import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -57,8 +58,9 @@ class ExecutorEngine:
         self._executor = executor
         self._maker = maker
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """See Engine. Closing it waits for the tasks that run, so that nothing goes on when it is closed."""
+        deadline = None if within_s is None else time.monotonic() + within_s
         waiting = batches(jobs, self.parallel)
         running: dict[Future[list[EventFields]], Sequence[Job]] = {}
         try:
@@ -72,8 +74,12 @@ class ExecutorEngine:
                     yield from (JobStarted(job.id, 1) for job in batch)
                 if not running:
                     return
+                left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+                finished = wait(running, left_s, FIRST_COMPLETED).done
+                if not finished:
+                    return
                 # What is finished is kept before a fault among it may stop all.
-                for future in sorted(wait(running, return_when=FIRST_COMPLETED).done, key=_failed):
+                for future in sorted(finished, key=_failed):
                     yield from _finished(future, running.pop(future))
         finally:
             wait([future for future in running if not future.cancel()])

@@ -1,5 +1,6 @@
 """The host engine: this machine's kernel in real time, several worlds at once, each a process of its own."""
 
+import math
 import os
 import selectors
 import time
@@ -43,15 +44,18 @@ class WorldEngine:
         self.parallel = parallel
         self._cores = cores
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """See Engine."""
-        return self.run_together(([job] for job in jobs), bodies)
+        return self.run_together(([job] for job in jobs), bodies, within_s)
 
-    def run_together(self, batches: Iterable[Sequence[Job]], bodies: Bodies) -> Generator[Event]:
+    def run_together(
+        self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
+    ) -> Generator[Event]:
         """Runs the jobs of each batch one after another in one process.
 
         What a process does not come to, since it died of a job, another one does.
         """
+        deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
             again: deque[tuple[Sequence[Job], int]] = deque()
@@ -62,9 +66,9 @@ class WorldEngine:
                         break
                     worlds.start(batch, attempt)
                     yield JobStarted(batch[0].id, attempt)
-                if not len(worlds):
+                if not len(worlds) or time.monotonic() >= deadline:
                     return
-                events, finished = worlds.wait()
+                events, finished = worlds.wait(deadline)
                 yield from events
                 for world in finished:
                     if world.not_begun:
@@ -132,9 +136,11 @@ class _Worlds(Closing):
         with suppress(OSError):
             os.sched_setaffinity(world.process.pid, {world.core})
 
-    def wait(self) -> tuple[list[Event], list[WorldProcess]]:
-        """Waits until something happens; returns what was reported and the worlds that are over, closed."""
-        first_deadline = min(world.deadline for world in self._running.values())
+    def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
+        """Waits until something happens, or `deadline`; returns what was reported and the worlds that are
+        over, closed.
+        """
+        first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
         events: list[Event] = []

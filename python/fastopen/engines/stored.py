@@ -31,7 +31,7 @@ class StoredEngine:
         """See Engine."""
         return self._engine.parallel
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """See Engine."""
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
@@ -46,7 +46,7 @@ class StoredEngine:
             missing.append(job)
         if not missing:
             return
-        with closing(self._engine.run(missing, bodies)) as made:
+        with closing(self._engine.run(missing, bodies, within_s)) as made:
             yield from self._kept(made, {job.id: job for job in missing}, decided)
 
     def _digest(self, bodies: Bodies, page: str) -> str:

@@ -35,9 +35,9 @@ class VirtualEngine(WorldEngine):
         first = (os.getpid() if first_core is None else first_core) % len(cores)
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """See Engine. The longest jobs come first, so that no core is without work for long at the end."""
-        return self.run_together(batches(jobs, self.parallel), bodies)
+        return self.run_together(batches(jobs, self.parallel), bodies, within_s)
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:

@@ -25,8 +25,9 @@ def estimated_s(plan: Plan, parallel: Mapping[EngineName, int]) -> float:
 
 def _job_s(job: Job, engine: EngineName) -> float:
     if engine == "virtual":
-        each_s = VIRTUAL_LOAD_S * len(job.page.resources) / VIRTUAL_LOAD_RESOURCES
-        return WORLD_S + len(job.loads) * (each_s + job.client.type.virtual_load_s)
+        resource_s = VIRTUAL_LOAD_S / VIRTUAL_LOAD_RESOURCES + job.client.type.virtual_resource_s
+        each_s = job.client.type.virtual_load_s + resource_s * len(job.page.resources)
+        return WORLD_S + len(job.loads) * each_s
     return WORLD_S + len(job.loads) * (load_s(job) + job.client.type.start_s)
 
 

@@ -75,6 +75,8 @@ def summarise_run(results: Results) -> Summary:
 def verdict_line(results: Results) -> str:
     """`Worth turning on: +1.2 to +3.4 % of the page load time saved.`: the headline with the savings."""
     summary = summarise_run(results)
+    if summary.headline.startswith(Verdict.UNKNOWN):
+        return summary.headline
     saved = next((f": {tile.figure} {tile.label}" for tile in summary.tiles if tile.label == SAVED), "")
     return f"{summary.headline.removesuffix('.')}{saved}."
 

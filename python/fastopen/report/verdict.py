@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, listed, percents, saves
+from fastopen.attribution.phrases import NBSP, listed, percents, plural, saves
 from fastopen.experiments import Arm, treatments_of
 from fastopen.statistics import CONFIDENCE, CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
@@ -82,11 +82,24 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """` (75 % sure)` where few repeats allow no more; empty where they do, or nothing is claimed."""
-    if verdict in (Verdict.UNCLEAR, Verdict.UNKNOWN, Verdict.INVALID):
+    """` (75 % sure)` where few repeats allow no more; what was saved where they are too few; or empty."""
+    if verdict is Verdict.UNKNOWN:
+        return _what_few_saved([cell for cell in cells if cell.interval is None and cell.pairs])
+    if verdict in (Verdict.UNCLEAR, Verdict.INVALID):
         return ""
     least = min((cell.confidence for cell in cells if cell.interval is not None), default=1.0)
     return f" ({100 * least:.0f}{NBSP}% sure)" if least < CONFIDENCE else ""
+
+
+def _what_few_saved(cells: Sequence[CellResult]) -> str:
+    """` (1 pair of loads: saves +8.0 %)`: all that cells without an interval know."""
+    if not cells:
+        return ""
+    fewest, most = min(cell.pairs for cell in cells), max(cell.pairs for cell in cells)
+    pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
+    each = " each" if len(cells) > 1 else ""
+    savings = [saving for cell in cells for saving in cell.improvements_percent.values()]
+    return f" ({pairs} of loads{each}: {saves(savings)})"
 
 
 def why_invalid(cells: Sequence[CellResult]) -> str:

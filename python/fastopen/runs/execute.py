@@ -38,11 +38,15 @@ class RunOutcome:
     """How a run went. `faults` maps what worlds fell short of, to the end, to the jobs in which they did."""
 
     interrupted: bool = False
+    out_of_time: bool = False
+    """Whether a limit of time left no room for one repeat of all."""
     hopeless: str = ""
     """Why it was stopped: an arm whose loads are all invalid for the same reason."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
     """How many packets of loads found no more room where their packets are kept."""
+    took_s: float = 0.0
+    """How long it took, where it had a limit of time."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def execute(
     """
     execution = _Execution(engine, bodies, store, watch, keep_going=keep_going, watched=watched)
     jobs: Sequence[PlannedJob] = plan.jobs
-    interrupted, hopeless = False, ""
+    interrupted, out_of_time, hopeless = False, False, ""
     try:
         if limit is not None:
             _in_time(execution, jobs, store, limit)
@@ -118,15 +122,19 @@ def execute(
         raise
     else:
         # Where a limit left out what is compared, resuming the run does it.
-        store.set_status("interrupted" if limit is not None and store.pending() else "finished")
-    return RunOutcome(interrupted, hopeless, execution.faults(), execution.packets_dropped)
+        out_of_time = limit is not None and bool(store.pending())
+        store.set_status("out of time" if out_of_time else "finished")
+    return RunOutcome(
+        *(interrupted, out_of_time, hopeless, execution.faults(), execution.packets_dropped),
+        took_s=0.0 if limit is None else limit.elapsed_s,
+    )
 
 
 def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
     """Does the repeats that there is time for, and takes the others out of the run."""
     try:
-        for of_repeat in limit.rounds(jobs):
-            execution.do(of_repeat, limit)
+        for of_round in limit.rounds(jobs, execution.at_once(jobs)):
+            execution.do(of_round, limit)
     except OutOfTimeError:
         pass
     store.drop_undone()
@@ -173,6 +181,14 @@ class _Execution:
                 faults.setdefault(fault, []).append(job)
         return faults
 
+    def at_once(self, jobs: Iterable[PlannedJob]) -> int:
+        """How many worlds the engines of these jobs run at once, each of them."""
+        names = {planned.comparison.engine for planned in jobs}
+        return min((self._of_name(name).parallel for name in names), default=1)
+
+    def _of_name(self, name: EngineName) -> Engine:
+        return self._engine[name] if isinstance(self._engine, Mapping) else self._engine
+
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Does what is pending of the jobs, and again what was disturbed."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
@@ -184,17 +200,19 @@ class _Execution:
             self._asked += self._left if self._round == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
             # An engine's events are a generator: closing it ends what it started, however this is left.
-            with closing(self._events(owed)) as events:
+            with closing(self._events(owed, limit)) as events:
                 for event in events:
                     self._keep(event, planned_of)
                     if limit is not None:
                         limit.check()
+            if limit is not None:
+                limit.check()
 
-    def _events(self, owed: Sequence[PlannedJob]) -> Generator[Event]:
+    def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
         """What all engines report, one engine after another. Closing it ends the one that runs."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
-            one = self._engine[name] if isinstance(self._engine, Mapping) else self._engine
-            yield from one.run([p.job for p in owed if p.comparison.engine == name], self._bodies)
+            jobs = [planned.job for planned in owed if planned.comparison.engine == name]
+            yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
 
     def _keep(self, event: Event, planned_of: Mapping[str, PlannedJob]) -> None:
         """Writes what happened into the store."""

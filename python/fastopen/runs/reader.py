@@ -78,7 +78,8 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """`running`, `finished`, `interrupted` (by the user) or `stopped` (by anything else)."""
+        """`running`, `finished`, `interrupted` (by the user), `stopped` (by anything else), or `out of time`:
+        a limit of time left no room for one repeat of all."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"

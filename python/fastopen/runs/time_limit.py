@@ -23,22 +23,35 @@ class TimeLimit:
         self._clock = clock
         self._began = clock()
 
-    def rounds(self, jobs: Iterable[PlannedJob]) -> Iterator[Sequence[PlannedJob]]:
-        """The jobs repeat by repeat: the first, and each for which there is time."""
-        last_s = 0.0
-        for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat):
-            started = self._elapsed_s()
+    def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
+        """The jobs repeat by repeat: the first, and as many for which there is time.
+
+        After the first one as many repeats are a round as keep `at_once` worlds busy.
+        """
+        repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat)]
+        last_s, size = 0.0, 1
+        while repeats:
+            started = self.elapsed_s
             if started + SLACK * last_s > self.seconds:
                 return
-            yield list(of_repeat)
-            last_s = self._elapsed_s() - started
+            of_round, repeats = repeats[:size], repeats[size:]
+            yield [planned for of_repeat in of_round for planned in of_repeat]
+            last_s = self.elapsed_s - started
+            size = max(1, at_once // len(of_round[0]))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the time is over, not below 0."""
+        return max(0.0, self.seconds - self.elapsed_s)
 
     def check(self) -> None:
         """Raises OutOfTimeError where the time is over."""
-        if self._elapsed_s() > self.seconds:
+        if not self.left_s:
             raise OutOfTimeError
 
-    def _elapsed_s(self) -> float:
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it was made."""
         return self._clock() - self._began
 
 

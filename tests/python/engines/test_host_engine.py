@@ -120,6 +120,15 @@ def test_a_world_that_says_nothing_is_ended_after_its_deadline(
     assert not exists(int((tmp_path / "state" / "hanging").read_text()))
 
 
+def test_what_runs_when_the_time_is_over_is_ended_and_not_reported(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    job = small_plan(repeats=1).jobs[0].job
+    assert list(HostEngine(fake_world({JOB: "hangs"}), 1).run([job], {}, within_s=0)) == [JobStarted(JOB, 1)]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
 def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: FakeWorld) -> None:
     job = small_plan(repeats=1).jobs[0].job
     world = WorldProcess([fake_world()], [job], 1, (), now=1000.0)

@@ -48,7 +48,12 @@ class MadeUpEngine:
         self._fault = fault
         self._invalid = invalid
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:  # noqa: ARG002
+    def run(
+        self,
+        jobs: Iterable[Job],
+        bodies: Bodies,  # noqa: ARG002
+        within_s: float | None = None,  # noqa: ARG002
+    ) -> Generator[Event]:
         for job in jobs:
             self.done.append(job.id)
             yield JobStarted(job.id, 1)

@@ -104,8 +104,8 @@ class SharedProcesses(WorldEngine):
     def __init__(self, program: Path) -> None:
         super().__init__([program], 1)
 
-    def run(self, jobs: Iterable[Job], bodies: Bodies) -> Generator[Event]:
-        return self.run_together([list(jobs)], bodies)
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
+        return self.run_together([list(jobs)], bodies, within_s)
 
 
 def test_a_run_of_another_experiment_is_refused_with_what_differs(

@@ -37,6 +37,12 @@ def test_repeats_are_begun_while_the_last_one_would_fit_again() -> None:
     assert len(rounds) == 3
 
 
+def test_after_the_first_repeat_as_many_are_a_round_as_keep_all_worlds_busy() -> None:
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 100), repeats=10)
+    rounds = [{one.repeat for one in jobs} for jobs in TimeLimit(50, Clock(0)).rounds(plan.jobs, at_once=7)]
+    assert rounds == [{0}, {1, 2, 3}, {4, 5, 6}, {7, 8, 9}]
+
+
 def test_what_there_was_no_time_for_is_no_part_of_the_run(
     small_plan: MakePlan, fake_world: FakeWorld
 ) -> None:
@@ -58,5 +64,5 @@ def test_what_was_never_loaded_is_still_owed(small_plan: MakePlan, fake_world: F
     plan = small_plan((20, 100), repeats=10)
     with RunStore.create(None, plan, {}) as store:
         execute(plan, HostEngine(fake_world(), 1), {}, store, lambda _: None, limit=TimeLimit(1, Clock(0.3)))
-        assert store.status == "interrupted"
+        assert store.status == "out of time"
         assert 0 < len(store.pending()) <= 2

@@ -1,9 +1,12 @@
 """What an answer within a minute leaves out, and what it never does."""
 
+import pytest
+
 from fastopen.contract import Client, Tcp
 from fastopen.experiments import DRAWS, Experiment, Setup, default_draws
 from fastopen.experiments.variation import DRAWS_AT_LEAST, LOADS_OF_DRAWS
 from fastopen.pages import ImportedPage
+from fastopen.workflows import quick
 from fastopen.workflows.quick import KEPT, quickened
 from made_up_run import made_up_page, made_up_plan
 
@@ -39,3 +42,13 @@ def test_a_report_of_a_large_sweep_has_fewer_draws_but_enough_for_a_range() -> N
 def test_what_somebody_asked_for_stays() -> None:
     experiment = asked(setups=[Setup(client=CHROMIUM)])
     assert quickened(experiment, [PAGE], KEPT, None, 1) == (experiment, [])
+
+
+def test_a_browser_is_loaded_by_the_engine_that_gives_the_first_pair_sooner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quick, "auto_engine", lambda _: "virtual")
+    large = ImportedPage(made_up_page("large", requests=250))
+    shorter, left_out = quickened(asked(setups=[Setup(client=CHROMIUM)]), [large], (), None, 2)
+    assert shorter.engines == ["host"]
+    assert left_out[-1].startswith("on the engine host")
