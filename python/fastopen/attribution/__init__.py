@@ -7,7 +7,14 @@ from fastopen.attribution.curves import Curve, Place, axis_of, curves_of, positi
 from fastopen.attribution.excess import excess_sentence
 from fastopen.attribution.pieces import PieceChange, changed_pieces
 from fastopen.attribution.segments import Kind
-from fastopen.attribution.slower import reason_between, reasons_slower, request_name, where_slower
+from fastopen.attribution.slower import (
+    Reasons,
+    reason_between,
+    reasons_slower,
+    request_name,
+    setups_slower,
+    where_slower,
+)
 from fastopen.attribution.source import Source, read_source
 from fastopen.pages.domains import registrable_domain, third_parties
 
@@ -19,6 +26,7 @@ __all__ = [
     "Kind",
     "PieceChange",
     "Place",
+    "Reasons",
     "Shown",
     "Source",
     "attribute",
@@ -35,6 +43,7 @@ __all__ = [
     "registrable_domain",
     "request_name",
     "run_answers",
+    "setups_slower",
     "third_parties",
     "where_slower",
 ]

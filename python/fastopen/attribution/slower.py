@@ -1,14 +1,16 @@
-"""Why one load took longer than another of its page: which request met which connection, or which others."""
+"""Why one load took longer than another of its page: a busy link, or a request that met other connections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
 from fastopen.attribution.critical_path import critical_path
+from fastopen.attribution.link_use import fuller_link
 from fastopen.attribution.phrases import NBSP, plural, size, time
 from fastopen.attribution.segments import CriticalPath
 from fastopen.contract import LoadRecord
+from fastopen.contract.job import Http, SessionStart
 from fastopen.contract.records import Request
 from fastopen.experiments import baseline_of, draw_of, treatments_of
 from fastopen.pages import Page
@@ -34,24 +36,38 @@ class _Carried:
     reused: bool
 
 
-def reasons_slower(store: RunStore, results: Results) -> dict[int, str]:
-    """Why loads of a cell took longer, by its index: with TFO than without, or over a shorter RTT than over a
-    longer one. Of each the pair of loads that stands for the median; cells without a reason are missing.
-    """
-    found: dict[int, str] = {}
+@dataclass(frozen=True)
+class Reasons:
+    """Why loads took longer than one would think."""
+
+    of_cells: Mapping[int, str] = field(default_factory=dict)
+    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
+    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """By the indices of the slower and of the faster cell: with a session than without, or over a later
+    version of HTTP than over an earlier one."""
+
+
+def reasons_slower(store: RunStore, results: Results) -> Reasons:
+    """Of each two cells the pair of loads that stands for the median; cells without a reason are missing."""
+    of_cells: dict[int, str] = {}
+    of_setups: dict[tuple[int, int], str] = {}
     wanted = list(_slower(results))
+    setups = list(slower_setups(results))
     rows: dict[tuple[int, int], LoadRow] = {}
-    if wanted:
+    if wanted or setups:
         rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
-    for faster, slower, repeat in wanted:
+    for faster, slower, repeat in [*wanted, *setups]:
         pair = [rows.get((cell.cell.index, repeat)) for cell in (faster, slower)]
         both = [row for row in pair if row is not None]
-        if len(both) == 2:
-            records = [record for _, record in store.load_records(both)]
-            reason = _reason(results, slower, repeat, *records)
-            if reason:
-                found[slower.cell.index] = reason
-    return found
+        if len(both) < 2:
+            continue
+        records = [record for _, record in store.load_records(both)]
+        reason = _reason(results, faster, slower, repeat, *records)
+        if reason and (faster, slower, repeat) in setups:
+            of_setups[slower.cell.index, faster.cell.index] = reason
+        elif reason:
+            of_cells[slower.cell.index] = reason
+    return Reasons(of_cells, of_setups)
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
@@ -88,7 +104,49 @@ def _sooner_over_longer_rtt(
                 yield longer, shorter, repeats[0]
 
 
-def _reason(results: Results, slower: CellResult, repeat: int, before: LoadRecord, after: LoadRecord) -> str:
+# What an experiment may compare besides arms, the plainest value first.
+COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
+
+
+def slower_setups(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
+    """As `_slower`, of cells without TFO that differ in a value of COMPARED alone: the one with the plainest
+    value, all of whose loads took less time, and another."""
+    varying, treatments = results.factors.varying, treatments_of(results.experiment.arms)
+    for compared in (factor for factor in varying if factor.name in COMPARED):
+        alike: dict[tuple[object, ...], list[CellResult]] = {}
+        for cell in results.cells:
+            point = results.factors.point(cell.cell)
+            others = [factor.phrase_at(point) for factor in varying if factor is not compared]
+            if cell.plts_ms and cell.cell.arm not in treatments:
+                alike.setdefault((cell.cell.page, cell.cell.arm.name, *others), []).append(cell)
+        order = COMPARED[compared.name].index
+        for cells in alike.values():
+            plainest, *later = sorted(
+                cells, key=lambda cell: order(compared.values(results.factors.point(cell.cell))[0])
+            )
+            for cell in later:
+                repeats = sorted(plainest.plts_ms.keys() & cell.plts_ms.keys())
+                least_ms = min(cell.plts_ms.values()) - max(plainest.plts_ms.values())
+                smallest = results.experiment.smallest_effect
+                matters_ms = max(smallest.ms, smallest.percent / 100 * (plainest.plt_ms_median or 0.0))
+                if repeats and least_ms > matters_ms:
+                    yield plainest, cell, repeats[0]
+
+
+def _reason(
+    results: Results,
+    faster: CellResult,
+    slower: CellResult,
+    repeat: int,
+    before: LoadRecord,
+    after: LoadRecord,
+) -> str:
+    """What has to cross a busy link in addition delays all requests; elsewhere one of them says why."""
+    if faster.cell.network == slower.cell.network:
+        network = results.experiment.networks[slower.cell.network]
+        drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
+        if why := fuller_link(network if drawn is None else drawn.network(network), before, after):
+            return why
     page = results.pages[slower.cell.page]
     client = results.experiment.setups[slower.cell.setup].client
     drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
@@ -198,12 +256,45 @@ def request_name(page: Page, index: int) -> str:
     return f"request{NBSP}{index} {shown}"
 
 
-def where_slower(results: Results, cells: Sequence[CellResult], reasons: Mapping[int, str]) -> str:
+def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> str:
     """How many of these cells a reason stands for, of which it is the worst; empty where none has one."""
-    known = [cell for cell in cells if cell.cell.index in reasons]
+    known = [cell for cell in cells if cell.cell.index in reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    others = len(cells) - 1
-    more = f" (the most of {plural(others + 1, 'row')})" if others else ""
-    return f"{results.factors.name_within_question(worst.cell)}{more}: {reasons[worst.cell.index]}"
+    return f"{_where(results, worst, len(cells))}: {reasons.of_cells[worst.cell.index]}"
+
+
+def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
+    """Of each two values of COMPARED and each question: where the later one takes longer, and why."""
+    of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
+    for faster, slower, _ in slower_setups(results):
+        if slower.cell.page == page:
+            of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
+    for (later, plainer, *others), pairs in of_values.items():
+        known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
+        if known:
+            slower, faster = max(known, key=_longer_ms)
+            where = ", ".join([_where(results, slower, len(pairs)), *others])
+            took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
+            why = reasons.of_setups[slower.cell.index, faster.cell.index]
+            yield f"With {later} the page loads more slowly than with {plainer} at {where}, {took}: {why}."
+
+
+def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
+    """The value in which they differ, of each, and what else asks a question of its own."""
+    of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
+    asking = [factor for factor in results.factors.varying if factor.question]
+    compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
+    others = (one.phrase_at(of_slower) for one in asking if one is not compared and not one.first_flight)
+    return (compared.phrase_at(of_slower), compared.phrase_at(of_faster), *others)
+
+
+def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
+    slower, faster = pair
+    return (slower.plt_ms_median or 0.0) - (faster.plt_ms_median or 0.0)
+
+
+def _where(results: Results, worst: CellResult, rows: int) -> str:
+    more = f" (the most of {plural(rows, 'row')})" if rows > 1 else ""
+    return f"{results.factors.name_within_question(worst.cell)}{more}"

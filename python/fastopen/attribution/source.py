@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fastopen.attribution.breakdown import Attribution, attribute
 from fastopen.attribution.curves import Place, places_of
-from fastopen.attribution.slower import reasons_slower
+from fastopen.attribution.slower import Reasons, reasons_slower
 from fastopen.contract import WorldRecord
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
@@ -19,8 +19,8 @@ class Source:
     attribution: Attribution
     world: WorldRecord | None
     """The first world that was built: kernel and settings."""
-    reasons: dict[int, str] = field(default_factory=dict)
-    """Why a cell is slower than one would think, by its index."""
+    reasons: Reasons = field(default_factory=Reasons)
+    """Why cells are slower than one would think."""
 
     def places(self, page: str) -> list[Place]:
         """The comparisons of a page."""

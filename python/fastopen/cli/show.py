@@ -2,14 +2,13 @@
 
 import io
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
-from fastopen.attribution import reasons_slower
+from fastopen.attribution import Reasons, reasons_slower
 from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption, PlotOption
 from fastopen.report import results_document, results_renderables
@@ -34,7 +33,7 @@ def show(
             words = f"shard {store.shard} alone: what other shards load is missing (fastopen merge)"
             errors_console().print(words, markup=False, soft_wrap=True)
         results = collect(store)
-        reasons = {} if json else reasons_slower(store, results)
+        reasons = Reasons() if json else reasons_slower(store, results)
     if svg is not None:
         write_svg(results, svg, reasons)
     elif json:
@@ -44,9 +43,7 @@ def show(
         print_results(results, console(), reasons, plot=plot)
 
 
-def print_results(
-    results: Results, target: Console, reasons: Mapping[int, str], *, plot: bool = False
-) -> None:
+def print_results(results: Results, target: Console, reasons: Reasons, *, plot: bool = False) -> None:
     """The tables and the text with them, and the ladder of page load times."""
     for renderable in results_renderables(results, target.width, reasons):
         target.print(renderable)
@@ -55,7 +52,7 @@ def print_results(
             target.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def write_svg(results: Results, path: Path, reasons: Mapping[int, str]) -> None:
+def write_svg(results: Results, path: Path, reasons: Reasons) -> None:
     """The same as a picture of a terminal. Raises InputError where the file cannot be written."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False

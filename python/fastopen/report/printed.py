@@ -2,13 +2,13 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.attribution import excess_sentence, where_slower
+from fastopen.attribution import Reasons, excess_sentence, where_slower
 from fastopen.attribution.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import (
     UNKNOWNS,
@@ -42,11 +42,11 @@ EXTREMES: Final = 3
 
 
 def results_renderables(
-    results: Results, width: int, reasons: Mapping[int, str] | None = None
+    results: Results, width: int, reasons: Reasons | None = None
 ) -> Iterator[RenderableType]:
     """Everything that is printed of a run, in order, for a terminal of so many columns.
 
-    `reasons` say why cells are slower than one would think, by their index.
+    `reasons` say why cells are slower than one would think.
     """
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     pages = [page for page in results.pages if page in loaded] or list(results.pages)
@@ -54,7 +54,7 @@ def results_renderables(
         for page in pages:
             yield from _of_page(results, page, width, reasons)
     else:
-        yield from _of_pages(results, pages, width, reasons or {})
+        yield from _of_pages(results, pages, width, reasons or Reasons())
     if len(pages) > 1:
         summary = summarise_run(results)
         yield Text.assemble((f"All {len(pages)} pages", "bold"), f"  {plain(summary.headline)}")
@@ -73,7 +73,7 @@ def results_renderables(
 
 
 def _of_pages(
-    results: Results, pages: Sequence[str], width: int, reasons: Mapping[int, str]
+    results: Results, pages: Sequence[str], width: int, reasons: Reasons
 ) -> Iterator[RenderableType]:
     """Many pages in one table, and what is wrong with any of them."""
     yield fitting_table(paper_grid(results, pages), width)[0]
@@ -85,7 +85,7 @@ def _of_pages(
     yield Text()
 
 
-def _extremes(results: Results, reasons: Mapping[int, str]) -> Iterator[str]:
+def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
     """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
@@ -106,9 +106,7 @@ def _extremes(results: Results, reasons: Mapping[int, str]) -> Iterator[str]:
             yield f"{cell.cell.page}: {arms[0].condition[0].lower()}{arms[0].condition[1:]} slower at {why}."
 
 
-def _of_page(
-    results: Results, page: str, width: int, reasons: Mapping[int, str] | None
-) -> Iterator[RenderableType]:
+def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:
     grid = result_grid(results, page)
     yield Text.assemble((page, "bold"), f"  {plain(grid.subtitle)}")
     table, layout = fitting_table(grid, width)

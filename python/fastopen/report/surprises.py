@@ -1,9 +1,9 @@
 """What a reader would stumble over, explained where it stands: below the table of its page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from fastopen.attribution import where_slower
+from fastopen.attribution import Reasons, setups_slower, where_slower
 from fastopen.attribution.phrases import plural
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
@@ -11,21 +11,19 @@ from fastopen.report.verdict import of_arms, questions_of, said_once
 from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
 
 
-def surprise_lines(results: Results, page: str, reasons: Mapping[int, str] | None = None) -> list[str]:
-    """Of each question of a page, with its name where there are several.
-
-    `reasons` say why cells are slower, by their index (`reasons_slower`).
-    """
+def surprise_lines(results: Results, page: str, reasons: Reasons | None = None) -> list[str]:
+    """Of each question of a page, with its name where there are several; `reasons` say what is slower why."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     said = [
         (question, line)
         for question, cells in questions.items()
-        for line in dict.fromkeys(_of_question(results, cells, reasons or {}))
+        for line in dict.fromkeys(_of_question(results, cells, reasons or Reasons()))
     ]
     return [
         *_in_the_clear(results, page),
         *said_once(said, len(questions)),
+        *setups_slower(results, page, reasons or Reasons()),
         *_medians_apart(results, of_page),
     ]
 
@@ -43,7 +41,7 @@ def _in_the_clear(results: Results, page: str) -> Iterator[str]:
         )
 
 
-def _of_question(results: Results, cells: Sequence[CellResult], reasons: Mapping[int, str]) -> Iterator[str]:
+def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[str]:
     yield from _tickets_run_out(results, cells)
     arms = treatments_of(results.experiment.arms)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
@@ -106,7 +104,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 
 def _slower_with_tfo(
-    results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Mapping[int, str]
+    results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Reasons
 ) -> Iterator[str]:
     """Which request met which connection, where TFO increases page load time."""
     smallest = results.experiment.smallest_effect
@@ -116,7 +114,7 @@ def _slower_with_tfo(
 
 
 def _own_audit(
-    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Mapping[int, str]
+    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Reasons
 ) -> Iterator[str]:
     """What `fastopen audit` would say of these times, and why it is so."""
     findings = _findings(results, cells, arms)
@@ -125,7 +123,7 @@ def _own_audit(
         openings[found.kind] + found.detail for found, _ in findings if found.kind in openings
     )
     baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
-    why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons], reasons)
+    why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons.of_cells], reasons)
     for detail in series:
         # Its reason names what is slower over the shorter RTT.
         cause = (

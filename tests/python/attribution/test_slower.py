@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fastopen.attribution import reasons_slower
+from fastopen.attribution import Reasons, reasons_slower
 from fastopen.contract import LoadRecord
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
@@ -15,7 +15,7 @@ from made_up_run import MS, load_data, made_up_page, made_up_plan
 LAST = 11
 
 
-def slower_cold(change: Callable[[dict[str, Any]], None]) -> tuple[Results, dict[int, str]]:
+def slower_cold(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reasons]:
     """A run whose cold load is as that without TFO, but for a change and a load event 300 ms later."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
@@ -48,7 +48,7 @@ def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> Non
         data["requests"][LAST]["connection"] = 99
 
     results, reasons = slower_cold(other_connection)
-    (reason,) = reasons.values()
+    (reason,) = reasons.of_cells.values()
     assert reason.startswith(
         "request\N{NO-BREAK SPACE}11 11.png (4\N{NO-BREAK SPACE}kB), on the critical path"
     )
@@ -66,7 +66,7 @@ def test_a_response_that_shares_the_link_for_longer_is_named() -> None:
         data["requests"][10]["end_ns"] += 200 * MS
 
     _, reasons = slower_cold(later)
-    (reason,) = reasons.values()
+    (reason,) = reasons.of_cells.values()
     assert "request\N{NO-BREAK SPACE}10 10.png (2\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
 
 
@@ -74,4 +74,45 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
     results, _ = slower_cold(lambda _: None)
     same = [replace(cell, improvement_percent=0.0, improvement_ci95=(0.0, 0.0)) for cell in results.cells]
     with RunStore.create(None, made_up_plan([made_up_page("one")]), {}) as empty:
-        assert reasons_slower(empty, replace(results, cells=same)) == {}
+        assert reasons_slower(empty, replace(results, cells=same)) == Reasons()
+
+
+def with_session_early(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reasons]:
+    """A run without TFO over 256 kbit/s up, with early data slower than without by 300 ms and a change."""
+    setups = [{"tls": {"session": session}} for session in ("none", "early")]
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])
+    with RunStore.create(None, plan, {}) as store:
+        for planned in plan.jobs:
+            (load,) = planned.job.loads
+            data = load_data(planned, None, 0)
+            data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+            data["link"]["up"]["bytes"] = 6_000
+            if planned.job.tls is not None and planned.job.tls.session == "early":
+                data["plt_ns"] += 300 * MS
+                change(data)
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+        results = collect(store)
+        return results, reasons_slower(store, results)
+
+
+def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
+    def fuller(data: dict[str, Any]) -> None:
+        # 32 bytes a millisecond.
+        data["link"]["up"]["bytes"] = data["plt_ns"] // MS * 32 * 9 // 10
+        data["connections"][0]["client"]["retransmits"] += 7
+
+    results, reasons = with_session_early(fuller)
+    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in surprise_lines(results, "one", reasons)]
+    (line,) = (line for line in lines if line.startswith("With session early the page loads more slowly"))
+    assert "than with session none at 100 ms, " in line
+    assert "the uplink is busy for 90 % of the load: " in line
+    assert "TCP segments sent again against" in line
+
+
+def test_an_idle_uplink_explains_nothing() -> None:
+    def as_full(data: dict[str, Any]) -> None:
+        data["link"]["up"]["bytes"] += 100
+
+    _, reasons = with_session_early(as_full)
+    assert not any("uplink" in reason for reason in reasons.of_setups.values())
