@@ -216,6 +216,13 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         messages.print(message, markup=False, soft_wrap=True)
     if not printing.quiet:
         _say_done_again(run.store)
+    if run.tasks_lost:
+        words = (
+            "task was sent again: its worker"
+            if run.tasks_lost == 1
+            else "tasks were sent again: their workers"
+        )
+        messages.print(f"{run.tasks_lost} {words} died", markup=False)
     if run.results_store is not None:
         _say_store(run.results_store, quiet=printing.quiet)
     name = _name(run.store)

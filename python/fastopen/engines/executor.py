@@ -8,6 +8,7 @@ import itertools
 import os
 import platform
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -35,6 +36,8 @@ from fastopen.kernels import Kernel
 
 # Tasks that wait for each worker, so that none waits for its next one.
 AHEAD: Final = 2
+# A job that was alone in its task so often when a worker was lost is what its workers die of.
+LOSSES: Final = 3
 EventFields = tuple[Any, ...]
 """An event as a task hands it back: its kind, then what it says."""
 
@@ -48,6 +51,24 @@ class Task:
     maker: Maker
 
 
+@dataclass(frozen=True)
+class _Sent:
+    """The jobs of a task."""
+
+    jobs: Sequence[Job]
+    losses: int = 0
+    """How often they were lost since they are what they are."""
+
+    def again(self) -> list["_Sent"]:
+        """What is sent when they are lost: halves, so that what a worker dies of is soon alone; nothing where
+        that is found.
+        """
+        if len(self.jobs) > 1:
+            middle = len(self.jobs) // 2
+            return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
+        return [_Sent(self.jobs, self.losses + 1)] if self.losses + 1 < LOSSES else []
+
+
 class ExecutorEngine:
     """Runs jobs of the virtual engine as tasks of an executor, which stays the caller's to shut down."""
 
@@ -55,23 +76,25 @@ class ExecutorEngine:
         """`parallel` is how many tasks the executor runs at once, if it does not say so itself."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
+        self.tasks_lost = 0
+        """How many tasks were not finished, for their workers died; their jobs were sent again."""
         self._executor = executor
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """See Engine. Closing it waits for the tasks that run, so that nothing goes on when it is closed."""
+        """See Engine. Closing it waits for the tasks that run, so that nothing goes on when it is closed.
+
+        Jobs whose worker died are sent again, which is no other attempt: nothing is known of their loads.
+        """
         deadline = None if within_s is None else time.monotonic() + within_s
-        waiting = batches(jobs, self.parallel)
-        running: dict[Future[list[EventFields]], Sequence[Job]] = {}
+        waiting = map(_Sent, batches(jobs, self.parallel))
+        again: deque[_Sent] = deque()
+        running: dict[Future[list[EventFields]], _Sent] = {}
         try:
             while True:
-                for batch in itertools.islice(waiting, AHEAD * self.parallel - len(running)):
-                    if batch[0].page.name in bodies and bodies[batch[0].page.name]:
-                        message = "its recorded bodies are not sent to workers"
-                        raise InputError(message, f"page {batch[0].page.name}", "run it on this machine")
-                    task = Task(tuple(job.model_dump_json() for job in batch), self._maker)
-                    running[self._submitted(task)] = batch
-                    yield from (JobStarted(job.id, 1) for job in batch)
+                for sent in itertools.islice(_first(again, waiting), AHEAD * self.parallel - len(running)):
+                    running[self._submitted(sent.jobs, bodies)] = sent
+                    yield from (JobStarted(job.id, 1) for job in sent.jobs)
                 if not running:
                     return
                 left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -80,39 +103,59 @@ class ExecutorEngine:
                     return
                 # What is finished is kept before a fault among it may stop all.
                 for future in sorted(finished, key=_failed):
-                    yield from _finished(future, running.pop(future))
+                    sent = running.pop(future)
+                    events, reason = _told(future)
+                    yield from itertools.chain.from_iterable(map(_event, events))
+                    if reason:
+                        self.tasks_lost += 1
+                        again += sent.again()
+                        if not sent.again():
+                            yield from _given_up(sent.jobs, reason)
         finally:
             wait([future for future in running if not future.cancel()])
 
-    def _submitted(self, task: Task) -> Future[list[EventFields]]:
+    def _submitted(self, jobs: Sequence[Job], bodies: Bodies) -> Future[list[EventFields]]:
+        if bodies.get(jobs[0].page.name):
+            message = "its recorded bodies are not sent to workers"
+            raise InputError(message, f"page {jobs[0].page.name}", "run it on this machine")
+        task = Task(tuple(job.model_dump_json() for job in jobs), self._maker)
         try:
             return self._executor.submit(do, task)
         except (BrokenExecutor, RuntimeError) as error:
             raise _lost(error) from None
 
 
+def _first(again: deque[_Sent], waiting: Iterator[_Sent]) -> Iterator[_Sent]:
+    """What is sent again, then what is sent for the first time."""
+    while again:
+        yield again.popleft()
+    yield from waiting
+
+
 def _failed(future: Future[list[EventFields]]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _finished(future: Future[list[EventFields]], batch: Sequence[Job]) -> Iterator[Event]:
-    """The events of a task that is over; where its worker died, its loads have that fault."""
+def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str]:
+    """The events of a task that is over, or why it was lost. Raises where all must stop."""
     try:
-        events = future.result()
+        return future.result(), ""
     except (InputError, MachineError):
         raise
     except (BrokenExecutor, CancelledError) as error:
         raise _lost(error) from None
     except Exception as error:  # whatever the executor says of a task that it could not do
-        reason = f"a worker did not finish it: {type(error).__name__}: {error}"
-        for job in batch:
-            for load in job.loads:
-                record = faulty_load(job, load, reason)
-                yield LoadDone(record, record.model_dump_json())
-            yield JobEnded(job.id, reason)
-        return
-    for fields in events:
-        yield from _event(fields)
+        return (), f"{type(error).__name__}: {error}"
+
+
+def _given_up(jobs: Sequence[Job], reason: str) -> Iterator[Event]:
+    """The loads of jobs whose workers die, as faults."""
+    words = f"{LOSSES} workers did not finish it: {reason}"
+    for job in jobs:
+        for load in job.loads:
+            record = faulty_load(job, load, words)
+            yield LoadDone(record, record.model_dump_json())
+        yield JobEnded(job.id, words)
 
 
 def _lost(error: BaseException) -> MachineError:

@@ -49,6 +49,8 @@ class EngineSet:
     """What the virtual engine boots, where the plan needs it."""
     store: ResultsStore | None = None
     """Where results are looked for, and written, of what the plan does in virtual time."""
+    workers: ExecutorEngine | None = None
+    """What does virtual time on an executor, where one was given."""
 
     @classmethod
     def of(
@@ -73,9 +75,11 @@ class EngineSet:
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         clients = [setup.client for setup in plan.experiment.setups]
         engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
+        workers = None
         results = ResultsStore(store) if store is not None and booted is not None else None
         if booted is not None and executor is not None:
-            engines["virtual"] = ExecutorEngine(executor, maker_of(program, booted), parallel)
+            workers = ExecutorEngine(executor, maker_of(program, booted), parallel)
+            engines["virtual"] = workers
         if booted is not None and results is not None:
             engines["virtual"] = StoredEngine(engines["virtual"], results, maker_of(program, booted))
         at_once = max(engine.parallel for engine in engines.values())
@@ -89,7 +93,7 @@ class EngineSet:
                 "version": booted.version,
                 "sha256": booted.manifest.sha256,
             }
-        return cls(engines, environment, booted, results)
+        return cls(engines, environment, booted, results, workers)
 
     def description(self, plan: Plan) -> str:
         """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where it was not named."""

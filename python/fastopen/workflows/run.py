@@ -123,6 +123,8 @@ class ExecutedRun(Closing):
     """None where all of it was done before."""
     results_store: ResultsStore | None = None
     """Where results were looked for, and written."""
+    tasks_lost: int = 0
+    """How many tasks were sent to workers again, since theirs had died."""
 
     def close(self) -> None:
         """Closes the store."""
@@ -262,7 +264,8 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
     if store.folder is not None:  # another process may write there now
         store.close()
         store = RunStore.open(store.folder)
-    return ExecutedRun(store, results, until, outcome, run.engines.store)
+    lost = 0 if run.engines.workers is None else run.engines.workers.tasks_lost
+    return ExecutedRun(store, results, until, outcome, run.engines.store, lost)
 
 
 @contextmanager

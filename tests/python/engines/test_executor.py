@@ -1,26 +1,42 @@
 """Jobs of virtual time as tasks of an executor: the same run, refusals by name, and workers that die."""
 
+import errno
 import os
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import fastopen
+from command_line import FASTOPEN, fastopen
 from fastopen import Experiment, kernels, run
-from fastopen.engines import ExecutorEngine, HostEngine, Maker, executor, find_program, program_digest
+from fastopen.contract import Job
+from fastopen.engines import (
+    ExecutorEngine,
+    HostEngine,
+    Maker,
+    executor,
+    find_program,
+    program_digest,
+    world_process,
+)
 from fastopen.engines.executor import Task
 from fastopen.engines.host import WorldEngine
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
 from fastopen.runs import RunProgress, RunStore, execute
+from fastopen.workflows.workers import DaskExecutor
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
@@ -71,14 +87,19 @@ def test_processes_do_it_too(small_plan: MakePlan, worker: FakeWorld) -> None:
 class Scripted(Executor):
     """Runs tasks at once, or fails them as it is told."""
 
-    def __init__(self, faults: Sequence[BaseException | None]) -> None:
+    def __init__(self, faults: Sequence[BaseException | None], deadly: str = "") -> None:
+        """The first tasks have these faults; a task with the job `deadly` in it kills its worker."""
         self.faults = list(faults)
-        self.tasks = 0
+        self.deadly = deadly
+        self.tasks: list[Task] = []
 
     def submit(self, work: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        self.tasks += 1
+        (task,) = arguments
+        self.tasks.append(task)
         fault = self.faults.pop(0) if self.faults else None
+        if self.deadly in ids([task])[0]:
+            fault = RuntimeError("KilledWorker")
         if fault is None:
             future.set_result(work(*arguments))
         else:
@@ -86,13 +107,38 @@ class Scripted(Executor):
         return future
 
 
-def test_a_task_whose_worker_died_is_done_again(small_plan: MakePlan, worker: FakeWorld) -> None:
-    plan, _ = small_plan((20,), repeats=2), worker()
-    found = executed(plan, ExecutorEngine(Scripted([RuntimeError("KilledWorker")]), MAKER, 1))
-    last = {(job, load): valid for job, load, _, valid, *_ in found}
-    assert len(last) == 6
-    assert all(last.values())
-    assert sum("a worker did not finish it: RuntimeError: KilledWorker" in row[-1] for row in found) == 3
+def ids(tasks: Sequence[Task]) -> list[list[str]]:
+    return [[Job.model_validate_json(job).id for job in task.jobs] for task in tasks]
+
+
+def test_what_a_dead_worker_had_is_sent_again_in_halves_and_is_no_other_attempt(
+    small_plan: MakePlan, worker: FakeWorld
+) -> None:
+    plan, _ = small_plan((20,), repeats=20), worker()
+    pool = Scripted([RuntimeError("KilledWorker"), None, RuntimeError("KilledWorker")])
+    engine = ExecutorEngine(pool, MAKER, 1)
+    found = executed(plan, engine)
+    assert sorted((job, load) for job, load, *_ in found) == sorted(
+        (one.job.id, load.id) for one in plan.jobs for load in one.job.loads
+    )
+    assert {(attempt, valid) for _, _, attempt, valid, *_ in found} == {(1, 1)}
+    assert engine.tasks_lost == 2
+    first, _, *others = ids(pool.tasks)
+    of_first = [task for task in others if {*task} <= {*first}]
+    assert of_first == [first[:2], first[2:], first[:1], first[1:2]]
+
+
+def test_jobs_that_workers_die_of_are_faults_and_the_others_of_their_tasks_are_not(
+    small_plan: MakePlan, worker: FakeWorld
+) -> None:
+    plan, _ = small_plan((20,), repeats=40), worker()
+    deadly = plan.jobs[7].job.id
+    found = executed(plan, ExecutorEngine(Scripted([], deadly), MAKER, 1))
+    assert len({(job, load) for job, load, *_ in found}) == 120
+    assert {job for job, _, _, valid, *_ in found if not valid} == {deadly}
+    faults = [row[-1] for row in found if row[0] == deadly]
+    assert all("3 workers did not finish it: RuntimeError: KilledWorker" in fault for fault in faults)
+    assert {attempt for job, _, attempt, *_ in found if job != deadly} == {1}
 
 
 def test_where_all_workers_are_lost_the_run_stops_with_what_it_has(
@@ -217,6 +263,158 @@ def test_loads_on_two_dask_workers_of_which_one_is_killed_are_the_same(
     assert there.stdout == here.stdout
     with RunStore.open(tmp_path / "there") as kept:
         assert (kept.loads_done(), kept.attempts_done()) == (36, 36)
+
+
+def test_a_full_disk_on_a_worker_stops_the_run_and_names_the_worker(
+    small_plan: MakePlan, worker: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, _ = small_plan((20, 100), repeats=6), worker()
+    with RunStore.create(None, plan, {}) as store:
+
+        def fill(progress: RunProgress) -> None:
+            if progress.done == 7:
+                monkeypatch.setattr(world_process, "temporary_file", full)
+
+        engine = ExecutorEngine(Scripted([]), MAKER, 1)
+        with pytest.raises(MachineError, match=r"^worker .+ \(process \d+\): .*No space left on device"):
+            execute(plan, engine, {}, store, fill)
+        assert (store.status, store.loads_done() >= 7) == ("stopped", True)
+        monkeypatch.undo()
+        monkeypatch.setattr(executor, "VirtualEngine", FakeKernel)
+        monkeypatch.setattr(executor, "_own", lambda _: (find_program(), None))
+        monkeypatch.setenv("FASTOPEN_WORLD", str(worker()))
+        execute(plan, engine, {}, store, lambda _: None)
+        assert (store.loads_done(), store.attempts_done()) == (36, 36)
+
+
+def full() -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
+
+
+@pytest.fixture(name="dask")
+def _dask() -> Any:
+    return pytest.importorskip("distributed", reason="Dask is not installed: pip install 'fastopen[dask]'")
+
+
+begun, go_on = threading.Event(), threading.Event()
+
+
+def _held() -> int:
+    begun.set()
+    go_on.wait()
+    return 1
+
+
+@pytest.fixture(name="threads")
+def _threads(dask: Any) -> Generator[Any]:
+    """A client of a cluster of one worker with one thread, in this process."""
+    begun.clear()
+    go_on.clear()
+    with (
+        dask.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        dask.Client(cluster, set_as_default=False) as client,
+    ):
+        try:
+            yield client
+        finally:
+            go_on.set()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_task_that_was_cancelled_while_a_dask_worker_was_at_it_is_waited_for(threads: Any) -> None:
+    workers = DaskExecutor(threads)
+    running, waiting = workers.submit(_held), workers.submit(_held)
+    assert begun.wait(60)
+    begun.clear()
+    assert running.cancel()
+    assert waiting.cancel()
+    ended = threading.Thread(target=workers.shutdown)
+    ended.start()
+    ended.join(0.2)
+    assert ended.is_alive()
+    go_on.set()
+    ended.join(60)
+    assert not ended.is_alive()
+    assert not begun.is_set()
+    with pytest.raises(RuntimeError, match="shut down"):
+        workers.submit(_held)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_without_any_dask_worker_tasks_end_after_a_while(threads: Any) -> None:
+    with DaskExecutor(threads, without_workers_s=0.0) as workers:
+        go_on.set()
+        assert workers.submit(_held).result(60) == 1
+        threads.sync(threads.cluster.workers[0].close)
+        with pytest.raises(BrokenExecutor, match="there were none for 0 s"):
+            workers.submit(_held).result(60)
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+@contextmanager
+def cluster_of_processes(port: int) -> Generator[subprocess.Popen[bytes]]:
+    """The scheduler of two workers, each a process without a nanny."""
+    address = f"tcp://127.0.0.1:{port}"
+    worker = ["dask_worker", address, "--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{command[0]}", *command[1:], "--no-dashboard"],
+            stderr=subprocess.DEVNULL,
+        )
+        for command in (["dask_scheduler", "--host", "127.0.0.1", "--port", str(port)], worker, worker)
+    ]
+    try:
+        yield started[0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.e2e
+def test_a_run_whose_scheduler_is_lost_stops_with_what_it_has_and_is_resumed_on_another(
+    kernel: Path,  # noqa: ARG001
+    dask: Any,
+    tmp_path: Path,
+) -> None:
+    kept, port = tmp_path / "kept", _free_port()
+    asked = ["run", "example", "--engine", "virtual", "--rtt", "20ms,50ms", "--loss", "1%", "-n", "12"]
+    address = f"tcp://127.0.0.1:{port}"
+    with cluster_of_processes(port) as scheduler:
+        command = [*FASTOPEN, *asked, "--seed", "1", "-q", "-o", str(kept), "--workers", address]
+        with dask.Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+            while running.poll() is None and loads_in(kept) < 3:
+                time.sleep(0.01)
+            scheduler.kill()
+            _, said = running.communicate(timeout=120)
+        assert running.returncode == 3, said
+        assert "the workers were lost" in said
+        assert "fastopen resume does the rest" in said
+    with RunStore.open(kept) as store:
+        before = [(row.job, row.load) for row in store.loads()]
+        assert (store.status, 0 < len(before) < 72) == ("stopped", True)
+    with cluster_of_processes(port):
+        resumed = fastopen("resume", kept, "-q", "--workers", address)
+    assert resumed.returncode == 0, resumed.stderr
+    with RunStore.open(kept) as store:
+        assert [(row.job, row.load) for row in store.loads()][: len(before)] == before
+        assert (store.loads_done(), store.attempts_done()) == (72, 72)
+
+
+def loads_in(folder: Path) -> int:
+    if not (folder / "run.sqlite").exists():
+        return 0
+    with RunStore.open(folder) as store:
+        return store.loads_done()
 
 
 def test_without_dask_or_a_scheduler_the_option_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
