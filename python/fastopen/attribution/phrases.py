@@ -47,6 +47,11 @@ def with_sign(value: float, digits: int = 1) -> str:
     return f"{sign}{abs(rounded):.{digits}f}"
 
 
+def nonzero_with_sign(value: float) -> str:
+    """`+3.7`; of what that would print as nothing the first digit that is something: `+0.004`."""
+    return next((text for digits in range(1, 7) if (text := with_sign(value, digits))[0] != "0"), "0.0")
+
+
 def saves(values: Sequence[float]) -> str:
     """`saves -5.1 to +2.8 %`: the range of savings with signs."""
     ends = dict.fromkeys(with_sign(end) for end in (min(values), max(values)))

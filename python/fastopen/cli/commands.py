@@ -3,12 +3,13 @@
 A command's module is read when the command is asked for: `fastopen ls` needs no figures and no browser.
 """
 
+import shutil
 from collections import UserDict
 from importlib import import_module
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 # Module of this package and name in it, by the command's name, in the order of the help.
 PLACES: Final = {
@@ -42,6 +43,8 @@ PLACES: Final = {
 # These take another program's command line: options after its name are its own.
 WITH_COMMAND_LINE: Final = ("exec", "shell")
 COMMAND_LINE: Final = {"allow_interspersed_args": False}
+# Narrower terminals have help without frames, whose columns would cut names of options.
+FRAMES_MIN: Final = 120
 
 
 class Commands(TyperGroup):
@@ -56,22 +59,48 @@ class Commands(TyperGroup):
         return [*self.commands]
 
 
+class PanelCommand(TyperCommand):
+    """A command whose options stand under the headings of their panels in help without frames, too."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """See TyperCommand."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                argument = param.param_type_name == "argument"
+                default = "Arguments" if argument else "Options"
+                panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
+        for heading, records in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
 class _OnDemand(UserDict[str, Any]):
     """Commands by name, each made when it is looked up first."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
             self.data[name] = _made(name)
-        return self.data[name]
+        return _fit(self.data[name])
 
 
 def _made(name: str) -> Any:
     module, attribute = PLACES[name]
     found = getattr(import_module(f"fastopen.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
-        group = typer.main.get_group(found)
+        group: Any = typer.main.get_group(found)
         group.name = name
         return group
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, context_settings=COMMAND_LINE if name in WITH_COMMAND_LINE else None)(found)
+    settings = COMMAND_LINE if name in WITH_COMMAND_LINE else None
+    alone.command(name, cls=PanelCommand, context_settings=settings)(found)
     return typer.main.get_command(alone)
+
+
+def _fit(found: Any) -> Any:
+    """A command, or those of a group, with help that has frames where the terminal has room for them."""
+    mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
+    for command in [*found.commands.values()] if isinstance(found, TyperGroup) else [found]:
+        command.rich_markup_mode = mode
+    return found

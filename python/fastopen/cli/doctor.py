@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -24,6 +25,9 @@ from fastopen.exec_front.words import CLIENT_BIT, SERVER_BIT, counted
 # TCP_FASTOPEN_CONNECT, with which any client can use TFO, came with 4.11.
 KERNEL_MIN: Final = (4, 11)
 TIMER_MAX_US: Final = 1000.0
+# A narrower terminal has what was found below the name.
+BESIDE_MIN: Final = 80
+INDENT: Final = 9
 SETTINGS: Final = {
     "kernel.unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
     "kernel.apparmor_restrict_unprivileged_userns": (
@@ -179,13 +183,23 @@ def _counter(group: str, name: str) -> int | None:
     return None if found is None else int(found)
 
 
+def _filled(text: str, indent: str, target: Console) -> str:
+    """The text in lines that fit a terminal; in one line in files and pipes, where it is searched."""
+    width = target.width if target.is_terminal else sys.maxsize
+    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
 def _print(checks: list[Check], target: Console) -> None:
+    beside = not target.is_terminal or target.width >= BESIDE_MIN
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = Text("ok     ", style="green") if check.ok else Text("missing", style="bold red")
-        target.print(Text.assemble(mark, "  ", f"{check.name:{width}}  ", check.detail), soft_wrap=True)
+        indent = " " * (INDENT + width + 2 if beside else INDENT)
+        detail = _filled(check.detail, indent, target)
+        found = f"{check.name:{width}}  {detail.lstrip()}" if beside else f"{check.name}\n{detail}"
+        target.print(Text.assemble(mark, f"  {found}"), soft_wrap=True)
         if not check.ok and check.remedy:
-            target.print(Text(f"         to do: {check.remedy}"), soft_wrap=True)
+            target.print(Text(_filled(f"to do: {check.remedy}", " " * INDENT, target)), soft_wrap=True)
     failed = sum(not check.ok for check in checks)
     message = (
         f"{failed} missing: this machine cannot run experiments yet."

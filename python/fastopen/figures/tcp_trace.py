@@ -35,7 +35,7 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
         caption="A line for each connection of the median loads, of its origin's end: TCP_INFO"
         " (tcpi_snd_cwnd, tcpi_unacked less what is held for lost, each times tcpi_snd_mss; tcpi_rtt).",
         alt_text=f"Congestion window, bytes in flight and RTT of the connections of {page.name} at {place}.",
-        drawing=_drawing(),
+        drawing=_drawing(len(arms)),
         rows=rows,
     )
 
@@ -67,18 +67,18 @@ def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[s
                 }
 
 
-@lru_cache(1)
-def _drawing() -> Drawing:
-    return Drawing(alt.vconcat(*(_view(number, name) for number, name in enumerate(QUANTITIES)), data=ROWS))
+@lru_cache(len(ARMS))
+def _drawing(panels: int) -> Drawing:
+    views = (_view(number, name, panels) for number, name in enumerate(QUANTITIES))
+    return Drawing(alt.vconcat(*views, data=ROWS))
 
 
-def _view(number: int, quantity: str) -> alt.Chart:
-    first = number == 0
-    panels = alt.Column(
+def _view(number: int, quantity: str, columns: int) -> alt.Chart:
+    panels = alt.Facet(
         "panel:N",
+        columns=columns,
         title=None,
         sort=alt.EncodingSortField("place", op="min"),
-        header=alt.Header() if first else alt.Header(labels=False),
     )
     lines: alt.Chart = (
         alt.Chart()
@@ -87,7 +87,7 @@ def _view(number: int, quantity: str) -> alt.Chart:
             x=alt.X("at:Q", title=TIME if quantity == QUANTITIES[-1] else None, axis=alt.Axis(tickCount=5)),
             y=alt.Y("value:Q", title=quantity, axis=alt.Axis(tickCount=4)),
             color=alt.Color("connection:N", legend=None),
-            column=panels,
+            facet=panels,
             tooltip=[
                 alt.Tooltip("connection:N", title="connection"),
                 alt.Tooltip("at:Q", title="at ms", format=".1f"),

@@ -6,7 +6,16 @@ from itertools import groupby
 from typing import Final
 
 from fastopen.attribution import PieceChange, request_name
-from fastopen.attribution.phrases import NBSP, change, listed, percents, plural, signed, with_sign
+from fastopen.attribution.phrases import (
+    NBSP,
+    change,
+    listed,
+    nonzero_with_sign,
+    percents,
+    plural,
+    signed,
+    with_sign,
+)
 from fastopen.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
 from fastopen.report.grid import Column, Entry, Grid, Tone
 
@@ -68,10 +77,10 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
                 *entries,
                 Entry(arm, value=arm),
                 *plts,
-                _difference(cell.plt.difference if cell.plt else None, 3, tone),
+                _difference(cell.plt.difference if cell.plt else None, tone),
                 _percent(cell.plt, tone),
                 *(Entry(MISSING if one is None else with_sign(one), value=one) for one in saves),
-                _difference(points, 2, ""),
+                _difference(points, ""),
             )
         )
     return Grid(page, columns, tuple(rows), note=_note(cells))
@@ -91,10 +100,10 @@ def _figure(value: float | None, digits: int) -> Entry:
     return Entry(MISSING if value is None else f"{value:.{digits}f}", value=value)
 
 
-def _difference(value: float | None, digits: int, tone: Tone) -> Entry:
+def _difference(value: float | None, tone: Tone) -> Entry:
     if value is None:
         return Entry(MISSING)
-    return Entry("=" if value == 0 else with_sign(value, digits), tone=tone, value=value)
+    return Entry("=" if value == 0 else nonzero_with_sign(value), tone=tone, value=value)
 
 
 def _percent(found: Change | None, tone: Tone) -> Entry:
@@ -103,7 +112,7 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
     aside = ""
     if found.interval is not None and found.interval[0] != found.interval[1]:
         aside = f"[{signed(found.interval[0])} to {signed(found.interval[1])}]"
-    text = "=" if found.percent == 0 else with_sign(found.percent, 2)
+    text = "=" if found.percent == 0 else nonzero_with_sign(found.percent)
     return Entry(text, tone=tone, aside=aside, value=found.percent)
 
 
@@ -147,7 +156,7 @@ def _by(cell: CellChange) -> str:
     """`+44 ms (+3.1 %)`."""
     if cell.plt is None:
         return "not known"
-    return f"{change(cell.plt.difference)} ({with_sign(_percent_of(cell), 2)}{NBSP}%)"
+    return f"{change(cell.plt.difference)} ({nonzero_with_sign(_percent_of(cell))}{NBSP}%)"
 
 
 def moved(compared: RunComparison) -> list[CellChange]:
@@ -262,9 +271,9 @@ def check_words(check: Check) -> str:
     if found.percent is not None:
         text = f"PLT {_by(check.change)}"
     else:
-        text = f"saving {with_sign(found.difference, 2)} points"
+        text = f"saving {nonzero_with_sign(found.difference)} points"
     if found.interval is None:
         return f"{text}; too few loads for an interval"
     if found.interval[0] != found.interval[1]:
-        text += f", 95{NBSP}% sure {with_sign(found.interval[0], 2)} to {with_sign(found.interval[1], 2)}"
+        text += f", 95{NBSP}% sure {with_sign(found.interval[0])} to {with_sign(found.interval[1])}"
     return text

@@ -6,7 +6,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from fastopen.attribution import Kind, PieceChange
-from fastopen.attribution.phrases import listed, time, with_sign
+from fastopen.attribution.phrases import listed, nonzero_with_sign, time
 from fastopen.comparison import CellChange, Check, Outcome, RunComparison
 from fastopen.figures.style import KIND_COLOURS
 from fastopen.report.compared import (
@@ -104,7 +104,7 @@ def _pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
             Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),
             Entry(piece.kind),
             *(Entry(f"{ns / 1e6:.3f}", value=ns / 1e6) for ns in (piece.before_ns, piece.after_ns)),
-            Entry(with_sign(piece.change_ns / 1e6, 3), value=piece.change_ns / 1e6),
+            Entry(nonzero_with_sign(piece.change_ns / 1e6), value=piece.change_ns / 1e6),
         )
         for piece in pieces
     )

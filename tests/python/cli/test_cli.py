@@ -1,5 +1,6 @@
 """The command line as a person runs it: output, errors, exit codes, signals; over the fake world program."""
 
+import io
 import json
 import os
 import re
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from command_line import FASTOPEN, fastopen
-from fastopen.cli import commands
+from fastopen.cli import commands, doctor
 
 FakeWorld = Callable[..., Path]
 
@@ -360,6 +362,26 @@ def test_every_command_has_a_help_text(command: list[str]) -> None:
     done = fastopen(*command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage: fastopen" in done.stdout.replace("-c", "fastopen")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("command", [[], ["run"], ["kernel"], ["kernel", "build"]])
+def test_help_cuts_no_name_and_no_sentence(command: list[str], columns: int) -> None:
+    text = fastopen(*command, "--help", columns=columns).stdout
+    assert max(map(len, text.splitlines())) <= columns
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    ends = {"run": "--congestion-control", "kernel": "packetdrill"}
+    assert ends.get(" ".join(command), "") in " ".join(text.split())
+
+
+def test_doctor_has_what_it_found_below_the_name_where_a_terminal_is_narrow() -> None:
+    check = doctor.Check("user.max_user_namespaces", False, "none at all", "as root: sysctl -w " + "x" * 30)
+    for width, first in ((60, "missing  user.max_user_namespaces"), (80, f"{check.name}  none at all")):
+        narrow = Console(width=width, force_terminal=True, color_system=None, record=True, file=io.StringIO())
+        doctor._print([check], narrow)
+        lines = narrow.export_text().splitlines()
+        assert lines[0].endswith(first)
+        assert max(map(len, lines)) <= width
 
 
 def test_the_exit_codes_are_in_the_help_text() -> None:

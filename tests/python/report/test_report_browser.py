@@ -107,6 +107,30 @@ def test_it_opens_from_a_file_and_nothing_is_wider_than_the_screen(
             assert box["width"] <= room["width"] + 1, number
 
 
+def test_titles_of_many_settings_and_long_names_of_requests_fit_a_phone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    short = made_up_page("long", 12)
+    named = short.model_dump()
+    for number, resource in enumerate(named["resources"][1:]):
+        resource["url"] = f"http://a.test/{number}-Transmission_Control_Protocol-diagram.svg.png"
+    client = made_up_plan([short]).experiment.setups[0].client.model_dump()
+    tcp = [
+        {"congestion_control": control, "initial_window_segments": 10} for control in ("cubic", "bbr", "reno")
+    ]
+    setups = [{"tcp": one, "client": client} for one in tcp]
+    plan = made_up_plan([type(short).model_validate(named)], (20, 100), 6, (4, 20), setups=setups)
+    with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
+        fill(store, plan)
+        (tmp_path / "report.html").write_text(html(read_source(store)))
+    with opened(browser, tmp_path / "report.html", **SCREENS["phone"]) as page:
+        for drawn in page.locator(".chart svg").all():
+            box, room = drawn.bounding_box(), drawn.locator("xpath=ancestor::figure").bounding_box()
+            assert box is not None
+            assert room is not None
+            assert box["width"] <= room["width"] + 1
+
+
 def test_in_the_dark_text_is_light_in_figures_too(browser: Browser, report: Path) -> None:
     colour = "(one) => getComputedStyle(one).fill.match(/\\d+/g).map(Number)"
     with opened(browser, report, **SCREENS["dark"]) as page:

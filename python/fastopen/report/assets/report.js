@@ -7,8 +7,11 @@
   const NARROW = 640;
   const SPACING = 24;
   const SPARE = 6;
-  const MARKS_LEAST = 160;
+  const MARKS_LEAST = 144;
   const MARKS_MOST = 760;
+  // Of a panel's title on a narrow page, in letters; beside names less.
+  const TITLE_MOST = 36;
+  const TITLE_LEAST = 22;
   document.documentElement.classList.add("scripts");
 
   // Columns with numbered texts, as embedding.py packs them, back to rows.
@@ -20,18 +23,47 @@
   }
 
   function viewsOf(spec) {
-    return spec.concat ?? [spec.spec ?? spec];
+    return spec.concat ?? spec.vconcat ?? [spec.spec ?? spec];
+  }
+
+  // How many panels are a row: of the figure, or of each of the views that stand below each other.
+  function columnsOf(spec) {
+    return spec.columns ?? viewsOf(spec)[0].encoding?.facet?.columns ?? 1;
+  }
+
+  function* partsOf(spec) {
+    yield spec;
+    for (const part of [...viewsOf(spec), ...(spec.layer ?? [])]) if (part !== spec) yield* partsOf(part);
+  }
+
+  // A title that is longer goes on in a second line, after a comma or colon.
+  function titled(most) {
+    const broken = `split(replace(datum.label, regexp('^(.{1,${most}}[,:]) '), '$1\\n'), '\\n')`;
+    return `length(datum.label) > ${most} ? ${broken} : datum.label`;
+  }
+
+  // On a narrow page titles have two lines; where that is not enough, names of requests have `names` pixels
+  // at most, and legends one column.
+  function narrow(spec, names) {
+    spec.config.legend.columns = names ? 1 : 2;
+    for (const part of partsOf(spec)) {
+      for (const facet of [part.facet, part.encoding?.facet]) {
+        if (facet) facet.header = { ...facet.header, labelExpr: titled(names ? TITLE_LEAST : TITLE_MOST) };
+      }
+      if (part.encoding?.facet) part.encoding.facet.columns = 1;
+      if (part.encoding?.y?.axis && names) part.encoding.y.axis.labelLimit = names;
+    }
   }
 
   // Panels share the width of the page; where it is narrow they stand below each other. `taken` is what axes
   // and spacing took of the width of a row when the figure was drawn as it is specified.
-  function fitted(spec, width, taken) {
+  function fitted(spec, width, taken, names) {
     const copy = structuredClone(spec);
-    const columns = copy.columns ?? 1;
+    const columns = columnsOf(copy);
     const fitting = width < NARROW ? 1 : columns;
     const around = fitting === columns ? taken : taken / columns + SPACING / 2;
     if (copy.columns) copy.columns = fitting;
-    if (width < NARROW) copy.config.legend.columns = 2;
+    if (width < NARROW) narrow(copy, names);
     for (const view of viewsOf(copy)) {
       if (typeof view.width !== "number") continue;
       view.width = Math.max(MARKS_LEAST, Math.min(MARKS_MOST, (width - around) / fitting));
@@ -45,7 +77,7 @@
 
   // What stands around the marks in a row of the drawing that is there.
   function around(place, spec) {
-    const inRow = Math.min(spec.columns ?? 1, spec.concat?.length ?? Infinity);
+    const inRow = Math.min(columnsOf(spec), spec.concat?.length ?? Infinity);
     const [view] = viewsOf(spec);
     return widthOf(place) - inRow * view.width;
   }
@@ -67,6 +99,9 @@
     // The last label of an axis may stick out by more or less than it did.
     const excess = widthOf(place) - room;
     if (excess > 0) drawn = await embed(fitted(packed.spec, room - excess - SPARE, packed.around));
+    // Where marks can get no narrower, names give way: pointing at a mark shows them whole.
+    const names = room - MARKS_LEAST - 3 * SPACING;
+    if (widthOf(place) > room) drawn = await embed(fitted(packed.spec, room - excess - SPARE, packed.around, names));
     place.dataset.drawn = packed.spec.description;
     return drawn;
   }
