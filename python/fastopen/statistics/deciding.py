@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import mean, median
+from statistics import fmean, median
 from typing import Final
 
 from fastopen.experiments import Factor, treatments_of
@@ -56,26 +56,25 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
         for cell in cells
         if cell.improvement_percent is not None and cell.cell.arm.name in [arm.name for arm in arms]
     ]
-    varying = [factor for factor in results.factors.varying if len(_levels(results, factor, judged)) > 1]
+    levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
+    varying = [factor for factor, levels in levels_of.items() if len(levels) > 1]
     if len(varying) < 2:
         return None
     of_page: dict[Hashable, list[float]] = defaultdict(list)
     for cell in judged:
         of_page[cell.cell.page].append(cell.improvement_percent or 0.0)
     centred = {
-        cell.cell.index: (cell.improvement_percent or 0.0) - mean(of_page[cell.cell.page]) for cell in judged
+        cell.cell.index: (cell.improvement_percent or 0.0) - fmean(of_page[cell.cell.page]) for cell in judged
     }
     total = sum(value**2 for value in centred.values())
     if total == 0:
         return None
     shares = {}
     for factor in varying:
-        groups = [
-            [centred[cell.cell.index] for cell in level.cells] for level in _levels(results, factor, judged)
-        ]
-        shares[factor] = sum(len(group) * mean(group) ** 2 for group in groups) / total
+        groups = [[centred[cell.cell.index] for cell in level.cells] for level in levels_of[factor]]
+        shares[factor] = sum(len(group) * fmean(group) ** 2 for group in groups) / total
     most = max(varying, key=lambda factor: shares[factor])
-    levels = _levels(results, most, judged)
+    levels = levels_of[most]
     savings = [level.saving_percent for level in levels]
     if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
         return None

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -50,7 +51,7 @@ class Results:
                 rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
         return rows
 
-    @property
+    @cached_property
     def factors(self) -> VaryingFactors:
         """What varies from comparison to comparison."""
         return varying_factors(

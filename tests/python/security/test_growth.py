@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from command_line import fastopen
 from fastopen.audit.table import read_table
 from fastopen.contract import Job
 from fastopen.experiments.trace import read_trace
@@ -210,5 +211,19 @@ def test_twice_the_loads_of_a_run_are_at_most_twice_the_work(tmp_path: Path) -> 
         return calls_of(read)
 
     once, twice = made(6), made(12)
+    work(once)
+    assert work(twice) <= GROWTH * work(once)
+
+
+def test_twice_the_networks_of_a_run_are_at_most_twice_the_work(tmp_path: Path) -> None:
+    def made(networks: int) -> Path:
+        rtts = range(20, 20 + networks)
+        plan = made_up_plan([made_up_page("made-up", 4)], rtts, repeats=1, rates_mbit=(2, 4))
+        return made_up_run(tmp_path / str(networks), plan)
+
+    def work(folder: Path) -> int:
+        return calls_of(lambda: fastopen("show", folder))
+
+    once, twice = made(8), made(16)
     work(once)
     assert work(twice) <= GROWTH * work(once)
