@@ -5,13 +5,15 @@ Numbers stay decimals: how many digits were printed says how far a figure may be
 
 import csv
 import difflib
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, unreadable
+from fastopen.errors import InputError
+from fastopen.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
 # `requests` and `bytes` (of one load) are not in published.csv; they allow more checks.
@@ -67,14 +69,8 @@ class PrintedTable:
 
 def read_table(path: Path) -> PrintedTable:
     """The rows of a file, in its order. Raises InputError naming file, line and column."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, strict=True)
-            return _table(rows, str(path))
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", str(path), "save the table as UTF-8") from None
+    text = io.StringIO(read_text(path, "save the table as UTF-8"), newline="")
+    return _table(csv.reader(text, strict=True), str(path))
 
 
 def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:

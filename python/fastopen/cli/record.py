@@ -17,7 +17,7 @@ from fastopen.record import Loaded, Recorder, har_of
 from fastopen.record.browser import LoadError
 from fastopen.record.netlog import wire_exchanges
 from fastopen.record.wacz import wacz_of
-from fastopen.user_files import write_file
+from fastopen.user_files import read_bytes, write_file
 
 PAGES_MAX: Final = 1000
 
@@ -107,7 +107,7 @@ def _pages(arguments: list[str]) -> list[str]:
         if "://" in argument or not path.is_file():
             found.append(_url(argument, argument))
             continue
-        listed = entries_of_list(path.read_text(errors="replace"), path)
+        listed = entries_of_list(read_bytes(path).decode(errors="replace"), path)
         found += (_url(entry, place) for entry, place in listed)
     if not found:
         raise InputError("lists no URL", arguments[0], "a list of pages has a URL a line")

@@ -215,14 +215,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         message = f"{intervals} wider than asked, with {run.until.max_repeats} repeats at most"
         messages.print(message, markup=False, soft_wrap=True)
     if not printing.quiet:
-        _say_done_again(run.store)
-    if run.tasks_lost:
-        words = (
-            "task was sent again: its worker"
-            if run.tasks_lost == 1
-            else "tasks were sent again: their workers"
-        )
-        messages.print(f"{run.tasks_lost} {words} died", markup=False)
+        _say_done_again(run)
     if run.results_store is not None:
         _say_store(run.results_store, quiet=printing.quiet)
     name = _name(run.store)
@@ -270,11 +263,15 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome) -> None:
     errors_console().print(line, markup=False, soft_wrap=True)
 
 
-def _say_done_again(store: RunStore) -> None:
-    """How many loads were done, where some were done more than once."""
+def _say_done_again(run: ExecutedRun) -> None:
+    """How many loads were done, where some were done more than once, and what workers did not finish."""
+    store = run.store
     if again := store.attempts_done() - store.loads_done():
         done = f"{store.loads_done()} of {store.loads_asked()} loads done"
         errors_console().print(f"{done}; {again} done again: the machine disturbed them")
+    if run.tasks_lost:
+        tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
+        errors_console().print(f"{tasks} sent again, in halves: a worker died", markup=False)
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:

@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, unreadable
+from fastopen.errors import InputError
+from fastopen.user_files import read_bytes
 
 PACKET_BYTES: Final = 1500
 MAX_LINES: Final = 10_000_000
 MAX_MS: Final = 10**9
+MAX_BYTES: Final = 11 * MAX_LINES
 
 
 def read_trace(path: Path | str) -> list[int]:
     """The milliseconds of a trace file, in order. Raises InputError naming file and line."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="ascii")
-    except OSError as error:
-        raise unreadable(path, error) from None
+        text = read_bytes(path, MAX_BYTES).decode("ascii")
     except UnicodeDecodeError:
         raise InputError("not a trace: not text", str(path), "one number (of milliseconds) a line") from None
     times: list[int] = []

@@ -13,6 +13,7 @@ from fastopen.closing import Closing
 from fastopen.errors import InputError, unreadable
 from fastopen.pages import budget
 from fastopen.pages.progress import Progress, silent
+from fastopen.user_files import open_file
 
 GZIP = b"\x1f\x8b"
 _PIECE = 2**20
@@ -40,10 +41,7 @@ class TextFile(Closing):
         self._progress = progress
         self._taken = 0
         self._ahead = ""
-        try:
-            self._raw = path.open("rb")
-        except OSError as error:
-            raise unreadable(path, error) from None
+        self._raw = open_file(path)
         self._size = os.fstat(self._raw.fileno()).st_size
         self._file: gzip.GzipFile | BufferedReader = self._raw
         try:
@@ -112,9 +110,9 @@ class TextFile(Closing):
 def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
     """How a file begins, unpacked if it is gzip and that is asked for; nothing where that cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             start = file.read(_SNIFFED)
-    except OSError:
+    except (InputError, OSError):
         return b""  # whoever reads it says why not
     return unpacked_start(start, _SNIFFED) if unpacked and start.startswith(GZIP) else start
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 import zlib
 from collections import defaultdict, deque
@@ -26,7 +27,11 @@ from fastopen.pages.warc import Archive
 from fastopen.temporary import temporary_file
 
 ZIP: Final = b"PK\x03\x04"
-_DAMAGE: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+# ValueError and struct.error: zipfile passes on what it cannot decode of names, dates and extra fields.
+_DAMAGE: Final = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
+    *(ValueError, struct.error),
+)
 # A list of 50,000 pages has some 10 MB.
 MAX_LIST_BYTES: Final = 16 * 2**20
 # What fastopen record keeps in addition to the archive: a HAR without bodies.

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -11,6 +12,7 @@ from typing import Final
 from fastopen.closing import Closing
 from fastopen.errors import InputError, MachineError, unwritable
 from fastopen.runs.limits import Limits
+from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
 # A file under this name is a run that was killed while it was made: it holds nothing yet.
@@ -56,6 +58,9 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
+    """What is left of a run that was killed while it was made; the file that says so goes last."""
+    if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
+        shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
         left.unlink()
 
@@ -212,7 +217,10 @@ def _claim(folder: Path) -> FolderLock:
                 raise InputError(
                     "a run was made there meanwhile", str(folder), "the same command continues it"
                 )
-            if any(not path.name.startswith(UNFINISHED) for path in folder.iterdir()):
+            # A merge copies packets before the run is there.
+            half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
+            names = {path.name for path in folder.iterdir()} - half_merged
+            if any(not name.startswith(UNFINISHED) for name in names):
                 raise InputError("not empty, and not a run", str(folder), "name a new folder for the run")
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise InputError("may not be written", str(folder))

@@ -2,11 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -293,6 +296,41 @@ def test_what_could_not_be_merged_leaves_nothing_in_the_way_of_another_try(tmp_p
     with pytest.raises(InputError, match="which is the same each time"):
         merge([*parts, again], tmp_path / "all")
     merge(parts, tmp_path / "all")
+
+
+def test_a_merge_that_was_killed_while_it_copied_packets_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, output = shards_with_packets(tmp_path, plan_of()), tmp_path / "all"
+    pid = os.fork()
+    if not pid:
+        copied = iter((1, 1))
+
+        def copy(_: Path, to: Path) -> None:
+            to.write_bytes(b"half")
+            if not next(copied, 0):
+                os.kill(os.getpid(), SIGKILL)
+
+        monkeypatch.setattr(shutil, "copyfile", copy)
+        with suppress(BaseException):
+            merge(parts, output)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == SIGKILL
+    assert (output / "packets").is_dir()
+    assert not (output / "run.sqlite").exists()
+    merge(parts, output)
+    assert sorted(path.name for path in output.iterdir()) == ["packets", "run.sqlite"]
+    with RunStore.open(output) as run:
+        kept = [kept_packets(output, row) for row in run.loads()]
+        assert all(path is not None and b"half" not in path.read_bytes() for path in kept)
+        assert len([*(output / "packets").iterdir()]) == len(kept)
+
+
+def test_packets_of_somebody_else_are_not_taken_for_those_of_a_killed_merge(tmp_path: Path) -> None:
+    parts, output = shards_with_packets(tmp_path, plan_of()), tmp_path / "all"
+    (output / "packets").mkdir(parents=True)
+    with pytest.raises(InputError, match="not empty, and not a run"):
+        merge(parts, output)
 
 
 @pytest.mark.parametrize("attempt", [0, 3, 2**62])

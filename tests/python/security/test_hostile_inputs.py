@@ -2,13 +2,19 @@
 
 import gzip
 import json
+import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fastopen import user_files
+from fastopen.audit.table import read_table
 from fastopen.errors import InputError
+from fastopen.experiments import load_experiment, trace
+from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages
 from fastopen.pages.references import find_reference
 
@@ -142,6 +148,40 @@ def test_packed_texts_of_every_coding_stop_at_the_limit() -> None:
         found = unpacked(body, coding)
         assert found is not None, coding
         assert MIB <= len(found) <= MAX_TEXT_BYTES + MIB, coding
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "page": lambda path: load_pages([path]),
+    "experiment": lambda path: load_experiment(str(path)),
+    "trace": read_trace,
+    "table": read_table,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("what", ["pipe", "device"])
+def test_what_may_never_end_is_no_file(reader: str, what: str, tmp_path: Path) -> None:
+    path = tmp_path / "input.toml"
+    if what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(InputError) as refused:
+        READERS[reader](path)
+    assert str(refused.value) == f"{path}: a pipe or device, no file (write what it gives into a file)"
+
+
+@pytest.mark.parametrize("reader", ["experiment", "trace", "table"])
+def test_a_text_that_claims_any_size_is_refused(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_files.read_bytes, "__defaults__", (2**20,))
+    monkeypatch.setattr(trace, "MAX_BYTES", 2**20)
+    path = tmp_path / "input.toml"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(InputError, match=r"input\.toml: is larger than 1 MiB"):
+        READERS[reader](path)
 
 
 def test_a_har_without_compression_may_be_as_large_as_it_is(tmp_path: Path) -> None:
