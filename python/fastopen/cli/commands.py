@@ -101,6 +101,7 @@ def _made(name: str) -> Any:
 def _fit(found: Any) -> Any:
     """A command, or those of a group, with help that has frames where the terminal has room for them."""
     mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
-    for command in [*found.commands.values()] if isinstance(found, TyperGroup) else [found]:
+    commands: list[Any] = [*found.commands.values()] if isinstance(found, TyperGroup) else [found]
+    for command in commands:
         command.rich_markup_mode = mode
     return found

@@ -1,6 +1,7 @@
 """Reading pages out of what the user gives, with a bar where that takes long. On standard error."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from fastopen.cli.progress import LiveBar
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
+from fastopen.pages.library import LeftOutWarning
 from fastopen.units import UnitError, parse_size_bytes
 
 # What is read within this needs no bar.
@@ -34,7 +36,7 @@ class Reading:
 
     lenient: Annotated[
         bool,
-        typer.Option("--lenient", help="Leave damaged entries and records out, instead of refusing them."),
+        typer.Option("--lenient", help="Leave damaged entries and files of folders out, and go on."),
     ] = False
     max_unpacked: Annotated[
         int,
@@ -50,8 +52,14 @@ class Reading:
         self, inputs: Iterable[Path | str], library: Sequence[Path | str] = (), *, quiet: bool = False
     ) -> list[ImportedPage]:
         """`load_pages`, with progress unless `quiet`."""
-        with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
-            return load_pages(inputs, library, **vars(self), progress=reading_progress(bar))
+        with (
+            warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out,
+            LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar,
+        ):
+            found = load_pages(inputs, library, **vars(self), progress=reading_progress(bar))
+        for one in left_out:
+            errors_console().print(str(one.message), markup=False, soft_wrap=True)
+        return found
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +26,10 @@ HAR_SUFFIXES = (".har", ".har.gz")
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
+class LeftOutWarning(UserWarning):
+    """A file of a folder could not be read, and was left out as `lenient` allows."""
+
+
 def packaged_pages() -> dict[str, Path]:
     """The pages that come with fastopen: name to file, in order of name."""
     folder = packaged_folder("pages")
@@ -45,7 +50,8 @@ def load_pages(
     An argument is a file or folder (what it is, its content says), a URL to look up, or a packaged page's
     name. `progress` is called with the file, how much of it is read, and how much it has.
     `library` are folders in which URLs are looked up, after the folder of a list and before the packaged
-    pages. Each argument may unpack to `max_unpacked` bytes.
+    pages. Each argument may unpack to `max_unpacked` bytes. With `lenient` what is damaged is left out: of
+    files entries and records, of folders whole files where nothing of them can be read (LeftOutWarning).
     """
     found: list[ImportedPage] = []
     for path in paths:
@@ -62,7 +68,7 @@ def _load(
     if path.is_dir():
         recordings = sorted(one for one in path.iterdir() if one.name.lower().endswith(RECORDING_SUFFIXES))
         if recordings:
-            return [page for one in recordings for page in _load_file(one, library, lenient, progress)]
+            return _load_recordings(recordings, library, lenient, progress)
         return import_folder(path, lenient=lenient, progress=progress)
     if path.exists():
         return _load_file(path, library, lenient, progress)
@@ -77,6 +83,26 @@ def _load(
         f"did you mean the packaged page {near[0]}?" if near else f"packaged pages are {', '.join(packaged)}"
     )
     raise InputError("no such file and no packaged page of that name", name, remedy)
+
+
+def _load_recordings(
+    files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
+) -> list[ImportedPage]:
+    """The pages of all files; with `lenient` those that cannot be read are left out, with a warning."""
+    found: list[ImportedPage] = []
+    errors: list[InputError] = []
+    for file in files:
+        try:
+            found += _load_file(file, library, lenient, progress)
+        except InputError as error:
+            if not lenient:
+                raise
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    for one in errors:
+        warnings.warn(f"left out: {one}", LeftOutWarning, stacklevel=4)
+    return found
 
 
 def _load_file(

@@ -24,7 +24,9 @@ def _sentences(results: Results, found: Deciding) -> Iterator[str]:
     levels = found.levels
     named = levels if len(levels) <= LEVELS_IN_WORDS else (levels[0], levels[-1])
     savings = [f"{signed(level.saving_percent)}{NBSP}% ({level.phrase})" for level in named]
-    yield f"What decides most: {found.factor.title}. TFO saves {listed(savings)}, medians of rows."
+    titles = [factor.title for factor in (found.factor, *found.together)]
+    joint = ", which vary together" if found.together else ""
+    yield f"What decides most: {listed(titles)}{joint}. TFO saves {listed(savings)}, medians of rows."
     gains = [any(_reduces(results, cell) for cell in level.cells) for level in levels]
     if gains[0] and not gains[-1]:
         last = max(number for number, gain in enumerate(gains) if gain)

@@ -391,7 +391,7 @@ def _in_common(results: Results, page: str) -> str:
     """The rates, and how it is known what made the browser ask."""
     initiators = results.pages[page].initiators
     words = {"inferred": "inferred", "mixed": "partly inferred"}.get(initiators)
-    return fixed_rates(results) + (f"  (initiators {words})" if words else "")
+    return "  ".join(filter(None, (fixed_rates(results), f"(initiators {words})" if words else "")))
 
 
 def fixed_rates(results: Results) -> str:

@@ -39,6 +39,8 @@ class Deciding:
     """The factor, and how much of the variance of the savings it explains alone, 0 to 1."""
 
     factor: Factor
+    together: tuple[Factor, ...]
+    """Others that take other values where it does, and the same where it does not: `4g` and `fibre`."""
     share: float
     levels: tuple[Level, ...]
     """In the order in which they were asked for."""
@@ -47,6 +49,7 @@ class Deciding:
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
     """Of the preferred treatment in these cells; None where no factor of several decides.
 
+    Factors that vary together (`--combine zip`, named networks) are one, and share what they decide.
     Savings less the mean of their page are grouped by each factor in turn. An experiment is a full cross of
     its factors, so that the sums of squares between the groups add up and can be compared.
     """
@@ -57,7 +60,12 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
         if cell.improvement_percent is not None and cell.cell.arm.name in [arm.name for arm in arms]
     ]
     levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
-    varying = [factor for factor, levels in levels_of.items() if len(levels) > 1]
+    alike: dict[frozenset[frozenset[int]], list[Factor]] = defaultdict(list)
+    for factor, levels in levels_of.items():
+        if len(levels) > 1:
+            parts = frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels)
+            alike[parts].append(factor)
+    varying = [of_part[0] for of_part in alike.values()]
     if len(varying) < 2:
         return None
     of_page: dict[Hashable, list[float]] = defaultdict(list)
@@ -78,7 +86,8 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     savings = [level.saving_percent for level in levels]
     if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
         return None
-    return Deciding(most, shares[most], levels)
+    together = next(tuple(others) for first, *others in alike.values() if first == most)
+    return Deciding(most, together, shares[most], levels)
 
 
 def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[Level, ...]:

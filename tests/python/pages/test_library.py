@@ -10,6 +10,7 @@ import pytest
 
 from fastopen.errors import InputError
 from fastopen.pages import load_pages, packaged_pages, write_page
+from fastopen.pages.library import LeftOutWarning
 from fastopen.pages.model import Page, parse_page
 from pages.hars import entry, har
 
@@ -105,3 +106,17 @@ def test_a_file_of_another_kind_gets_an_error_that_says_so(tmp_path: Path, conte
 def test_a_compressed_page_file_reads_like_a_plain_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(gzip.compress(packaged_pages()["example"].read_bytes()))
     assert load_pages([tmp_path / "x"]) == load_pages(["example"])
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_by_name_where_that_is_allowed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.har").write_text('{"log": {"entries": [')
+    (tmp_path / "b.har").write_text(json.dumps(har(entry("http://www.a.test/"))))
+    with pytest.raises(InputError, match=r"a\.har"):
+        load_pages([tmp_path])
+    with pytest.warns(LeftOutWarning, match=r"left out: .*a\.har"):
+        assert [one.page.name for one in load_pages([tmp_path], lenient=True)] == ["b"]
+    (tmp_path / "b.har").unlink()
+    with pytest.raises(InputError, match=r"a\.har"):
+        load_pages([tmp_path], lenient=True)

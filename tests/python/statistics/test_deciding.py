@@ -70,3 +70,18 @@ def test_more_loss_and_less_gain_are_explained_by_what_was_sent_again() -> None:
     assert "What decides most: loss. TFO saves 12.5\N{NO-BREAK SPACE}% (0 % loss)" in line
     assert "From 2 % loss on no row gains for certain." in line
     assert "Segments sent again a load go from 0 to 6" in line
+
+
+def test_factors_that_take_their_values_together_decide_together() -> None:
+    results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2)
+    networks = [
+        network.model_copy(
+            update={"down": network.down.model_copy(update={"rate_bit_per_s": (1 + number // 2) * 10**6})}
+        )
+        for number, network in enumerate(results.experiment.networks)
+    ]
+    joint = replace(results, experiment=results.experiment.model_copy(update={"networks": networks}))
+    found = deciding_factor(joint, warm(joint))
+    assert found is not None
+    assert {found.factor.name, *(one.name for one in found.together)} == {"down", "loss"}
+    assert "which vary together" in next(deciding_lines(joint, "one"))
