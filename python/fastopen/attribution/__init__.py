@@ -6,7 +6,7 @@ from fastopen.attribution.critical_path import critical_path
 from fastopen.attribution.curves import Curve, Place, axis_of, curves_of, position
 from fastopen.attribution.excess import excess_sentence
 from fastopen.attribution.pieces import PieceChange, changed_pieces
-from fastopen.attribution.segments import Kind
+from fastopen.attribution.segments import CriticalPath, Kind
 from fastopen.attribution.slower import (
     Reasons,
     reason_between,
@@ -22,6 +22,7 @@ __all__ = [
     "Answer",
     "Attribution",
     "Breakdown",
+    "CriticalPath",
     "Curve",
     "Kind",
     "PieceChange",

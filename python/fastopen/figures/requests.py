@@ -1,6 +1,6 @@
 """Single loads, request by request: when each started and ended, and what it waited for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,6 +21,10 @@ ROW_MIN: Final = 4
 # So many requests have room for their names.
 NAMED_MAX: Final = 60
 NAME_LENGTH: Final = 26
+# Of the marks, in pixels: of a figure alone, and of panels beside each other.
+WIDTH: Final = 600
+PANEL_WIDTH: Final = 290
+PATH_CAPTION: Final = "The thin line runs along the critical path, to the load event at the upright line."
 TIME: Final = "ms since navigation start"
 # Charts of the same page over many networks differ in their rows alone, and each takes Altair 0.1 s to make.
 CHARTS_KEPT: Final = 16
@@ -45,14 +49,14 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
         row["name"] = names[row["request"]]
 
 
-def timing_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
+def timing_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """Start and end of each request that was answered."""
     for request in shown.record.requests:
         if request.queued_ns is not None and request.end_ns is not None:
-            yield _row("request", arm, request.queued_ns, request.end_ns, request=request.resource)
+            yield _row("request", label, request.queued_ns, request.end_ns, request=request.resource)
 
 
-def waterfall_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
+def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """What each request waited for, piece after piece, and the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
@@ -61,19 +65,24 @@ def waterfall_rows(arm: ArmName, shown: Shown) -> Iterator[dict[str, Any]]:
     for request in shown.record.requests:
         tls = None if request.connection is None else secured.get(request.connection)
         for kind, *span_ns in _pieces(request, handshake=request.connection in waited, tls=tls):
-            yield _row("piece", arm, *span_ns, request=request.resource, kind=kind.value)
+            yield _row("piece", label, *span_ns, request=request.resource, kind=kind.value)
     for piece in shown.path.segments:
-        yield _row("path", arm, piece.start_ns, piece.end_ns, request=piece.resource)
+        yield _row("path", label, piece.start_ns, piece.end_ns, request=piece.resource)
 
 
-def event_rows(arms: dict[ArmName, Shown]) -> list[dict[str, Any]]:
-    """The load event of each arm."""
-    return [_row("load event", arm, shown.path.plt_ns, shown.path.plt_ns) for arm, shown in arms.items()]
+def event_rows(loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
+    """The load event of each."""
+    ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
+    return [_row("load event", label, end_ns, end_ns) for label, end_ns in ends]
 
 
-def _row(what: str, arm: ArmName, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
+def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
     """In milliseconds since the navigation start."""
-    return {"what": what, "arm": ARMS[arm].label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
+    return {"what": what, "arm": label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
+
+
+def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
+    return {ARMS[arm].label: shown for arm, shown in arms.items()}
 
 
 def _pieces(
@@ -109,15 +118,16 @@ def _pieces(
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
-    rows = [row for arm, shown in arms.items() for row in timing_rows(arm, shown)]
+    loads = _labelled(arms)
+    rows = [row for label, shown in loads.items() for row in timing_rows(label, shown)]
     name_rows(page, rows)
-    rows += event_rows(arms)
+    rows += event_rows(loads)
     return Figure(
         name=f"timing-{slug}",
         title=f"{page.name}, {place}: when each request started and ended",
         caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
         " The upright lines are the load events.",
-        alt_text=f"Request index against start and end time of {page.name} at {place}, {_of_arms(arms)}.",
+        alt_text=f"Request index against start and end time of {page.name} at {place}, {_times_of(loads)}.",
         drawing=_timing_drawing(_values("arm", rows), _names(rows, page), len(page.resources)),
         rows=rows,
     )
@@ -148,32 +158,49 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
         .transform_filter("datum.what == 'load event'")
     )
     layered = alt.layer(bars.add_params(zoom("x")), events, data=ROWS)
-    return Drawing(layered.properties(width=600, height=step * requests))
+    return Drawing(layered.properties(width=WIDTH, height=step * requests))
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Loads side by side: queueing, handshake, wait and transfer of each request."""
-    rows = [row for arm, shown in arms.items() for row in waterfall_rows(arm, shown)]
-    name_rows(page, rows)
-    rows += event_rows(arms)
-    times = {ARMS[arm].label: time(shown.path.plt_ns / 1e6) for arm, shown in arms.items()}
-    places = {ARMS[arm].label: place for place, arm in enumerate(arms)}
-    for row in rows:
-        row["panel"] = f"{row['arm']}: {times[row['arm']]}"
-        row["place"] = places[row["arm"]]
+    """The median loads of a comparison side by side: what each request waited for."""
+    loads = _labelled(arms)
     return Figure(
         name=f"waterfall-{slug}",
         title=f"{page.name}, {place}: what each request waited for",
-        caption="Median load of each transport. The thin line runs along the critical path, to the load event"
-        " at the upright line.",
-        alt_text=f"Waterfalls of {page.name} at {place} side by side, {_of_arms(arms)}.",
-        drawing=_waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources)),
-        rows=rows,
+        caption=f"Median load of each transport. {PATH_CAPTION}",
+        alt_text=f"Waterfalls of {page.name} at {place} side by side, {_times_of(loads)}.",
+        **_waterfall(page, loads),
     )
 
 
+def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
+    """Any loads of a page side by side, by what they are called: what each request waited for."""
+    return Figure(
+        name=f"waterfall-{slug}",
+        title=f"{page.name}: what each request waited for",
+        caption=PATH_CAPTION,
+        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
+        **_waterfall(page, loads),
+    )
+
+
+def _waterfall(page: Page, loads: Mapping[str, Shown]) -> dict[str, Any]:
+    """Drawing and rows: queueing, handshake, wait and transfer of each request."""
+    rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
+    name_rows(page, rows)
+    rows += event_rows(loads)
+    times = {label: time(shown.path.plt_ns / 1e6) for label, shown in loads.items()}
+    places = {label: place for place, label in enumerate(loads)}
+    for row in rows:
+        row["panel"] = f"{row['arm']}: {times[row['arm']]}"
+        row["place"] = places[row["arm"]]
+    width = PANEL_WIDTH if len(loads) > 1 else WIDTH
+    drawing = _waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width)
+    return {"drawing": drawing, "rows": rows}
+
+
 @lru_cache(CHARTS_KEPT)
-def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
+def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
     """The chart of `waterfall_rows` and `event_rows`, with names, panels and their places."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
@@ -198,7 +225,7 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
     )
     return Drawing(
         alt.layer(*layers)
-        .properties(width=290, height=row_height(requests) * requests)
+        .properties(width=width, height=row_height(requests) * requests)
         .facet(alt.Facet("panel:N", sort=alt.EncodingSortField("place", op="min")), columns=2, data=ROWS)
     )
 
@@ -239,6 +266,6 @@ def _load_event() -> alt.Tooltip:
     return alt.Tooltip("end:Q", title="load event at ms", format=".1f")
 
 
-def _of_arms(arms: dict[ArmName, Shown]) -> str:
-    times = (f"{ARMS[arm].label} {shown.path.plt_ns / 1e9:.2f} s" for arm, shown in arms.items())
+def _times_of(loads: Mapping[str, Shown]) -> str:
+    times = (f"{label} {shown.path.plt_ns / 1e9:.2f} s" for label, shown in loads.items())
     return "page load time: " + ", ".join(times)

@@ -2,9 +2,13 @@
 
 import base64
 import hashlib
+from functools import cache
 from importlib import resources
+from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+HERE: Final = "fastopen.report"
 
 
 def policy(*scripts: str) -> str:
@@ -14,15 +18,23 @@ def policy(*scripts: str) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
 
 
-def asset(name: str) -> str:
-    """A file of `assets/`."""
-    return (resources.files("fastopen.report") / "assets" / name).read_text(encoding="utf-8")
+def asset(name: str, package: str = HERE) -> str:
+    """A file of the package's `assets/`."""
+    return (resources.files(package) / "assets" / name).read_text(encoding="utf-8")
 
 
-def environment() -> Environment:
-    """Where templates are found; what is not defined is an error."""
+@cache
+def environment(package: str = HERE) -> Environment:
+    """Where templates are found: in the package's assets, then in those of reports. What is not defined is an
+    error.
+    """
+
+    def found(name: str) -> str:
+        own = resources.files(package) / "assets" / name
+        return own.read_text(encoding="utf-8") if own.is_file() else asset(name)
+
     return Environment(
-        loader=FunctionLoader(asset),
+        loader=FunctionLoader(found),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

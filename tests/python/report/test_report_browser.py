@@ -5,35 +5,22 @@ FASTOPEN_SCREENSHOTS=DIR keeps the pictures of it to look at.
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from fastopen.attribution import read_source
-from fastopen.clients import CHROMIUM as CHROMIUM_TYPE
 from fastopen.report.page import html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
+from real_browser import NEEDED, PATIENCE_MS, SCREENS, launched
 
-CHROMIUM = next(filter(None, map(shutil.which, CHROMIUM_TYPE.executables)), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
-]
-# Of a machine that does ten other things; whatever is there sooner is not waited for.
-PATIENCE_MS = 180_000
-expect.set_options(timeout=PATIENCE_MS)
+pytestmark = NEEDED
 EVIL = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
-SCREENS: dict[str, dict[str, Any]] = {
-    "desktop": {"viewport": {"width": 1200, "height": 900}},
-    "dark": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
-}
 
 
 def written(path: Path, *names: str) -> Path:
@@ -53,12 +40,8 @@ def _report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="browser", scope="module")
 def _browser() -> Iterator[Browser]:
-    # A browser that root starts has no sandbox to put itself into.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

@@ -1,0 +1,74 @@
+"""Critical paths as HTML shows them: bars to one scale, and their pieces as tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fastopen.attribution import CriticalPath, Kind, PieceChange
+from fastopen.attribution.phrases import nonzero_with_sign, time
+from fastopen.figures.requests import request_name
+from fastopen.figures.style import KIND_COLOURS
+from fastopen.pages import Page
+from fastopen.report.grid import Column, Entry, Grid
+
+
+def kind_colours() -> list[tuple[str, str]]:
+    """What stands beside the bars: each kind of wait with its colour."""
+    return [(kind.value, colour) for kind, colour in KIND_COLOURS.items()]
+
+
+def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Of each path, by its name, the pieces of its bar: the milliseconds of each kind, all to one scale."""
+    longest = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
+    return [(name, list(_bar(kinds_ms, longest))) for name, kinds_ms in paths.items()]
+
+
+def _bar(kinds_ms: Mapping[Kind, float], longest_ms: float) -> Iterator[dict[str, str]]:
+    for kind in Kind:
+        if kinds_ms[kind] > 0:
+            yield {
+                "share": f"{100 * kinds_ms[kind] / longest_ms:.3f}",
+                "colour": KIND_COLOURS[kind],
+                "title": f"{kind}: {time(kinds_ms[kind])}",
+            }
+
+
+def kinds_of(path: CriticalPath) -> dict[Kind, float]:
+    """Milliseconds of each kind on the path of one load."""
+    return {kind: path.total_ns(kind) / 1e6 for kind in Kind}
+
+
+def segments_grid(page: Page, path: CriticalPath) -> Grid:
+    """The pieces of one path in order of time."""
+    columns = (
+        Column("request", "key"),
+        Column("waits for", "words"),
+        *(Column(header) for header in ("from ms", "to ms", "ms")),
+    )
+    rows = tuple(
+        (
+            Entry(request_name(page, one.resource)),
+            Entry(one.kind),
+            *(Entry(f"{ns / 1e6:.3f}", value=ns / 1e6) for ns in (one.start_ns, one.end_ns, one.length_ns)),
+        )
+        for one in path.segments
+    )
+    return Grid("Critical path", columns, rows, "The pieces add up to the page load time.")
+
+
+def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
+    """What changed from one path to another."""
+    columns = (
+        Column("request", "key"),
+        Column("waits for", "words"),
+        *(Column(header) for header in ("A ms", "B ms", "B - A ms")),
+    )
+    rows = tuple(
+        (
+            Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),
+            Entry(piece.kind),
+            *(Entry(f"{ns / 1e6:.3f}", value=ns / 1e6) for ns in (piece.before_ns, piece.after_ns)),
+            Entry(nonzero_with_sign(piece.change_ns / 1e6), value=piece.change_ns / 1e6),
+        )
+        for piece in pieces
+    )
+    return Grid("Pieces that changed", columns, rows)

@@ -1,0 +1,136 @@
+"""The sections of a report, each by itself: its file has all of them, `fastopen browse` those asked for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from markupsafe import Markup
+
+from fastopen.attribution import Answer, Source, page_answers, run_answers
+from fastopen.attribution.phrases import NBSP, listed
+from fastopen.figures import Figure
+from fastopen.report.browser_metrics import cache_lines
+from fastopen.report.deciding import deciding_lines
+from fastopen.report.embedding import inline_svg
+from fastopen.report.first_flight import first_flight_lines
+from fastopen.report.grids import detail_grids, fixed_rates, published_grid, result_grid, spread_words
+from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.paths import payoff_lines
+from fastopen.report.published import comparison_sentences
+from fastopen.report.summary import summarise_run
+from fastopen.report.surprises import surprise_lines
+from fastopen.report.templates import environment
+from fastopen.report.verdict import page_verdicts
+from fastopen.statistics import Results, discrepancies
+
+Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+# Of more pages a heading gives the number alone.
+NAMED_PAGES: Final = 4
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure, and its drawing for readers without scripts."""
+
+    figure: Figure
+    svg: Markup
+
+
+def part_html(part: Part, source: Source) -> Markup:
+    """One section; empty where the run has nothing to say in it."""
+    content = _CONTENT[part](source)
+    if content is None:
+        return Markup()
+    section = getattr(environment().get_template("sections.html.jinja").module, part)
+    return Markup(section(**content))  # noqa: S704  # a macro of a template that escapes
+
+
+def _verdict(source: Source) -> dict[str, Any]:
+    return {"summary": summarise_run(source.results)}
+
+
+def _results(source: Source) -> dict[str, Any]:
+    pages = [_page(source, name) for name in source.results.pages]
+    notes = {page["grid"].note for page in pages}
+    return {
+        "pages": pages,
+        "common_note": notes.pop() if len(notes) == 1 else "",
+        "spread": spread_words(source.results.cells),
+    }
+
+
+def _published(source: Source) -> dict[str, Any] | None:
+    grid = published_grid(source.results)
+    if grid is None:
+        return None
+    sentences = comparison_sentences(source.results, discrepancies(source.results))
+    return {"published": grid, "comparison": [line.removeprefix("- ") for line in sentences]}
+
+
+def _answers(source: Source) -> dict[str, Any]:
+    results, attribution = source.results, source.attribution
+    return {
+        "run_answers": run_answers(results, attribution),
+        "pages": [
+            {"name": name, "answers": [*page_answers(results, attribution, name), *_caching(results, name)]}
+            for name in results.pages
+        ],
+    }
+
+
+def _evidence(source: Source) -> dict[str, Any]:
+    return {"grids": detail_grids(source)}
+
+
+def _method(source: Source) -> dict[str, Any]:
+    return {"method": list(method_paragraphs(source)), "facts": environment_facts(source)}
+
+
+_CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
+    "verdict": _verdict,
+    "results": _results,
+    "published": _published,
+    "answers": _answers,
+    "evidence": _evidence,
+    "method": _method,
+}
+
+
+def subject(results: Results) -> str:
+    """`wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down, 5 Mbit/s up; loader`: what was measured."""
+    pages, experiment = list(results.pages), results.experiment
+    rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
+    rates = fixed_rates(results)
+    clients = dict.fromkeys(setup.client.label for setup in experiment.setups)
+    parts = (
+        listed(pages) if len(pages) <= NAMED_PAGES else f"{len(pages)} pages",
+        f"RTT {listed(list(rtts))}{NBSP}ms{f', {rates}' if rates else ''}",
+        listed(list(clients)),
+    )
+    return "; ".join(parts)
+
+
+def _page(source: Source, name: str) -> dict[str, Any]:
+    results = source.results
+    return {
+        "name": name,
+        "grid": result_grid(results, name).answer_first(),
+        "verdicts": [
+            *first_flight_lines(results, name),
+            *page_verdicts(results, name),
+            *deciding_lines(results, name),
+            *payoff_lines(results, name),
+            *surprise_lines(results, name, source.reasons),
+        ],
+    }
+
+
+def _caching(results: Results, page: str) -> Iterator[Answer]:
+    if sentences := tuple(cache_lines(results, page)):
+        yield Answer("What did the browser's cache answer?", sentences)
+
+
+def drawn(figure: Figure) -> Drawn:
+    """With its drawing."""
+    return Drawn(figure, Markup(inline_svg(figure, figure.name)))  # noqa: S704  # vl-convert escapes
