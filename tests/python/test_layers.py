@@ -18,7 +18,7 @@ LAYERS = [
     {"comparison"},
     {"figures"},
     {"report"},
-    {"api"},
+    {"api", "browse"},
     {"cli"},
 ]
 

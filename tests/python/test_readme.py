@@ -6,8 +6,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -63,13 +65,14 @@ def test_the_tutorial_shows_what_its_command_prints() -> None:
 
 def test_no_command_of_the_readme_is_left_out() -> None:
     makes = [line for line in FOUND if line.split()[0] == "make"]
-    others = [line for line in FOUND if line not in (*makes, *of(*REAL, BROWSER), *READ, *LOADING)]
+    others = [line for line in FOUND if line not in (*makes, *of(*REAL, BROWSER), *READ, *LOADING, *SERVING)]
     assert others == []
     assert len(FOUND) >= 15
 
 
 READ: Final = of("report", "doctor", "reproduce", "page", "show", "compare")
 LOADING: Final = of("run")
+SERVING: Final = of("browse")
 
 
 @pytest.fixture(name="words")
@@ -103,6 +106,21 @@ def test_a_command_that_loads_does_so(
     done = fastopen(*asked, "--engine", "host")
     assert done.returncode == 0, done.stderr
     assert "PLT" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", SERVING)
+def test_a_command_that_serves_does_so_until_it_is_interrupted(
+    line: str, words: Callable[[str], list[str]]
+) -> None:
+    with subprocess.Popen([*FASTOPEN, *words(line)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(address) as answer:
+            assert "OTHER" in answer.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
 
 
 @pytest.fixture(name="server")

@@ -25,6 +25,7 @@ PLACES: Final = {
     "compare": ("compare", "compare"),
     "export": ("export", "export"),
     "report": ("report", "report"),
+    "browse": ("browse", "browse"),
     "figures": ("figures", "figures"),
     "payoff": ("payoff", "payoff"),
     "audit": ("audit", "audit_command"),

@@ -3,7 +3,17 @@
 from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment
 from fastopen.runs.execute import NOTHING_ELSE, RunOutcome, RunProgress, Watched, execute
-from fastopen.runs.folders import RunSummary, find_run, list_runs, new_run_folder, remove_run, runs_folder
+from fastopen.runs.folders import (
+    RunSummary,
+    find_run,
+    list_runs,
+    new_run_folder,
+    remove_run,
+    run_folders,
+    runs_folder,
+    summary_of,
+)
+from fastopen.runs.listing import ORDERS, Listing, Order
 from fastopen.runs.merge import Merged, merge
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
@@ -13,8 +23,11 @@ from fastopen.runs.time_limit import TimeLimit
 
 __all__ = [
     "NOTHING_ELSE",
+    "ORDERS",
+    "Listing",
     "LoadRow",
     "Merged",
+    "Order",
     "RunOutcome",
     "RunProgress",
     "RunReader",
@@ -31,6 +44,8 @@ __all__ = [
     "merge",
     "new_run_folder",
     "remove_run",
+    "run_folders",
     "runs_folder",
     "stored_plan",
+    "summary_of",
 ]

@@ -92,11 +92,12 @@ class RunSummary:
 
 def list_runs(folder: Path) -> Iterator[RunSummary]:
     """Every run in a folder, oldest first; those that cannot be read come last."""
-    found = [_summary(one) for one in run_folders(folder)]
+    found = [summary_of(one) for one in run_folders(folder)]
     yield from sorted(found, key=lambda run: (not run.started, run.started))
 
 
-def _summary(folder: Path) -> RunSummary:
+def summary_of(folder: Path) -> RunSummary:
+    """What a list says of one run."""
     files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
     size = sum(file.stat().st_size for file in files if file.is_file())
     try:

@@ -18,6 +18,7 @@ from fastopen.pages import Page
 from fastopen.pydantic_errors import input_error
 from fastopen.runs import database as files
 from fastopen.runs.limits import Limits
+from fastopen.runs.listing import Listing
 from fastopen.runs.rows import LoadRow
 
 _LOADS = """
@@ -26,9 +27,12 @@ SELECT jobs.id, cell, loads.repeat, valid, plt_ns, connections, syn_data_connect
         SELECT 1 FROM loads AS later
         WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
     ), requests, started_unix_ms, loads.number{more}
-FROM loads JOIN jobs ON jobs.number = loads.job {joined} ORDER BY loads.number
+FROM loads JOIN jobs ON jobs.number = loads.job {joined} {where} ORDER BY {order}
 """
-_WITH_RECORDS = _LOADS.format(more=", record_zlib", joined="JOIN records ON records.load = loads.number")
+_ALL = {"where": "", "order": "loads.number"}
+_WITH_RECORDS = _LOADS.format(
+    more=", record_zlib", joined="JOIN records ON records.load = loads.number", **_ALL
+)
 _WORLDS = """
 SELECT record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job WHERE jobs.id = ? ORDER BY worlds.number
 """
@@ -171,8 +175,8 @@ class RunReader(Closing):
 
     def loads_asked(self) -> int:
         """How many loads the run consists of, done or not."""
-        with self._understanding("the plan"):
-            return sum(len(json.loads(loads)) for (loads,) in self._rows("SELECT loads FROM jobs"))
+        ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
+        return int(asked or 0)
 
     def loads_done(self) -> int:
         """How many of them are on disk; each counts once, however often it was done."""
@@ -187,7 +191,35 @@ class RunReader(Closing):
     def loads(self) -> list[LoadRow]:
         """Every load, without its record, in the order in which they were written."""
         with self._understanding("a load"):
-            return [self._load_row(row) for row in self._rows(_LOADS.format(more="", joined=""))]
+            return [self._load_row(row) for row in self._rows(_LOADS.format(more="", joined="", **_ALL))]
+
+    def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
+        """So many of the loads that a list wants (-1: all), from the one with this index on."""
+        where, values = listing.condition
+        query = _LOADS.format(more="", joined="", where=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
+        with self._understanding("a load"):
+            return [self._load_row(row) for row in self._rows(query, (*values, count, start))]
+
+    def listed_count(self, listing: Listing) -> int:
+        """How many loads a list has."""
+        where, values = listing.condition
+        ((count,),) = self._rows(
+            f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}",  # noqa: S608  # ours
+            values,
+        )
+        return int(count)
+
+    def counts(self) -> dict[int, tuple[int, int]]:
+        """Index of each cell that was loaded to how many loads of it were done, and how many are valid.
+
+        Each counts once, as its last attempt.
+        """
+        # SQLite takes bare columns from the row that has the maximum.
+        rows = self._rows(
+            "SELECT cell, count(*), sum(valid) FROM"
+            " (SELECT cell, valid, max(attempt) FROM loads GROUP BY job, id) GROUP BY cell"
+        )
+        return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
         """Every load, or those of one job, with its record as JSON had it: checked when it was written.

@@ -1,0 +1,66 @@
+"""`fastopen browse` on a run of 100,000 loads (benches/scale.py --run FOLDER writes it), in Chromium.
+
+Prints when the first paint is there and when the figures are, of the first visit and of a second one, and how
+long a page of the list of loads takes.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+
+from playwright.sync_api import Page
+
+from browse_server import Visitor
+from real_browser import PATIENCE_MS, launched
+
+PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null"""
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+
+
+def paint_ms(page: Page) -> float:
+    """First contentful paint of the document that is shown, once it is there."""
+    while (found := page.evaluate(PAINT)) is None:
+        page.wait_for_timeout(10)
+    return float(found)
+
+
+def visits(page: Page, visitor: Visitor, name: str) -> None:
+    """The run's page twice, then lists of its loads."""
+    for visit in ("first", "second"):
+        begun = time.monotonic()
+        page.goto(f"{visitor.base}/runs/{name}", wait_until="domcontentloaded")
+        painted = paint_ms(page)
+        page.wait_for_selector("#verdict h2")
+        print(f"| {visit} visit: first paint | {painted / 1000:.2f} s |")
+        print(f"| {visit} visit: verdict | {time.monotonic() - begun:.2f} s |")
+    took = []
+    for number in (1, 2, 500, 1000, 2000):
+        page.goto(f"{visitor.base}/runs/{name}/loads?page={number}")
+        took.append(paint_ms(page))
+    print(f"| a page of 50 of its loads: first paint | {median(took) / 1000:.2f} s |")
+
+
+def main() -> None:
+    """Prints a row for each figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    run = parser.parse_args().run
+    command = [*FASTOPEN, "browse", str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, launched() as browser:
+        assert server.stdout is not None
+        visitor = Visitor(server.stdout.readline().strip())
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(visitor.address)
+        print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}\n\n| what | took |\n|---|---|")
+        visits(page, visitor, run.absolute().name)
+        server.terminate()
+
+
+main()

@@ -1,0 +1,61 @@
+"""How far a run is that may be written at this moment."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fastopen.runs import Listing, LoadRow, RunReader
+
+LATEST: Final = 5
+# The pace is that of so many loads.
+PACE_OF: Final = 200
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Of a run as its file stands."""
+
+    status: str
+    done: int
+    asked: int
+    attempts: int
+    faults: int
+    latest: tuple[LoadRow, ...]
+    """The last loads that were written, the last one first."""
+    seconds_left: float | None
+    """At the pace of the last loads; None where it has none, or nobody writes."""
+
+    @property
+    def running(self) -> bool:
+        """Whether somebody writes it."""
+        return self.status == "running"
+
+    @property
+    def left(self) -> str:
+        """`3 min left`; empty where it is not known."""
+        if self.seconds_left is None:
+            return ""
+        seconds = round(self.seconds_left)
+        return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
+
+
+def read_progress(run: RunReader) -> Progress:
+    """Each figure is read for itself, so that they may be a load apart."""
+    status, done, asked = run.status, run.loads_done(), run.loads_asked()
+    attempts = run.attempts_done()
+    recent = run.listed(Listing(), max(0, attempts - PACE_OF))
+    return Progress(
+        status=status,
+        done=done,
+        asked=max(asked, done),
+        attempts=attempts,
+        faults=len(run.faults()),
+        latest=tuple(reversed(recent[-LATEST:])),
+        seconds_left=_seconds_left(recent, asked - done) if status == "running" else None,
+    )
+
+
+def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
+    started = [row.started_unix_ms for row in recent if row.started_unix_ms]
+    # Virtual time begins at the same moment in each world.
+    took_ms = max(started, default=0) - min(started, default=0)
+    return missing * took_ms / 1000 / (len(started) - 1) if len(started) > 1 and took_ms > 0 else None

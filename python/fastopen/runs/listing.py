@@ -1,0 +1,60 @@
+"""Which loads of a run are listed, and in which order: a part of a large run without reading all of it."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+Order = Literal["written", "fastest", "slowest"]
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+_COLUMNS: Final[dict[Order, str]] = {
+    "written": "loads.number",
+    "fastest": "plt_ns IS NULL, plt_ns, loads.number",
+    "slowest": "plt_ns DESC, loads.number",
+}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is wanted of the loads: those that meet all of it. By default all, as they were written."""
+
+    cell: int | None = None
+    """The index of their cell."""
+    page: str | None = None
+    """The name of their page."""
+    valid: bool | None = None
+    search: str = ""
+    """A part of the id of their job or of what makes them invalid, in upper or lower case."""
+    job: str | None = None
+    """The id of their job."""
+    number: int | None = None
+    """The one load of this number."""
+    order: Order = "written"
+
+    @property
+    def condition(self) -> tuple[str, tuple[object, ...]]:
+        """In SQL, over `loads` and `jobs`, with the values that belong to it."""
+        wanted: list[tuple[str, tuple[object, ...]]] = []
+        if self.cell is not None:
+            wanted.append(("loads.cell = ?", (self.cell,)))
+        if self.page is not None:
+            wanted.append(("jobs.page = ?", (self.page,)))
+        if self.valid is not None:
+            wanted.append(("loads.valid = ?", (int(self.valid),)))
+        if self.job is not None:
+            wanted.append(("jobs.id = ?", (self.job,)))
+        if self.number is not None:
+            wanted.append(("loads.number = ?", (self.number,)))
+        if self.search:
+            escaped = self.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            like = f"%{escaped}%"
+            wanted.append(("(jobs.id LIKE ? ESCAPE '\\' OR loads.invalid LIKE ? ESCAPE '\\')", (like, like)))
+        if not wanted:
+            return "", ()
+        return (
+            "WHERE " + " AND ".join(text for text, _ in wanted),
+            tuple(value for _, values in wanted for value in values),
+        )
+
+    @property
+    def ordering(self) -> str:
+        """The terms of ORDER BY."""
+        return _COLUMNS[self.order]
