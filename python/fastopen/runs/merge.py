@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from fastopen.clients import CLIENTS
 from fastopen.errors import InputError
-from fastopen.experiments import Experiment, Plan, PlannedJob, Shard, make_plan
+from fastopen.experiments import Experiment, Plan, PlannedJob, Shard
 from fastopen.experiments.shard import ranges
 from fastopen.runs import database as files
 from fastopen.runs.packets import FOLDER, kept_packets, packets_name
-from fastopen.runs.resume import check_same
+from fastopen.runs.resume import check_same, planned_anew
 from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
 
 Load = tuple[str, str]
@@ -72,8 +72,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
         raise InputError("holds a run already", str(output), "name a new folder")
     with closing(RunStore.open(folders[0])) as first:
         experiment = first.experiment()
-        plan = make_plan(experiment, list(first.pages().values()), first.auto_engine())
-        merging = _Merging(plan, first)
+        merging = _Merging(planned_anew(first, experiment), first)
     for folder in folders:
         with closing(RunStore.open(folder)) as part:
             merging.look_at(part)

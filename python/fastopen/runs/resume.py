@@ -22,12 +22,20 @@ def stored_plan(run: RunReader) -> Plan:
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
-    plan = make_plan(longest, list(run.pages().values()), run.auto_engine())
+    plan = planned_anew(run, longest)
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
         message = "started by another version of fastopen, which planned it otherwise"
         raise InputError(message, run.place, "run it again into a new folder")
     return replace(plan, experiment=experiment, jobs=tuple(planned.values()))
+
+
+def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
+    """The plan of an experiment with the pages of a run, which may be anybody's. Raises InputError."""
+    try:
+        return make_plan(experiment, list(run.pages().values()), run.auto_engine())
+    except InputError as error:
+        raise InputError(f"damaged: {error.message}", run.place) from None
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) -> None:

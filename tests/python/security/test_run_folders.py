@@ -225,6 +225,7 @@ def test_records_that_unpack_to_more_than_loads_have_are_refused(run: Path, size
         "UPDATE cells SET network = -99",
         "UPDATE cells SET page = 'other'",
         "UPDATE loads SET cell = 99",
+        "UPDATE jobs SET repeat = 4611686018427387904",
         "UPDATE loads SET invalid = '{}'",
         "UPDATE loads SET invalid = '[1]'",
         "UPDATE jobs SET loads = '7'",
@@ -242,6 +243,7 @@ def test_values_that_make_no_run_are_named_as_damage(run: Path, damage: str) -> 
     for command in ("show", "export", "resume"):
         done = fastopen(command, run)
         assert "a bug" not in done.stderr, (command, done.stderr)
+        assert str(run) in done.stderr or done.returncode == 0, (command, done.stderr)
 
 
 def test_a_query_that_takes_long_gives_way_to_a_signal(
