@@ -30,7 +30,7 @@ from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import paper_grid, published_grid, result_grid, spread_note, spread_words
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import surprise_lines
+from fastopen.report.surprises import pages_in_the_clear, surprise_lines
 from fastopen.report.terminal import fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
@@ -77,6 +77,7 @@ def _of_pages(
 ) -> Iterator[RenderableType]:
     """Many pages in one table, and what is wrong with any of them."""
     yield fitting_table(paper_grid(results, pages), width)[0]
+    yield from filled(pages_in_the_clear(results, pages), width)
     for page in pages:
         lines = [*_beyond_the_bound(results, page), *_problems(results, page)]
         yield from filled([f"{page}: {line}" for line in lines], width, "yellow", indent="  ")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import Final
 
 from fastopen.attribution import Reasons, setups_slower, where_slower
 from fastopen.attribution.phrases import plural
@@ -9,6 +10,10 @@ from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.verdict import of_arms, questions_of, said_once
 from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
+
+IN_THE_CLEAR: Final = (
+    "are loaded in the clear here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
+)
 
 
 def surprise_lines(results: Results, page: str, reasons: Reasons | None = None) -> list[str]:
@@ -32,13 +37,23 @@ def _in_the_clear(results: Results, page: str) -> Iterator[str]:
     """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
-    secure_page = results.pages[page].url.startswith("https:")
-    if secure_page and all(setup.tls is None for setup in results.experiment.setups):
+    if _loaded_in_the_clear(results, [page]):
         which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
-        yield (
-            f"{which} requests of the page are https, and are loaded in the clear here"
-            " (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
-        )
+        yield f"{which} requests of the page are https, and {IN_THE_CLEAR}"
+
+
+def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
+    """The same of many pages, in one sentence."""
+    if secure := _loaded_in_the_clear(results, pages):
+        which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
+        yield f"{which} pages are https, and {IN_THE_CLEAR}"
+
+
+def _loaded_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
+    """Those of the pages that have an https URL, where no setup loads them over TLS."""
+    if any(setup.tls is not None for setup in results.experiment.setups):
+        return []
+    return [page for page in pages if results.pages[page].url.startswith("https:")]
 
 
 def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[str]:

@@ -259,3 +259,24 @@ def test_a_narrow_terminal_gets_words_of_factors_and_less_proof_in_place_of_cut_
     text = console.export_text()
     assert all(figure in text for figure in ("1 % loss,", "cubic", "5.078", "[-0.6, 25.9]"))
     assert "113" not in text
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1, "All requests of the page are https, and are loaded in the clear here"),
+        (9, "All pages are https, and are loaded in the clear here (--transports tls,tls+tfo"),
+    ],
+)
+def test_pages_of_https_that_are_loaded_in_the_clear_are_no_silent_answer(count: int, said: str) -> None:
+    pages = []
+    for number in range(count):
+        page = made_up_page(f"page{number}")
+        secure = json.loads(page.model_dump_json().replace("http://", "https://"))
+        pages.append(type(page).model_validate_json(json.dumps(secure)))
+    plan = made_up_plan(pages, (20,), repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        text = " ".join(printed(collect(store), 100).split())
+    assert text.count("are loaded in the clear here") == 1
+    assert said in text
