@@ -451,6 +451,7 @@ _SPELT: Final[Mapping[str, tuple[Any, ...]]] = {
     ),
     "/client/phases": (["load"], ["load", "load"], ["async"], ["async", "after"]),
     "/origins/http2_hosts": ([], ["b.test"], ["b.test", "b.test"], ["z.test"]),
+    "/origins/http3_hosts": ([], ["b.test"], ["b.test", "b.test"], ["z.test"]),
     "/network/host_extra_rtt_us": ({}, {"a.test": 0}, {"z.test": 1}),
     f"{RESOURCE}/url": (
         *("http://b.test:8080/", "https://b.test:8080/x?y=%20", "http://b.test:8080/a|b", "http://[::1]/"),
@@ -506,6 +507,9 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {**_HTTP2, **_CHROMIUM},
     {**_HTTP2, **_CHROMIUM, **_ENCRYPTED},
     _HTTP3,
+    {**_HTTP3, "/origins": {"http3_hosts": ["b.test"]}},
+    {**_HTTP3, "/origins": {"http3_hosts": ["b.test"], "http2_hosts": ["b.test"]}},
+    {"/origins": {"http3_hosts": ["b.test"]}, "/tls": {}, "/loads": [{"id": "a", "transport": "tcp"}]},
     {**_HTTP3, **_CHROMIUM},
     {**_HTTP3, "/tls": {"version": "1.2"}},
     *({**_HTTP3, "/tcp/congestion_control": name} for name in ("reno", "bbr")),

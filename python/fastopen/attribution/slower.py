@@ -111,13 +111,14 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 def slower_setups(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
     """As `_slower`, of cells without TFO that differ in a value of COMPARED alone: the one with the plainest
     value, all of whose loads took less time, and another."""
-    varying, treatments = results.factors.varying, treatments_of(results.experiment.arms)
+    varying = results.factors.varying
+    treatments = {arm.name for arm in treatments_of(results.experiment.arms)}
     for compared in (factor for factor in varying if factor.name in COMPARED):
         alike: dict[tuple[object, ...], list[CellResult]] = {}
         for cell in results.cells:
             point = results.factors.point(cell.cell)
             others = [factor.phrase_at(point) for factor in varying if factor is not compared]
-            if cell.plts_ms and cell.cell.arm not in treatments:
+            if cell.plts_ms and cell.cell.arm.name not in treatments:
                 alike.setdefault((cell.cell.page, cell.cell.arm.name, *others), []).append(cell)
         order = COMPARED[compared.name].index
         for cells in alike.values():

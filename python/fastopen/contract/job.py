@@ -320,6 +320,8 @@ class Origins(_Part):
     """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md)."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` says."""
+    http3_hosts: list[str] = Field(default_factory=list)
+    """Hosts of the page that speak HTTP/3, whatever `http` says."""
     keep_alive: bool = True
     """Whether they keep connections; with HTTP/2 and HTTP/3 they must."""
     think_scale: Scale = 1.0
@@ -338,8 +340,8 @@ class Origins(_Part):
     @property
     def versions(self) -> list[Http]:
         """The versions that hosts speak, the newest first."""
-        named: list[Http] = ["2"] if self.http2_hosts else []
-        return sorted({self.http, *named}, reverse=True)
+        hosts: dict[Http, list[str]] = {"2": self.http2_hosts, "3": self.http3_hosts}
+        return sorted({self.http, *(version for version in hosts if hosts[version])}, reverse=True)
 
     @property
     def multiplex(self) -> bool:
@@ -348,15 +350,27 @@ class Origins(_Part):
 
     @property
     def quic(self) -> bool:
-        """Whether hosts speak HTTP/3, which runs over QUIC."""
+        """Whether any host speaks HTTP/3, which runs over QUIC."""
+        return "3" in self.versions
+
+    @property
+    def all_quic(self) -> bool:
+        """Whether all hosts do, so that no connection can use TFO."""
         return self.http == "3"
 
     @model_validator(mode="after")
     def _streams_need_connections_that_stay(self) -> Self:
         if self.multiplex and not self.keep_alive:
-            keys = ("origins.http", "origins.http2_hosts", "origins.keep_alive")
+            keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
             message = f"with http {self.versions[0]} origins keep connections"
             raise conflict(message, "the client's keep_alive can be false", *keys)
+        return self
+
+    @model_validator(mode="after")
+    def _a_host_speaks_one_version(self) -> Self:
+        if both := set(self.http2_hosts) & set(self.http3_hosts):
+            message = f"{min(both)} is in http2_hosts, too"
+            raise conflict(message, "leave it out of one of them", "origins.http3_hosts")
         return self
 
 
@@ -379,6 +393,9 @@ class Tls(_Part):
     """Whether an origin gives an address token with each ticket of a QUIC connection, and takes it at the
     next (RFC 9000 section 8.1.3): without one it sends three times what it has received, and then waits for
     the client's next flight."""
+    retry: bool = False
+    """Whether an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
+    which takes a round trip."""
     early_data_rejected: bool = False
     """Whether origins reject early data, and have it sent again."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
@@ -485,6 +502,7 @@ class Job(_Part):
             ("network.host_extra_rtt_us", self.network.host_extra_rtt_us),
             ("network.path_hosts", self.network.path_hosts or []),
             ("origins.http2_hosts", self.origins.http2_hosts),
+            ("origins.http3_hosts", self.origins.http3_hosts),
         ):
             if unknown := set(named) - known:
                 raise ValueError(f"{place}: the page has no host {min(unknown)}")
@@ -537,7 +555,7 @@ class Job(_Part):
         if self.network.mtu_bytes < QUIC_MTU_MIN_BYTES:
             raise ValueError(f"network.mtu_bytes: QUIC needs {QUIC_MTU_MIN_BYTES} (RFC 9000 section 14)")
         for number, load in enumerate(self.loads):
-            if load.cookies is not None:
+            if load.cookies is not None and self.origins.all_quic:
                 message = "HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open"
                 raise ValueError(f"loads[{number}].transport: {message}")
         return self

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
-from fastopen.contract.job import SessionStart
+from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, Http, SessionStart
 from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
@@ -33,6 +33,8 @@ from fastopen.units import UnitError
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]
 DIRECTIONS: Final = ("down", "up")
+# What the word `all` compares of the versions of HTTP.
+ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # What a named network says.
 OF_NAMED: Final = ("rtt", "down", "up")
 
@@ -122,17 +124,36 @@ class Asked:
         with self._named("client"):
             clients = clients_of(self._settings("client"))
         self._check(clients)
-        tls = self._settings("tls")
+        tls, answering = self._settings("tls"), self._settings("origins")
         if ALL in words:
-            tls = {"session": list(get_args(SessionStart)), **tls}
+            tls = {"session": self._sessions(clients), **tls}
+            answering = {"http": self._versions(clients), **answering}
         implied = "1.3" if tls or not {*words} <= {*ARMS, "tcp", "tfo"} else None
         encryptions = self._models("tls", {"version": implied, **tls}, _tls)
         arms, over = arms_and_tls(words, encryptions)
-        origins = self._models("origins", self._settings("origins"), Origins.model_validate)
+        origins = self._models("origins", answering, Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
         with self._named("client", "origins", "tls"):
             chosen = bool(tls) or not {*words} <= ARMS.keys()
             return arms, setups_of(clients, origins, tcps, over, chosen=chosen)
+
+    def _sessions(self, clients: Sequence[Client]) -> list[str]:
+        """How connections can begin with what is asked for, of all clients."""
+        words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
+        able = [one for one in words if all(one in client.type.sessions for client in clients)]
+        return [one for one in able if one != "early" or self._tls13]
+
+    def _versions(self, clients: Sequence[Client]) -> list[str]:
+        """The versions of HTTP from 1.1 on that all clients speak over TLS with what is asked for."""
+        able = [one for one in ALL_HTTP if all(one in client.type.http_over_tls for client in clients)]
+        controls = set(self.values.get("congestion_control", ()))
+        if not self._tls13 or not controls <= {*QUIC_CONGESTION_CONTROLS}:
+            able = [one for one in able if one != "3"]
+        return able if all(self.values.get("origins_keep_alive", [True])) else ["1.1"]
+
+    @property
+    def _tls13(self) -> bool:
+        return set(self.values.get("tls", ("1.3",))) == {"1.3"}
 
     def _models(
         self, part: Part, settings: Mapping[str, Any], make: Callable[[dict[str, Any]], T]

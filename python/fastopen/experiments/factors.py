@@ -208,6 +208,10 @@ _ORIGINS_AND_TLS: Final = (
         "Hosts that speak HTTP/2, whatever the others speak.", example="HOST,HOST",
     ),
     Factor(
+        "http3_hosts", "origins", ("http3_hosts",), q.WORDS,
+        "Hosts that speak HTTP/3, whatever the others speak.", example="HOST,HOST",
+    ),
+    Factor(
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Every origin over TLS, whatever its URL, or none: all in the clear.", example="none,1.3,1.2",
         otherwise="1.3 where a transport or another factor of TLS asks for it, else none", header="TLS",
@@ -240,6 +244,11 @@ _ORIGINS_AND_TLS: Final = (
         "address_tokens", "tls", ("address_tokens",), q.FLAG,
         "Whether a QUIC client comes with an address token of its earlier visit, too.", example="on,off",
         header="address\ntokens", phrase="address tokens {}", natural=_of_tls("address_tokens"),
+    ),
+    Factor(
+        "quic_retry", "tls", ("retry",), q.FLAG,
+        "Whether origins send QUIC clients without an address token a Retry.", example="on,off",
+        header="Retry", phrase="Retry {}", columns=("quic_retry",), natural=_of_tls("retry"),
     ),
     Factor(
         "early_data_rejected", "tls", ("early_data_rejected",), q.FLAG,
@@ -292,7 +301,7 @@ ENGINE: Final = Factor(
 )
 TRANSPORT: Final = Factor(
     "transport", "arm", ("transport",), q.choice(*TRANSPORT_WORDS),
-    "Arms: off,cold,warm (of TFO), all (with each session); or transports: tcp,tfo,tls,tls+tfo,recorded...",
+    "Arms: off,cold,warm (of TFO), all (each session, HTTP); or transports: tcp,tfo,tls,tls+tfo,recorded...",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
 # Which option and key they come from is TRANSPORT's.

@@ -63,14 +63,16 @@ class Setup(BaseModel):
     def _the_client_speaks_the_version(self) -> Self:
         client, can = self.client.label, self.client.type
         version = self.origins.versions[0]
-        key = "origins.http" if self.origins.http == version else "origins.http2_hosts"
+        key = "origins.http" if self.origins.http == version else f"origins.http{version}_hosts"
         if self.tls is not None and not can.http_over_tls:
             remedy = "ask for another client, or for transports tcp and tfo"
             raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
         if version not in can.http_in_the_clear | can.http_over_tls:
             newest = max(can.http_in_the_clear | can.http_over_tls)
-            remedy = f"ask for another client, or for http {newest}"
-            raise conflict(f"{client} is run with HTTP/{newest}", remedy, "client.kind", key)
+            able = " or ".join(one.label for one in CLIENTS.values() if version in one.http_over_tls)
+            remedy = f"HTTP/{version} goes with {able}; or ask for http {newest}"
+            message = f"{client} is not run with HTTP/{version}, but with HTTP/{newest} at most"
+            raise conflict(message, remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
             remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"
             message = f"{client} speaks HTTP/{version} over TLS alone"
@@ -127,10 +129,11 @@ class Setup(BaseModel):
 
     @model_validator(mode="after")
     def _hosts_agree_on_what_clients_offer(self) -> Self:
-        if self.origins.http == "1.0" and self.origins.http2_hosts:
-            remedy = "ask for http 1.1, or leave http2_hosts out"
-            keys = ("origins.http", "origins.http2_hosts")
-            raise conflict("next to hosts with HTTP/2 the others speak HTTP/1.1, never 1.0", remedy, *keys)
+        newest = self.origins.versions[0]
+        if self.origins.http == "1.0" and newest in ("2", "3"):
+            remedy = f"ask for http 1.1, or leave http{newest}_hosts out"
+            message = f"next to hosts with HTTP/{newest} the others speak HTTP/1.1, never 1.0"
+            raise conflict(message, remedy, "origins.http", f"origins.http{newest}_hosts")
         return self
 
 
@@ -179,7 +182,7 @@ class Experiment(BaseModel):
         """The arms over the setup of that number: over QUIC, which has no SYN, those without TFO."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
-        return [arm for arm in arms if not (each.origins.quic and arm.fast_open)]
+        return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:

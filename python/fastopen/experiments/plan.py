@@ -222,7 +222,10 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     named = network.path_hosts
     behind = None if named is None else [host for host in named if host in hosts]
-    multiplexed = [host for host in setup.origins.http2_hosts if host in hosts]
+    speak = {
+        key: [host for host in getattr(setup.origins, key) if host in hosts]
+        for key in ("http2_hosts", "http3_hosts")
+    }
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     return Job(
         contract=CONTRACT,
@@ -232,7 +235,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, setup.origins, setup.tls),
-        origins=setup.origins.model_copy(update={"http2_hosts": multiplexed}),
+        origins=setup.origins.model_copy(update=speak),
         tls=setup.tls or Tls(),
         loads=_shuffled(experiment, comparison, world, loads),
         tolerance=experiment.tolerance,

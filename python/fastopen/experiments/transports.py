@@ -7,7 +7,7 @@ from fastopen.contract import Tls
 from fastopen.contract.job import Transport
 from fastopen.experiments.arms import ARMS, BASELINE, DEFAULT_ARMS, TREATMENTS, ArmName
 
-# Every arm with every session.
+# Every arm with every session and version of HTTP that the clients can do.
 ALL: Final = "all"
 TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)

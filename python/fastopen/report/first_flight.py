@@ -21,13 +21,61 @@ def of_first_flight(results: Results) -> list[Factor]:
 
 def first_flight_lines(results: Results, page: str) -> list[str]:
     """A line for each question that rows with several first flights answer; none where there is one."""
-    if not of_first_flight(results):
-        return []
-    return [
+    questions = _questions(results, page) if of_first_flight(results) else {}
+    lines = [
         f"{question}: {line}" if question else line
-        for question, groups in _questions(results, page).items()
-        if (line := " ".join(_sentences(groups)).replace(" %", f"{NBSP}%"))
+        for question, groups in questions.items()
+        if (line := " ".join(_sentences(groups)))
     ]
+    lines += [
+        f"{question}: {line}" if question else line
+        for question, rows in _over_versions(results, page).items()
+        if (line := " ".join(_best_of_versions(rows)))
+    ]
+    return [line.replace(" %", f"{NBSP}%") for line in lines]
+
+
+def _over_versions(results: Results, page: str) -> dict[str, list[dict[tuple[str, str, str], CellResult]]]:
+    """As `_questions`, rows of all versions of HTTP together, by version, session and arm."""
+    varying, flight = results.factors.varying, of_first_flight(results)
+    http = next((factor for factor in varying if factor.name == "http"), None)
+    quic = any(setup.origins.all_quic for setup in results.experiment.setups)
+    if http is None or not (quic or flight):
+        return {}
+    others = [factor for factor in varying if factor not in flight and factor is not http]
+    groups: dict[tuple[str, str], dict[tuple[str, str, str], CellResult]] = defaultdict(dict)
+    for result in results.cells:
+        setup = results.experiment.setups[result.cell.setup]
+        if result.cell.page == page and result.plt_ms_median is not None and setup.tls is not None:
+            point = results.factors.point(result.cell)
+            question = ", ".join(factor.phrase_at(point) for factor in others if factor.question)
+            row = ", ".join(factor.phrase_at(point) for factor in others)
+            key = (setup.origins.http, setup.tls.session, result.cell.arm.name)
+            groups[question, row][key] = result
+    found: dict[str, list[dict[tuple[str, str, str], CellResult]]] = defaultdict(list)
+    for (question, _), of_row in groups.items():
+        found[question].append(of_row)
+    return found
+
+
+def _best_of_versions(rows: Sequence[dict[tuple[str, str, str], CellResult]]) -> Iterator[str]:
+    """Which version of HTTP and first flight is best, and what it saves of the oldest and plainest."""
+    wins: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    sessions = list(SESSIONS)
+    plain, over = ("", "", ""), ""
+    for of_row in rows:
+        plain = min(of_row, key=lambda key: (key[0], sessions.index(key[1]), of_row[key].cell.index))
+        over = f"HTTP/{plain[0]} and {SESSIONS[plain[1]]} {of_row[plain].cell.arm.words}"
+        best = min(of_row, key=lambda key: of_row[key].plt_ms_median or 0.0)
+        wins[best].append(_saving(of_row[plain], of_row[best]) or 0.0)
+    for best, savings in wins.items():
+        arm = next(of_row[best].cell.arm for of_row in rows if best in of_row)
+        where = "" if len(wins) == 1 else f" in {plural(len(savings), 'row')}"
+        # QUIC has no SYN to go without TFO.
+        tfo = "" if best[0] == "3" else f" {arm.words}"
+        name = f"HTTP/{best[0]} with {SESSIONS[best[1]]}{tfo}"
+        gain = "" if best == plain else f", which saves {_percents(savings)} of {over}"
+        yield f"Best over all versions of HTTP{where}: {name}{gain}."
 
 
 def _questions(results: Results, page: str) -> dict[str, list[Flights]]:

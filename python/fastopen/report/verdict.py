@@ -31,7 +31,7 @@ def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, lis
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
     """Whether none of them can use TFO, since all run over QUIC."""
-    return all(results.experiment.setups[cell.cell.setup].origins.quic for cell in cells)
+    return all(results.experiment.setups[cell.cell.setup].origins.all_quic for cell in cells)
 
 
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:

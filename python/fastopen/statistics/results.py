@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 from typing import Any
@@ -65,6 +65,9 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     cells = store.cells()
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
+    summaries = summarise(
+        cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
+    )
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for page, network, off_us in store.rtts_off():
         rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
@@ -73,9 +76,11 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        cells=summarise(
-            cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
-        ),
+        # TFO has no bound where there is no SYN.
+        cells=[
+            replace(one, bound=None) if experiment.setups[one.cell.setup].origins.all_quic else one
+            for one in summaries
+        ],
         measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
         published=published_cells(experiment),
         browser_metrics=browser_metrics(store, experiment, cells, found),

@@ -38,10 +38,14 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "screenshots": (True, True),
     "isolate": (True, True),
     "http2_hosts": ("a.test,b.test", ["a.test", "b.test"]),
+    "http3_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "path_hosts": ("a.test,b.test", ["a.test", "b.test"]),
 }
 # They ask for TLS.
-TLS = ("key_share", "session", "tickets", "address_tokens", "early_data_rejected", "chain_bytes")
+TLS = (
+    *("key_share", "session", "tickets", "address_tokens", "quic_retry"),
+    *("early_data_rejected", "chain_bytes"),
+)
 # What else must be asked for, so that a factor means something.
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
@@ -49,7 +53,7 @@ NEEDED: dict[str, dict[str, str]] = {
     "request_heads": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
     "fixed_scripts": {"client": "chromium"},
-    **{name: {"tls": "1.3"} for name in TLS},
+    **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
 }
 NAMES = [factor.name for factor in ASKED]
 
@@ -196,7 +200,7 @@ def test_the_command_lists_them_all() -> None:
         ),
         (
             {"client": "wget2", "http": "2"},
-            "wget2 is run with HTTP/1.1 (ask for another client, or for http 1.1)",
+            "wget2 is not run with HTTP/2, but with HTTP/1.1 at most (HTTP/2 goes with ",
         ),
         (
             {"client": "curl", "http": "2"},

@@ -37,7 +37,7 @@ def test_a_client_that_speaks_it_over_tls_alone_is_refused_in_the_clear(kind: st
 
 def test_a_client_that_is_run_with_another_version_is_refused() -> None:
     for tls in (None, Tls()):
-        with pytest.raises(ValidationError, match="wget2 is run with HTTP"):
+        with pytest.raises(ValidationError, match="wget2 is not run with HTTP"):
             setup(client_of({"kind": "wget2"}), tls)
 
 

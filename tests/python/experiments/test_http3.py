@@ -32,6 +32,16 @@ def test_what_asks_for_tfo_over_quic_alone_is_refused() -> None:
         experiment("cold", "warm")
 
 
+def test_single_hosts_speak_http3_next_to_others_that_can_use_tfo() -> None:
+    setup = Setup(origins=Origins(http3_hosts=["a.test", "elsewhere.test"]), tls=Tls())
+    chosen = Experiment(name="e", pages=["p"], networks=[NETWORK], setups=[setup], seed=1)
+    assert [arm.name for arm in chosen.arms_of(0)] == ["off", "cold", "warm"]
+    with pytest.raises(ValidationError, match=r"a\.test is in http2_hosts, too"):
+        Origins(http2_hosts=["a.test"], http3_hosts=["a.test"])
+    with pytest.raises(ValidationError, match="HTTP/3 over TLS alone"):
+        Setup(origins=Origins(http3_hosts=["a.test"]))
+
+
 def test_http3_needs_tls() -> None:
     with pytest.raises(ValidationError, match="speaks HTTP/3 over TLS alone: ask for transports tls,"):
         Setup(origins=HTTP3)
@@ -39,7 +49,7 @@ def test_http3_needs_tls() -> None:
 
 @pytest.mark.parametrize("kind", ["chromium", "curl", "wget2"])
 def test_clients_that_do_not_speak_it_are_refused(kind: str) -> None:
-    with pytest.raises(ValidationError, match="ask for another client"):
+    with pytest.raises(ValidationError, match=r"is not run with HTTP/3.*HTTP/3 goes with loader"):
         Setup(client=client_of({"kind": kind}), origins=HTTP3, tls=Tls())
 
 

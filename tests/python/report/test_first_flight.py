@@ -113,13 +113,36 @@ def asked(**written: Any) -> Experiment:
     return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
 
 
-def test_all_arms_are_those_of_each_session() -> None:
+def flights(experiment: Experiment) -> list[tuple[str, str | None]]:
+    sessions = [None if setup.tls is None else setup.tls.session for setup in experiment.setups]
+    return [(setup.origins.http, one) for setup, one in zip(experiment.setups, sessions, strict=True)]
+
+
+def test_all_arms_are_those_of_each_session_and_version_of_http() -> None:
     everything = asked(transport="all")
     assert everything.arms == ["off", "cold", "warm"]
-    sessions = [setup.tls and setup.tls.session for setup in everything.setups]
-    assert sessions == ["none", "resumed", "early"]
-    some = asked(transport="all", session="early,none")
-    assert [setup.tls and setup.tls.session for setup in some.setups] == ["early", "none"]
+    sessions = ("none", "resumed", "early")
+    assert flights(everything) == [(http, session) for http in ("1.1", "2", "3") for session in sessions]
+    some = asked(transport="all", session="early,none", http="3")
+    assert flights(some) == [("3", "early"), ("3", "none")]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"client": "curl"}, [("1.1", "none"), ("2", "none")]),
+        ({"client": "loader,wget2"}, [("1.1", "none")]),
+        ({"tls": "1.2"}, [(http, session) for http in ("1.1", "2") for session in ("none", "resumed")]),
+        ({"tickets": "0", "congestion_control": "bbr"}, [("1.1", "none"), ("2", "none")]),
+        ({"tickets": "0", "origins_keep_alive": "off"}, [("1.1", "none")]),
+    ],
+)
+def test_all_arms_are_those_that_clients_and_settings_allow(
+    written: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    experiment = asked(transport="all", **written)
+    assert list(dict.fromkeys(flights(experiment))) == expected
+    assert experiment.arms == ["off", "cold", "warm"]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +152,8 @@ def test_all_arms_are_those_of_each_session() -> None:
         ({"session": "resumed", "tickets": "0"}, "session resumed needs a ticket"),
         ({"session": "early", "client": "curl"}, "curl cannot be given a session of an earlier visit"),
         ({"session": "resumed", "client": "chromium"}, "session resumed goes with loader"),
+        ({"transport": "all", "session": "early", "client": "curl"}, "session early goes with loader"),
+        ({"transport": "all", "http": "3", "client": "curl"}, "curl is not run with HTTP/3, but with HTTP/2"),
     ],
 )
 def test_what_cannot_begin_with_a_session_is_refused_in_words(written: dict[str, str], words: str) -> None:
@@ -147,3 +172,23 @@ def test_the_packaged_experiment_has_each_session_with_and_without_tfo() -> None
 def test_arms_are_asked_for_by_their_name_too() -> None:
     refused = fastopen("run", "example", "--arms", "best")
     assert "'best' is none of off, cold, warm" in refused.stderr
+
+
+def test_the_best_version_of_http_is_named_with_its_first_flight() -> None:
+    setups = [
+        {"origins": {"http": http}, "tls": {"session": session}}
+        for http in ("2", "3")
+        for session in ("none", "early")
+    ]
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"], setups=setups)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        found = collect(store)
+    plts_ms = [300.0, 200.0, 250.0, 90.0]
+    cells = [replace(one, plt_ms_median=plts_ms[one.cell.setup]) for one in found.cells]
+    assert said(replace(found, cells=cells)).endswith(
+        "Best over all versions of HTTP: HTTP/3 with early data, which saves 70.0 % of HTTP/2 and full"
+        " handshakes without TFO."
+    )
+    assert {one.bound is None for one in found.cells if one.cell.setup >= 2} == {True}
+    assert {one.bound is None for one in found.cells if one.cell.setup < 2} == {False}

@@ -42,6 +42,9 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     let four_tuple = origin.four_tuple(&incoming).ok_or_else(unknown)?;
     let tls = shared.site.tls.as_ref().and_then(|tls| tls.servers.get(four_tuple.origin.ip()).cloned());
     let tls = tls.filter(|_| shared.encrypted.load(Ordering::Relaxed)).ok_or_else(unknown)?;
+    if origin.retry && !incoming.remote_address_validated() {
+        return incoming.retry().map_err(io::Error::other);
+    }
     shared.log.accepted(four_tuple, monotonic_ns());
     let config = origin.config(&tls, shared.rejecting.load(Ordering::Relaxed))?;
     let accepted = accept(incoming, config, &tls).await?;

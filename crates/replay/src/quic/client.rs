@@ -42,6 +42,14 @@ pub struct Connected {
     certified: Arc<AtomicBool>,
     // Its socket goes with it.
     endpoint: Endpoint,
+    table: Arc<QuicTable>,
+}
+
+impl Drop for Connected {
+    /// The socket counts into the table: an open connection there would keep it, and its port, for ever.
+    fn drop(&mut self) {
+        self.table.closed(self.four_tuple);
+    }
 }
 
 impl Connected {
@@ -122,7 +130,7 @@ impl QuicClient {
         };
         table.opened(four_tuple, connection.clone());
         let provider = self.provider.clone();
-        Ok(Connected { connection, four_tuple, early, provider, certified, endpoint })
+        Ok(Connected { connection, four_tuple, early, provider, certified, endpoint, table: table.clone() })
     }
 
     /// Visits a host once, for its tickets and a token for each, and closes the connection.

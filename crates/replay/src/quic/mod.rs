@@ -62,6 +62,8 @@ pub struct Settings {
     pub initial_window_segments: u32,
     /// Whether an origin gives out address tokens, and takes them.
     pub address_tokens: bool,
+    /// Whether it validates the addresses of others by a Retry.
+    pub retry: bool,
 }
 
 impl Settings {

@@ -26,6 +26,8 @@ pub(crate) struct QuicOrigin {
     port: u16,
     /// What all connections of the port have in common.
     config: ServerConfig,
+    /// Whether addresses are validated by a Retry.
+    pub(crate) retry: bool,
 }
 
 impl QuicOrigin {
@@ -51,7 +53,7 @@ impl QuicOrigin {
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;
-        Ok(Self { endpoint, port, config })
+        Ok(Self { endpoint, port, config, retry: settings.retry })
     }
 
     /// Addresses and ports of both ends of a connection attempt.

@@ -44,9 +44,11 @@ impl QuicTable {
 
     /// Removes a connection; its evidence stays.
     pub fn closed(&self, four_tuple: FourTuple) {
-        self.0.update(|connections| {
-            let Some(connection) = connections.open.remove(&four_tuple) else { return };
+        // It is dropped when the table is free again: its socket may go with it.
+        let _connection = self.0.update(|connections| {
+            let connection = connections.open.remove(&four_tuple)?;
             connections.seen.entry(four_tuple).or_default().complete(&connection);
+            Some(connection)
         });
     }
 

@@ -55,6 +55,8 @@ pub struct Settings {
     pub tickets: u8,
     /// Whether origins give address tokens with their tickets, and take them (RFC 9000 section 8.1.3).
     pub address_tokens: bool,
+    /// Whether origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
+    pub retry: bool,
     /// Whether origins reject early data.
     pub early_data_rejected: bool,
     /// Bytes of the certificate chain that an origin sends.
@@ -71,6 +73,7 @@ impl Default for Settings {
             session: SessionStart::None,
             tickets: 2,
             address_tokens: true,
+            retry: false,
             early_data_rejected: false,
             chain_bytes: 3500,
             security: Security::Tls,

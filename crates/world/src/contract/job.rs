@@ -224,6 +224,7 @@ impl Job {
             congestion_control: CongestionControl::named(&self.tcp.congestion_control)?,
             initial_window_segments: self.tcp.initial_window_segments,
             address_tokens: self.tls.address_tokens,
+            retry: self.tls.retry,
         })
     }
 
@@ -260,6 +261,7 @@ impl Job {
 pub struct OriginSettings {
     pub http: HttpVersion,
     pub http2_hosts: BTreeSet<String>,
+    pub http3_hosts: BTreeSet<String>,
     pub keep_alive: bool,
     pub think_scale: f64,
     pub tfo_queue: u16,
@@ -270,12 +272,16 @@ pub struct OriginSettings {
 impl OriginSettings {
     /// The version that a host speaks.
     pub fn http_of(&self, host: &str) -> HttpVersion {
-        if self.http2_hosts.contains(host) { HttpVersion::Http2 } else { self.http }
+        match host {
+            _ if self.http3_hosts.contains(host) => HttpVersion::Http3,
+            _ if self.http2_hosts.contains(host) => HttpVersion::Http2,
+            _ => self.http,
+        }
     }
 
     /// Whether any host speaks a version with several requests at once.
     pub fn multiplex(&self) -> bool {
-        self.http.is_multiplexed() || !self.http2_hosts.is_empty()
+        self.http.is_multiplexed() || !self.http2_hosts.is_empty() || !self.http3_hosts.is_empty()
     }
 }
 
@@ -298,6 +304,7 @@ impl Default for OriginSettings {
         Self {
             http: HttpVersion::Http11,
             http2_hosts: BTreeSet::new(),
+            http3_hosts: BTreeSet::new(),
             keep_alive: true,
             think_scale: 1.0,
             tfo_queue: 4096,

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::VERSION;
 use super::client::{ClientSettings, RequestHeads, View};
-use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, Way};
+use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
 
@@ -147,12 +147,17 @@ impl Job {
             ("network.host_extra_rtt_us", self.network.host_extra_rtt_us.keys().collect::<Vec<_>>()),
             ("network.path_hosts", self.network.path_hosts.iter().flatten().collect()),
             ("origins.http2_hosts", self.origins.http2_hosts.iter().collect()),
+            ("origins.http3_hosts", self.origins.http3_hosts.iter().collect()),
         ] {
             if let Some(host) = named.into_iter().find(|host| !known(host)) {
                 return Err(format!("{place}.{host}: the page has no such host"));
             }
         }
-        Ok(())
+        let OriginSettings { http2_hosts, http3_hosts, .. } = &self.origins;
+        match http2_hosts.intersection(http3_hosts).next() {
+            Some(host) => Err(format!("origins.http3_hosts.{host}: is in http2_hosts, too")),
+            None => Ok(()),
+        }
     }
 
     fn validate_load(&self, load: &LoadPlan) -> Checked {
@@ -175,7 +180,7 @@ impl Job {
         if let Some(version) = encrypted_only {
             return Err(format!("transport: {kind} speaks HTTP/{version} over TLS alone"));
         }
-        demand(!load.transport.is_fast_open() || self.quic().is_none(), || {
+        demand(!load.transport.is_fast_open() || !self.origins.http.is_quic(), || {
             "transport: HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open".into()
         })
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
+    Run, arms, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
     with_syn_data,
 };
 use crate::virtual_time::{in_virtual_time, written};
@@ -110,6 +110,18 @@ fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
         for arm in ARMS {
             assert_eq!(handshakes(run.valid(arm))[0]["early_bytes"], 0);
         }
+    }
+}
+
+#[test]
+fn early_data_beyond_the_origins_limit_waits_for_the_handshake() {
+    // An origin takes 16,384 bytes; the windows hold all of it.
+    for (request_header_bytes, expected_ms) in [(12_000, 200), (20_000, 300)] {
+        let long = with(root(500), json!({"request_header_bytes": request_header_bytes}));
+        let wide = json!({"tcp": {"initial_window_segments": 32}, "loads": arms(&["tls"])});
+        let Some(run) = exactly(&of(&[long], json!({"session": "early"}), wide)) else { return };
+        let ns = number(&request(run.valid("tls"), 0)["first_byte_ns"]);
+        assert_eq!(ns, expected_ms * 1_000_000, "{request_header_bytes} bytes");
     }
 }
 

@@ -13,6 +13,9 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     with(with(job(&page(resources), &network(100_000), &["tls"]), http3), changes)
 }
 
+/// With a loss of 0.05 this seed loses the first packet of a load up, and no other that an answer waits for.
+const LOSES_FIRST: u64 = 10;
+
 fn first_byte_ms(run: &Run) -> u64 {
     let ns = number(&request(run.valid("tls"), 0)["first_byte_ns"]);
     assert_eq!(ns % 1_000_000, 0, "{ns} ns");
@@ -127,6 +130,86 @@ fn the_same_job_over_quic_gives_the_same_bytes() {
     let both = written(first, &jobs.concat());
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &jobs[1]);
     assert!(both.ends_with(&alone), "what QUIC draws at random shows in the records");
+}
+
+#[test]
+fn a_retry_costs_a_round_trip_unless_the_client_has_a_token() {
+    for (tls, expected_ms, retries) in [
+        (json!({}), 300, 1),
+        (json!({"session": "early", "address_tokens": false}), 200, 1),
+        (json!({"session": "early"}), 100, 0),
+    ] {
+        let tls = with(tls, json!({"retry": true}));
+        let Some(run) = exactly(&of(&[root(500)], tls.clone(), json!({}))) else { return };
+        assert_eq!(first_byte_ms(&run), expected_ms, "{tls}");
+        let quic = &connection(&run)["quic"];
+        let seen = [&quic["origin"]["sent"]["retry"], &quic["client"]["received"]["retry"]];
+        assert_eq!(seen, [&json!(retries), &json!(retries)], "{tls}");
+    }
+}
+
+#[test]
+fn a_lost_first_flight_is_sent_again_after_a_second() {
+    let lossy =
+        with(network(100_000), json!({"up": {"rate_bit_per_s": null, "queue_bytes": null, "loss": 0.05}}));
+    for (session, expected_ms) in [("none", 1199), ("early", 1299)] {
+        let job =
+            of(&[root(500)], json!({"session": session}), json!({"network": lossy, "seed": LOSES_FIRST}));
+        let Some(run) = exactly(&job) else { return };
+        // PTO: three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). It sends the Initial packet
+        // again; early data follows when later packets are acknowledged, after the handshake.
+        assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
+    }
+}
+
+#[test]
+fn datagrams_that_never_arrive_are_sent_again_at_doubled_times_until_the_load_is_given_up() {
+    // Segments of TCP fit into this queue and measure the link; a datagram of an Initial packet does not.
+    let narrow = with(network(100_000), json!({"up": with(rate(10_000_000), json!({"queue_bytes": 1000}))}));
+    let changes = json!({"network": narrow, "load_timeout_us": 10_000_000});
+    let Some(run) = exactly(&of(&[root(500)], json!({}), changes)) else { return };
+    let load = run.load("tls");
+    assert_eq!(load["invalid"][0]["kind"], "incomplete");
+    // At 0, and two each at 1, 3 and 7 s (RFC 9002 section 6.2).
+    assert_eq!(number(&load["link"]["up"]["dropped_queue"]), 7);
+}
+
+#[test]
+fn single_hosts_speak_http3_and_fast_open_serves_the_others() {
+    let resources = [root(500), image("http://b.test/1", 900), image("http://c.test/2", 900)];
+    let tls = json!({"key_share": "x25519", "chain_bytes": 3000});
+    let origins = json!({"http3_hosts": ["b.test"], "http2_hosts": ["c.test"]});
+    let job = with(
+        job(&page(&resources), &network(100_000), &["tls", "tls-warm"]),
+        json!({"tls": tls, "origins": origins}),
+    );
+    let Some(run) = exactly(&job) else { return };
+    for (arm, over_tcp_ms) in [("tls", 300), ("tls-warm", 200)] {
+        let load = run.valid(arm);
+        for (host, alpn, expected_ms) in
+            [("a.test", "http/1.1", over_tcp_ms), ("b.test", "h3", 200), ("c.test", "h2", over_tcp_ms)]
+        {
+            let connections = list(&load["connections"]);
+            let connection = connections.iter().find(|one| one["host"] == host).expect("one to each host");
+            assert_eq!(connection["tls"]["alpn"], alpn);
+            assert_eq!(connection["quic"].is_null(), alpn != "h3");
+            let requests = list(&load["requests"]);
+            let first = requests.iter().find(|one| one["connection"] == connection["id"]).expect("one");
+            let took_ns = number(&first["first_byte_ns"]) - number(&connection["opened_ns"]);
+            assert_eq!(took_ns / 1_000_000, expected_ms, "{arm} {host}");
+        }
+    }
+}
+
+#[test]
+fn ports_of_an_earlier_load_are_free_again() {
+    // In virtual time the connections of each load begin with the same port.
+    let loads = json!([{"id": "one", "transport": "tls"}, {"id": "two", "transport": "tls"}]);
+    let Some(run) = exactly(&of(&[root(500)], json!({"session": "early"}), json!({"loads": loads}))) else {
+        return;
+    };
+    let port = |id| &run.valid(id)["connections"][0]["client_port"];
+    assert_eq!(port("one"), port("two"));
 }
 
 #[test]
