@@ -130,11 +130,12 @@ def _where_it_went(place: Place) -> Iterator[str]:
     """Which pieces of the critical path became shorter and longer."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is not None and after is not None and changes:
+        several = before.loads > 1 or after.loads > 1
+        of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
         yield (
             f"On the critical path at {place.name} that is"
             f" {listed([f'{kind} {change(by)}' for kind, by in changes.items()])},"
-            f" {change(after.plt_ms - before.plt_ms)} in all"
-            f" (means of {before.loads} and {after.loads} loads)."
+            f" {change(after.plt_ms - before.plt_ms)} in all{of_loads}."
         )
 
 

@@ -15,7 +15,7 @@ from fastopen.contract.records import Request
 from fastopen.experiments import baseline_of, draw_of, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
-from fastopen.statistics import CellResult, Effect, Results, effect_of
+from fastopen.statistics import CellResult, Results, slower_in_the_median
 
 # A request explains a slower load if it takes so much of the difference longer itself.
 SHARE_MIN: Final = 0.25
@@ -80,8 +80,7 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
             for arm in treatments_of(arms):
                 cell = arms[arm.name]
                 median = cell.improvement_percent
-                slower = effect_of(cell, smallest) is Effect.INCREASES
-                if baseline is not None and median is not None and slower:
+                if baseline is not None and median is not None and slower_in_the_median(cell, smallest):
                     savings = cell.improvements_percent
                     yield baseline, cell, min(savings, key=lambda n: (abs(savings[n] - median), n))
         of_rows = [baseline_of(arms) for arms in rows.values()]

@@ -9,7 +9,7 @@ from fastopen.attribution.phrases import plural
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.verdict import of_arms, questions_of, said_once
-from fastopen.statistics import CellResult, Effect, Results, effect_of, syn_data_max
+from fastopen.statistics import CellResult, Effect, Results, effect_of, slower_in_the_median, syn_data_max
 
 IN_THE_CLEAR: Final = (
     "are loaded in the clear here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
@@ -123,9 +123,14 @@ def _slower_with_tfo(
 ) -> Iterator[str]:
     """Which request met which connection, where TFO increases page load time."""
     smallest = results.experiment.smallest_effect
-    slower = [cell for cell in cells if effect_of(cell, smallest) is Effect.INCREASES]
-    if why := where_slower(results, slower, reasons):
-        yield f"{arm.condition} the page loads more slowly at {why}."
+    slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
+    certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
+    for words, some in (
+        ("the page loads more slowly at", certain),
+        ("the median load is slower, if not for certain, at", [one for one in slower if one not in certain]),
+    ):
+        if why := where_slower(results, some, reasons):
+            yield f"{arm.condition} {words} {why}."
 
 
 def _own_audit(

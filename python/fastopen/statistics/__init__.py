@@ -6,7 +6,7 @@ from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, central, summarise
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
-from fastopen.statistics.judgement import Effect, Verdict, effect_of, verdict_on
+from fastopen.statistics.judgement import Effect, Verdict, effect_of, slower_in_the_median, verdict_on
 from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
@@ -46,6 +46,7 @@ __all__ = [
     "payoffs",
     "sensitivity",
     "slopes",
+    "slower_in_the_median",
     "summarise",
     "syn_data_max",
     "verdict_on",

@@ -54,12 +54,23 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
     if saving is None or interval is None:
         return Effect.UNKNOWN
     low, high = interval
-    matters = max(smallest.percent, 100 * smallest.ms / result.plt_ms_median if result.plt_ms_median else 0.0)
+    matters = _matters_percent(result, smallest)
     if low > 0 or high < 0:
         if abs(saving) < matters:
             return Effect.NONE
         return Effect.REDUCES if low > 0 else Effect.INCREASES
     return Effect.NONE if max(-low, high) < matters else Effect.UNCLEAR
+
+
+def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
+    """Whether the median load takes longer by what matters, certainly or not: something to explain."""
+    effect, saving = effect_of(result, smallest), result.improvement_percent
+    unclear = effect is Effect.UNCLEAR and saving is not None
+    return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
+
+
+def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
+    return max(smallest.percent, 100 * smallest.ms / result.plt_ms_median if result.plt_ms_median else 0.0)
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:

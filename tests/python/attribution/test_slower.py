@@ -15,7 +15,9 @@ from made_up_run import MS, load_data, made_up_page, made_up_plan
 LAST = 11
 
 
-def slower_cold(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reasons]:
+def slower_cold(
+    change: Callable[[dict[str, Any]], None], interval: tuple[float, float] = (-31.0, -29.0)
+) -> tuple[Results, Reasons]:
     """A run whose cold load is as that without TFO, but for a change and a load event 300 ms later."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
@@ -31,7 +33,7 @@ def slower_cold(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reas
             store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
         results = collect(store)
         cells = [
-            replace(cell, improvement_percent=-30.0, improvement_ci95=(-31.0, -29.0), pairs=9)
+            replace(cell, improvement_percent=-30.0, improvement_ci95=interval, pairs=9)
             if cell.cell.arm.cookies == "cold"
             else cell
             for cell in results.cells
@@ -68,6 +70,17 @@ def test_a_response_that_shares_the_link_for_longer_is_named() -> None:
     _, reasons = slower_cold(later)
     (reason,) = reasons.of_cells.values()
     assert "request\N{NO-BREAK SPACE}10 10.png (2\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
+
+
+def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
+    def later(data: dict[str, Any]) -> None:
+        data["requests"][10]["end_ns"] += 200 * MS
+
+    results, reasons = slower_cold(later, (-45.0, 5.0))
+    (line,) = [one for one in surprise_lines(results, "one", reasons) if "slower" in one]
+    assert line.startswith(
+        "With cold cookies the median load is slower, if not for certain, at 100 ms: request"
+    )
 
 
 def test_where_nothing_is_slower_nothing_is_read() -> None:
