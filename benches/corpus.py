@@ -1,0 +1,107 @@
+"""Indexing a made-up corpus: processor time a file, and whether memory grows with the number of files.
+
+Run as `.venv/bin/python benches/corpus.py --files 10000`.
+Recordings are as browsers write them without bodies;
+one in a thousand is cut off.
+"""
+
+import argparse
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
+from fastopen.pages.index import index_file
+
+TYPES = ["text/css", "application/javascript", "image/png", "image/webp", "font/woff2", "application/json"]
+CUT_EVERY = 1000
+
+
+def recording(number: int) -> str:
+    """A HAR of some 80 requests (log-normal) to a host for each eight of them."""
+    draw = random.Random(number)
+    requests = max(1, int(draw.lognormvariate(4.2, 0.7)))
+    hosts = [f"h{one}.site{number}.example" for one in range(max(1, requests // 8))]
+    root = f"https://{hosts[0]}/0"
+    entries, at_ms = [], 0
+    for index in range(requests):
+        at_ms += draw.randrange(20)
+        url = root if index == 0 else f"https://{draw.choice(hosts)}/{index}"
+        entries.append(_entry(draw, url, at_ms, root if index else ""))
+    page = {"id": "p", "title": root, "startedDateTime": _time(0), "pageTimings": {"onLoad": at_ms + 100}}
+    log = {"version": "1.2", "creator": {"name": "made up", "version": "1"}, "pages": [page]}
+    text = json.dumps({"log": {**log, "entries": entries}})
+    return text[: len(text) // 2] if number % CUT_EVERY == CUT_EVERY - 1 else text
+
+
+def _time(ms: int) -> str:
+    return f"2024-01-01T00:{ms // 60_000:02d}:{ms // 1000 % 60:02d}.{ms % 1000:03d}Z"
+
+
+def _entry(draw: random.Random, url: str, at_ms: int, initiator: str) -> dict[str, Any]:
+    size, kind = int(draw.lognormvariate(9, 1.5)), draw.choice(TYPES) if initiator else "text/html"
+    headers = [{"name": f"header-{one}", "value": "x" * 40} for one in range(4)]
+    connects = {"dns": -1, "connect": -1, "ssl": -1} if initiator else {"dns": 10, "connect": 50, "ssl": 30}
+    return {
+        "pageref": "p",
+        "startedDateTime": _time(at_ms),
+        "time": 80,
+        "request": {
+            "method": "GET",
+            "url": url,
+            "httpVersion": "h2",
+            "headers": headers,
+            "headersSize": -1,
+            "bodySize": 0,
+        },
+        "response": {
+            "status": 200,
+            "httpVersion": "h2",
+            "headers": headers,
+            "headersSize": -1,
+            "bodySize": size,
+            "content": {"size": size, "mimeType": kind},
+        },
+        "timings": {"send": 0, "wait": 60, "receive": 20, **connects},
+        "_initiator": {"type": "parser", "url": initiator, "lineNumber": 1}
+        if initiator
+        else {"type": "other"},
+    }
+
+
+def main() -> None:
+    """Prints processor time a file, and the memory of the process after a tenth of the files and all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=1000)
+    asked = parser.parse_args()
+    pages = requests = damaged = 0
+    tenth_kib, indexing_s = 0, 0.0
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "made-up.har"
+        for number in range(asked.files):
+            file.write_text(recording(number))
+            begun = time.process_time()
+            indexed = index_file(file, lenient=False, max_unpacked=MAX_UNPACKED_BYTES)
+            indexing_s += time.process_time() - begun
+            pages += len(indexed.rows)
+            requests += sum(row["requests"] for row in indexed.rows)
+            damaged += bool(indexed.error)
+            if number == asked.files // 10:
+                tenth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    all_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{pages:,} pages with {requests:,} requests, {damaged} damaged", file=sys.stderr)
+    print(
+        f"{indexing_s / asked.files * 1000:.1f} ms of processor a file, {indexing_s:.0f} s in all",
+        file=sys.stderr,
+    )
+    words = f"{tenth_kib / 1024:.0f} MB after a tenth of the files, {all_kib / 1024:.0f} MB after all"
+    print(words, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
