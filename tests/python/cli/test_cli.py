@@ -175,7 +175,7 @@ def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_pat
         'format = "fastopen-experiment/1"\nname = "one"\npages = ["example"]\nseed = 1\n'
         '[network]\nrtt = ["20ms"]\n[origins]\nhttp = "2"\n'
     )
-    for client, message in (("wget2", "wget2 is run with HTTP"), ("lynx", "'lynx' is none of")):
+    for client, message in (("wget2", "wget2 is not run with HTTP/2"), ("lynx", "'lynx' is none of")):
         done = fastopen("reproduce", tmp_path / "one.toml", "--client", client)
         assert done.returncode == 2
         assert "--client" in done.stderr
