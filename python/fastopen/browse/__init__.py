@@ -1,1 +1,1 @@
-"""Kept runs in a web browser of this machine: a list, each run on demand, loads beside each other."""
+"""Kept runs in a web browser of this machine: a list, each run on demand, loads compared."""

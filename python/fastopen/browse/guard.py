@@ -62,8 +62,8 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A run, or one load of it, that is to be seen beside another one; `run` is empty where there is none."""
+class Selected:
+    """A run, or one load of it, to be compared with another; `run` is empty where none is selected."""
 
     run: str
     load: int | None
@@ -115,10 +115,10 @@ class Guarded(RequestHandler):
         return PART in self.request.headers
 
     @cached_property
-    def held(self) -> Held:
+    def selected(self) -> Selected:
         """What was asked for with it."""
-        load = self.number("held_load", -1)
-        return Held(self.get_query_argument("held", ""), None if load < 0 else load)
+        load = self.number("selected_load", -1)
+        return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
     def number(self, name: str, default: int) -> int:
         """An argument that is a number; the default where it is none."""
@@ -126,11 +126,11 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """An address of ours. What is held stays so, unless `held` is among the arguments."""
+        """An address of ours. What is selected stays so, unless `selected` is among the arguments."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
-        if "held" not in arguments and self.held.run:
-            arguments |= {"held": self.held.run}
-            arguments |= {} if self.held.load is None else {"held_load": self.held.load}
+        if "selected" not in arguments and self.selected.run:
+            arguments |= {"selected": self.selected.run}
+            arguments |= {} if self.selected.load is None else {"selected_load": self.selected.load}
         asked = {
             name: os.fsencode(str(value)) for name, value in arguments.items() if value not in (None, "")
         }
@@ -139,7 +139,7 @@ class Guarded(RequestHandler):
     def show(self, template: str, **content: Any) -> None:
         """Ends with a page."""
         known = environment(PACKAGE).get_template(template)
-        text = known.render(link=self.link, held=self.held, **content)
+        text = known.render(link=self.link, selected=self.selected, **content)
         self.finish(text.encode("utf-8", "replace"))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:

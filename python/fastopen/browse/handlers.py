@@ -1,4 +1,4 @@
-"""What stands at which address: the list, a run and its sections, loads, loads and runs beside each other."""
+"""What stands at which address: the list, a run and its sections, loads, loads and runs compared."""
 
 import csv
 import io
@@ -51,8 +51,8 @@ def application(desk: Desk) -> Application:
         (r"/", Runs),
         (r"/assets/(style\.css|browse\.js)", Asset),
         (r"/compare", Compare),
-        (r"/beside", Beside),
-        (r"/beside/waterfall(\.svg)?", BesideWaterfall),
+        (r"/compare/loads", LoadsCompared),
+        (r"/compare/loads/waterfall(\.svg)?", LoadsComparedWaterfall),
         (rf"{run}", Run),
         (rf"{run}/progress", RunProgress),
         (rf"{run}/report\.html", Report),
@@ -162,7 +162,7 @@ class Run(OfRun):
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
         counts = await self.kept.counts(folder)
-        progress = await self.kept.aside.run(_progress, folder)
+        progress = await self.kept.threads.run(_progress, folder)
         search = self.get_query_argument("q", "")
         words = search.casefold().split()
         cells = [
@@ -196,7 +196,7 @@ class RunProgress(OfRun):
         """Asked for every second."""
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
-        progress = await self.kept.aside.run(_progress, folder)
+        progress = await self.kept.threads.run(_progress, folder)
         latest = [(row, load_name(outline, row)) for row in progress.latest]
         template = environment(PACKAGE).get_template("progress.html.jinja")
         text = template.render(link=self.link, name=name, progress=progress, latest=latest)
@@ -209,7 +209,7 @@ class Section(OfRun):
     async def get(self, name: str, part: Part) -> None:
         """Seconds for a large run, the first time."""
         source = await self.kept.source(self.folder(name))
-        html = await self.kept.aside.run(part_html, part, source)
+        html = await self.kept.threads.run(part_html, part, source)
         nothing = Markup("<p>The run has nothing to say in it.</p>")
         self.show_part(TITLES[part], html or nothing, (name, self.link("runs", name)))
 
@@ -230,7 +230,7 @@ class CellsFile(OfRun):
     async def get(self, name: str) -> None:
         """As `fastopen report --format csv`."""
         source = await self.kept.source(self.folder(name))
-        text = await self.kept.aside.run(lambda: csv_text(cells_grid(source)))
+        text = await self.kept.threads.run(lambda: csv_text(cells_grid(source)))
         self.download(f"{slug_of(name)}-cells.csv", CSV, text)
 
 
@@ -270,7 +270,7 @@ class Loads(OfRun):
                 paging = Paging.within(self.number("page", 1), run.listed_count(listing))
                 return paging, run.listed(listing, paging.start, ROWS)
 
-        paging, rows = await self.kept.aside.run(read)
+        paging, rows = await self.kept.threads.run(read)
         arguments = {key: self.get_query_argument(key, "") for key in ("cell", "valid", "q", "order")}
         self.show(
             "loads.html.jinja",
@@ -308,7 +308,7 @@ class LoadsFile(Loads):
             with RunReader.open(folder) as run:
                 return csv_text(loads_grid(outline, run.listed(listing)))
 
-        self.download(f"{slug_of(name)}-loads.csv", CSV, await self.kept.aside.run(read))
+        self.download(f"{slug_of(name)}-loads.csv", CSV, await self.kept.threads.run(read))
 
 
 class OfLoad(OfRun):
@@ -318,7 +318,7 @@ class OfLoad(OfRun):
         """Raises InputError where it is not there."""
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
-        return await self.kept.aside.run(read_load, folder, outline, number)
+        return await self.kept.threads.run(read_load, folder, outline, number)
 
 
 class Load(OfLoad):
@@ -365,7 +365,7 @@ class LoadRecordFile(OfRun):
 
     async def get(self, name: str, number: str) -> None:
         """As the world wrote it."""
-        _, text = await self.kept.aside.run(load_json, self.folder(name), int(number))
+        _, text = await self.kept.threads.run(load_json, self.folder(name), int(number))
         self.download(f"{slug_of(f'{name}-{number}')}.json", "application/json", text)
 
 
@@ -379,8 +379,8 @@ class Pair(OfLoad):
         return (first, one), (second, await self.one(second, self.number("b_load", 0)))
 
 
-class Beside(Pair):
-    """Two loads beside each other."""
+class LoadsCompared(Pair):
+    """Two loads compared."""
 
     async def get(self) -> None:
         """Bars to one scale, what changed piece by piece, and both waterfalls."""
@@ -392,8 +392,8 @@ class Beside(Pair):
             grid = pieces_grid(pieces[:PIECES_MAX])
         asked = {"a": first, "a_load": before.row.number, "b": second, "b_load": after.row.number}
         self.show(
-            "beside.html.jinja",
-            title="Two loads beside each other",
+            "loads_compared.html.jinja",
+            title="Two loads compared",
             loads=[("A", first, before), ("B", second, after)],
             kinds=kind_colours(),
             bars=path_bars({letter: kinds_of(path) for letter, path in paths.items()}),
@@ -402,7 +402,7 @@ class Beside(Pair):
         )
 
 
-class BesideWaterfall(Pair):
+class LoadsComparedWaterfall(Pair):
     """Both waterfalls."""
 
     async def get(self, ending: str | None) -> None:
@@ -415,18 +415,18 @@ class BesideWaterfall(Pair):
         if any(load is None for _, load in shown.values()):
             raise HTTPError(404, UNSEEN)
         back = (
-            "Two loads beside each other",
+            "Two loads compared",
             self.request.uri.replace("/waterfall", "") if self.request.uri else "/",
         )
         loads = {label: load for label, (_, load) in shown.items() if load is not None}
         if before.page.resources == after.page.resources:
-            figure = loads_waterfall(before.page, loads, "beside")
-            await self.show_figure(figure, ending, slug_of(f"{first}-beside"), back)
+            figure = loads_waterfall(before.page, loads, "compared")
+            await self.show_figure(figure, ending, slug_of(f"{first}-compared"), back)
             return
         if ending:
             raise HTTPError(404, "the loads are of different pages: each has a waterfall of its own")
         parts = [
-            await self.drawing(loads_waterfall(shown[label][0], {label: load}, f"beside-{number}"))
+            await self.drawing(loads_waterfall(shown[label][0], {label: load}, f"compared-{number}"))
             for number, (label, load) in enumerate(loads.items())
         ]
         self.show_part("Waterfalls", Markup("").join(parts), back)
@@ -451,5 +451,5 @@ class Compare(Guarded):
             checks: list[Check] = list(checks_of(asked, one.cells))
             return comparison_section(one, checks)
 
-        html = await self.kept.aside.run(compared)
+        html = await self.kept.threads.run(compared)
         self.show_part("Two runs compared", html, ("the runs", self.link()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fastopen.attribution import Source, read_source
-from fastopen.browse.aside import Aside
+from fastopen.browse.worker_threads import WorkerThreads
 from fastopen.comparison import Side, read_side
 from fastopen.errors import InputError
 from fastopen.experiments import Cell, Experiment, VaryingFactors, varying_factors
@@ -51,8 +51,8 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         """`folder` may be a run itself."""
         self.folder = folder
-        self.aside = Aside()
-        self.drawing = Aside(1)
+        self.threads = WorkerThreads()
+        self.drawing = WorkerThreads(1)
         """For figures: what draws them does one after the other anyway."""
         self._large: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
         self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
@@ -73,14 +73,14 @@ class Kept:
 
     async def summaries(self) -> list[RunSummary]:
         """Every run, the newest first; those that cannot be read come last."""
-        folders = await self.aside.run(run_folders, self.folder)
+        folders = await self.threads.run(run_folders, self.folder)
         found = [await self._summary(one) for one in folders]
         return sorted(found, key=lambda run: (bool(run.started), run.started), reverse=True)
 
     async def _summary(self, folder: Path) -> RunSummary:
         found = await self._once(self._small, ("summary", folder), folder, summary_of)
         # Whether somebody still writes it, no file says.
-        return await self.aside.run(summary_of, folder) if found.status in ("running", "stopped") else found
+        return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
         """Raises InputError."""
@@ -120,7 +120,7 @@ class Kept:
             # What was read before the file changed is of no use any more.
             for old in [one for one in kept if one[0] == key]:
                 del kept[old]
-            task = kept[stamped] = asyncio.create_task(self.aside.run(read, folder))
+            task = kept[stamped] = asyncio.create_task(self.threads.run(read, folder))
             while len(kept) > (LARGE_KEPT if kept is self._large else SMALL_KEPT):
                 kept.popitem(last=False)
         kept.move_to_end(stamped)
@@ -143,7 +143,7 @@ def _source(folder: Path) -> Source:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """What changes whenever a run does: of its file, and of the log beside it, which readers make as well."""
+    """What changes whenever a run does: of its file, and of its write-ahead log, which readers make, too."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -53,7 +53,7 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
         record = run.load_record(row.job, row.load, row.attempt)
         flattener = Flattener.of(run)
         near = run.listed(Listing(job=row.job))
-        beside = _row(run, number - 1), _row(run, number + 1)
+        neighbours = _row(run, number - 1), _row(run, number + 1)
     cell, experiment = outline.cells[row.cell], outline.experiment
     client = experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, row.repeat)
@@ -75,7 +75,7 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
         others=tuple(
             (_short_name(outline, other), other.number) for other in near if other.number != row.number
         ),
-        neighbours=(_number(beside[0]), _number(beside[1])),
+        neighbours=(_number(neighbours[0]), _number(neighbours[1])),
     )
 
 

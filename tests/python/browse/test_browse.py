@@ -215,14 +215,14 @@ def test_any_load_has_its_path_its_evidence_and_its_files(visitor: Visitor, runs
         assert visitor.ask(f"/runs/first/loads/{number}").status == 422
 
 
-def test_a_load_is_held_and_seen_beside_any_other(visitor: Visitor) -> None:
-    held = visitor.ask("/runs/second/loads?held=first&held_load=3").text
-    assert "Held: first" in held
-    assert "/beside?a=first&amp;a_load=3&amp;b=second&amp;b_load=1" in held
+def test_a_load_is_selected_and_compared_with_any_other(visitor: Visitor) -> None:
+    selected = visitor.ask("/runs/second/loads?selected=first&selected_load=3").text
+    assert "Selected: first" in selected
+    assert "/compare/loads?a=first&amp;a_load=3&amp;b=second&amp;b_load=1" in selected
     off, warm = (
         number_of(visitor, "first", f"small at 20 ms, {arm}, repeat 1") for arm in ("no TFO", "warm")
     )
-    text = visitor.ask(f"/beside?a=first&a_load={off}&b=first&b_load={warm}").text
+    text = visitor.ask(f"/compare/loads?a=first&a_load={off}&b=first&b_load={warm}").text
     assert "small at 20 ms, no TFO, repeat 1" in text
     assert text.count('<div class="bar">') == 2
     assert "largest change first" in text
@@ -233,12 +233,12 @@ def test_the_waterfalls_of_two_loads_are_one_drawing_of_one_page_and_two_of_two(
         number_of(visitor, "first", f"small at 20 ms, {arm}, repeat 1") for arm in ("no TFO", "warm")
     )
     asked = f"a=first&a_load={off}&b=first&b_load={warm}"
-    of_one = visitor.part(f"/beside/waterfall?{asked}").text
-    of_two = visitor.part(f"/beside/waterfall?a=first&a_load={off}&b=second&b_load=3").text
+    of_one = visitor.part(f"/compare/loads/waterfall?{asked}").text
+    of_two = visitor.part(f"/compare/loads/waterfall?a=first&a_load={off}&b=second&b_load=3").text
     assert (of_one.count("<svg"), of_two.count("<svg")) == (1, 2)
     assert "A, no TFO" in of_one
     assert "B, warm" in of_one
-    svg = visitor.ask(f"/beside/waterfall.svg?{asked}")
+    svg = visitor.ask(f"/compare/loads/waterfall.svg?{asked}")
     assert svg.headers["Content-Type"] == "image/svg+xml"
     assert svg.text.startswith("<svg")
 
@@ -265,7 +265,7 @@ def test_what_a_run_brings_is_text(visitor: Visitor) -> None:
         f"/runs/{name}/part/results",
     ]
     paths += [f"/runs/{name}/loads/1/waterfall", f"/runs/{name}/figures", f"/?q={EVIL.replace(' ', '+')}"]
-    paths += [f"/?held={name}", f"/compare?a={name}&b={name}&limit=%3Cscript%3E"]
+    paths += [f"/?selected={name}", f"/compare?a={name}&b={name}&limit=%3Cscript%3E"]
     for path in paths:
         text = visitor.ask(path).text
         assert "<script>window" not in text, path

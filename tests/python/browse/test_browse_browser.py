@@ -74,11 +74,11 @@ def test_no_page_is_wider_than_the_screen(
     folder = Path(os.environ.get("FASTOPEN_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     paths = {
-        "runs": "/?held=second",
+        "runs": "/?selected=second",
         "run": "/runs/first",
-        "loads": "/runs/first/loads?held=first&held_load=1",
+        "loads": "/runs/first/loads?selected=first&selected_load=1",
         "load": "/runs/first/loads/2",
-        "beside": "/beside?a=first&a_load=1&b=second&b_load=2",
+        "loads compared": "/compare/loads?a=first&a_load=1&b=second&b_load=2",
         "compare": "/compare?a=first&b=second",
     }
     with opened(browser, visitor, **SCREENS[screen]) as page:
@@ -96,16 +96,16 @@ def test_in_the_dark_text_is_light_in_drawings_too(browser: Browser, visitor: Vi
         assert min(page.locator(".chart svg text").first.evaluate(colour)) > 200
 
 
-def test_from_the_list_to_two_loads_beside_each_other_by_click(browser: Browser, visitor: Visitor) -> None:
+def test_from_the_list_to_two_loads_compared_by_click(browser: Browser, visitor: Visitor) -> None:
     with opened(browser, visitor) as page:
         page.get_by_role("link", name="first", exact=True).click()
         expect(page.locator("#verdict h2")).to_be_visible()
         page.get_by_role("link", name="small at 20 ms, no TFO").click()
-        page.get_by_role("link", name="hold load").first.click()
+        page.get_by_role("link", name="select load").first.click()
         page.get_by_role("link", name="All cells").click()
         page.get_by_label("Order").select_option("slowest")
         page.get_by_role("button", name="Show").click()
-        page.get_by_role("link", name="beside it").first.click()
+        page.get_by_role("link", name="compare").first.click()
         expect(page.locator(".bars .bar")).to_have_count(2)
         expect(page.locator("#waterfall svg")).to_contain_text("A, no TFO")
 

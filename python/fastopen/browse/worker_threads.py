@@ -1,4 +1,4 @@
-"""Work that takes long, on threads beside the event loop, which end with the process."""
+"""Work that takes long, on threads apart from the event loop, which end with the process."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 THREADS: Final = 4
 
 
-class Aside:
+class WorkerThreads:
     """Runs functions on daemon threads, so many at once: Ctrl-C does not wait for what still computes.
 
     An executor of `concurrent.futures` would: the interpreter joins its threads when it ends.
