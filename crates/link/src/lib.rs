@@ -39,6 +39,7 @@
 
 mod delay_line;
 mod direction;
+mod draws;
 mod expected;
 pub mod path;
 pub mod stage;

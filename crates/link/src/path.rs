@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 
+use crate::draws::Draws;
 use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
@@ -55,6 +56,12 @@ impl PathRule {
     pub fn affects(&self, host: [u8; 4]) -> bool {
         self.behaviour != Behaviour::None && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
+}
+
+/// Which hosts, in their order, a middlebox stands before that stands before a share of them (0 to 1): each
+/// with that probability, by itself. Under one seed a larger share has the hosts of a smaller one.
+pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
+    Draws::new(share, seed)
 }
 
 /// The direction in which a packet crosses the middlebox.

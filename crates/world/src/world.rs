@@ -3,14 +3,14 @@
 mod load;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fastopen_link::path::PathRule;
+use fastopen_link::path::{self, Behaviour, PathRule};
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{Error, process, sysctl, tcp_metrics};
@@ -133,6 +133,7 @@ impl<'a> World<'a> {
             kernel: sysctl::get("kernel.osrelease")?,
             program: env!("CARGO_PKG_VERSION").into(),
             hosts: self.hosts.clone(),
+            path_hosts: self.hosts_behind(&asked.path),
             sysctls: BothEnds {
                 client: topology.client.run(settings)?,
                 origins: topology.origins.run(settings)?,
@@ -143,6 +144,12 @@ impl<'a> World<'a> {
             fidelity_gaps: self.servers.synthetic_pages.as_ref().map(|pages| pages.gaps(self.job)),
             setup_us,
         })
+    }
+
+    /// The hosts behind the middlebox; none where there is no middlebox.
+    fn hosts_behind(&self, path: &PathRule) -> Option<BTreeSet<String>> {
+        let behind = self.hosts.iter().filter(|(_, address)| path.affects(address.octets()));
+        (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
     /// Measures the link, again where a busy machine held the measurement itself up: that only makes it
@@ -293,15 +300,24 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
             *delay = extra_us * 1000 / 2;
         }
     }
-    let path = PathRule {
-        behaviour: job.network.path,
-        hosts: job
-            .network
-            .path_hosts
-            .as_ref()
-            .map(|named| named.iter().filter_map(|host| hosts.get(host)).map(Ipv4Addr::octets).collect()),
+    Ok(LinkConfig { down, up, extra_delay, path: path_rule(job, hosts) })
+}
+
+/// The path rule, with the hosts behind it where these are not all: those that are named, and drawn.
+fn path_rule(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> PathRule {
+    let asked = &job.network;
+    let behind = || {
+        // In the order of their numbers, which is the page's.
+        let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (address.octets(), host)).collect();
+        numbered.sort_unstable();
+        let drawn = path::drawn_hosts(asked.path_share.unwrap_or(1.0), job.seed ^ 0x3c6e_f372_fe94_f82a);
+        let behind = numbered.into_iter().zip(drawn).filter(|((_, host), drawn)| {
+            *drawn && asked.path_hosts.as_ref().is_none_or(|named| named.contains(*host))
+        });
+        behind.map(|((address, _), _)| address).collect()
     };
-    Ok(LinkConfig { down, up, extra_delay, path })
+    let some = asked.path_hosts.is_some() || asked.path_share.is_some();
+    PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 
 /// The key of the origins' cookies (`net.ipv4.tcp_fastopen_key`), derived from the seed so that runs repeat.

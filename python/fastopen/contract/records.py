@@ -111,6 +111,8 @@ class WorldRecord(_Part):
     """The program's version."""
     hosts: dict[str, str]
     """Host name to address."""
+    path_hosts: list[str] | None = None
+    """The hosts that lie behind the middlebox; null: there is none."""
     sysctls: Sysctls
     routes: Routes
     nice: int

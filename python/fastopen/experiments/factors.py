@@ -125,6 +125,12 @@ _NETWORK: Final = (
         "The hosts behind that middlebox, of all pages.", example="HOST,HOST", otherwise="all hosts",
     ),
     Factor(
+        "path_share", "network", ("path_share",), q.FRACTION,
+        "Share of these hosts that lie behind it, drawn anew for each repeat.", example="10%,50%",
+        otherwise="all of them", header="behind\n%", phrase="{} % of hosts behind it",
+        absent_phrase="all hosts behind it", label="behind{}%", chance=True,
+    ),
+    Factor(
         "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",
         example="1280,1500", header="MTU\nbytes", phrase="an MTU of {} bytes", label="mtu{}",
     ),

@@ -63,7 +63,10 @@ class Payoff:
 
 
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
-    """Of each treatment behind each middlebox whose open path was loaded in the same run."""
+    """Of each treatment behind each middlebox whose open path was loaded in the same run.
+
+    Where a share of hosts is drawn, a load is no price of a broken path but a mean over broken and open ones.
+    """
     for results in runs:
         networks = results.experiment.networks
         treatments = [one for one in results.cells if one.cell.arm.role is Role.TREATMENT]
@@ -78,7 +81,9 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
         for result in treatments:
             network = networks[result.cell.network]
             free = opened.get(compared(result))
-            if network.path == "none" or free is None or free.saved_ms is None or result.saved_ms is None:
+            if network.path == "none" or network.path_share is not None:
+                continue
+            if free is None or free.saved_ms is None or result.saved_ms is None:
                 continue
             yield Payoff(
                 page=result.cell.page,

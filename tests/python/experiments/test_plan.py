@@ -95,8 +95,10 @@ def test_a_seed_is_drawn_only_where_something_is_left_to_chance() -> None:
     assert with_drawn_seed(asked, "virtual").seed == 0
     on_the_host = asked.model_copy(update={"engines": ["virtual", "host"]})
     with_loss = asked.model_copy(update={"networks": [*asked.networks, lossy]})
+    partly_behind = asked.networks[0].model_copy(update={"path": "strip-both", "path_share": 0.1})
+    with_share = asked.model_copy(update={"networks": [partly_behind]})
     random: list[tuple[Experiment, EngineName]] = [
-        *((asked, "host"), (on_the_host, "virtual"), (with_loss, "virtual"))
+        *((asked, "host"), (on_the_host, "virtual"), (with_loss, "virtual"), (with_share, "virtual"))
     ]
     drawn = [with_drawn_seed(one, auto).seed for one, auto in random for _ in range(3)]
     assert len(set(drawn)) == len(drawn)

@@ -53,7 +53,12 @@ def test_each_broken_path_is_held_against_the_open_one_of_its_network(tmp_path: 
     assert "pays" in fastopen("payoff", folder).stdout
 
 
-def test_a_run_without_broken_paths_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    folder = made_up_run(tmp_path / "run", made_up_plan([made_up_page("p")]))
+@pytest.mark.parametrize("asked", [{}, {"path": "none,drop-syn-data", "path_share": "20%"}])
+def test_a_run_without_the_price_of_a_broken_path_is_refused_with_what_to_do(
+    tmp_path: Path, asked: dict[str, str]
+) -> None:
+    networks = [one.model_dump() for one in networks_asked(rtt="20ms", **asked)]
+    folder = made_up_run(tmp_path / "run", made_up_plan([made_up_page("p")], networks=networks))
     done = fastopen("payoff", folder)
-    assert (done.returncode, "--path none,drop-syn-data" in done.stderr) == (2, True)
+    remedy = "--path none,drop-syn-data, or another behaviour with none, and without --path-share"
+    assert (done.returncode, remedy in " ".join(done.stderr.split())) == (2, True)

@@ -1,9 +1,7 @@
 //! Random loss, before the queue: a lost packet takes no room and no transmission time, as with the `loss` of
 //! Linux's netem and with Mahimahi's `mm-loss`.
 
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-
+use crate::draws::Draws;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
@@ -35,24 +33,15 @@ impl Loss {
 pub struct LossError(f64);
 
 /// Draws for one packet after the other whether it is lost.
-///
-/// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
-/// (<https://prng.di.unimi.it/>). One draw is made for each packet, so that two ratios under one seed lose
-/// nested sets of packets.
-pub(crate) struct RandomLoss {
-    generator: Xoshiro256PlusPlus,
-    /// A packet is lost when its 64-bit draw is below this.
-    threshold: u64,
-}
+pub(crate) struct RandomLoss(Draws);
 
 impl RandomLoss {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
-        const DRAWS: f64 = 18_446_744_073_709_551_616.0; // 2^64
-        Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed), threshold: (loss.0 * DRAWS) as u64 }
+        Self(Draws::new(loss.0, seed))
     }
 
     fn loses_next(&mut self) -> bool {
-        self.generator.next_u64() < self.threshold
+        self.0.next() == Some(true)
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Network {
     pub path: Behaviour,
     #[serde(default)]
     pub path_hosts: Option<BTreeSet<String>>,
+    #[serde(default)]
+    pub path_share: Option<f64>,
 }
 
 /// A direction of the link.

@@ -1,7 +1,7 @@
 //! What is answered: records, as they are written (and read, by tests).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use fastopen_page::FidelityGaps;
@@ -60,6 +60,7 @@ pub struct WorldRecord {
     pub kernel: String,
     pub program: Cow<'static, str>,
     pub hosts: BTreeMap<String, Ipv4Addr>,
+    pub path_hosts: Option<BTreeSet<String>>,
     pub sysctls: BothEnds<BTreeMap<String, String>>,
     pub routes: BothEnds<RouteRecord>,
     pub nice: i32,

@@ -103,3 +103,25 @@ fn hosts_that_are_not_behind_it_keep_fast_open() {
         .collect();
     assert_eq!(carried, [("a.test", &json!(true)), ("behind.test", &json!(false))]);
 }
+
+#[test]
+fn the_hosts_that_a_share_draws_are_recorded_and_they_alone_lose_fast_open() {
+    let images: Vec<_> = (0..8).map(|number| image(&format!("http://h{number}.test/"), 500)).collect();
+    let page = page(&[vec![root(500)], images].concat());
+    let network = with(network(100_000), json!({"path": "strip-both", "path_share": 0.5}));
+    let mut drawn = Vec::new();
+    for seed in [1, 2] {
+        let Some(run) = exactly(&with(job(&page, &network, &["warm"]), json!({"seed": seed}))) else {
+            return;
+        };
+        let path_hosts = &run.only("world")["path_hosts"];
+        let behind: Vec<_> = list(path_hosts).iter().collect();
+        assert!((1..9).contains(&behind.len()), "{behind:?}");
+        for one in list(&run.valid("warm")["connections"]) {
+            let accepted = one["client"]["syn_data_acked"] == true;
+            assert_eq!(accepted, !behind.contains(&&one["host"]), "{}", one["host"]);
+        }
+        drawn.push(path_hosts.clone());
+    }
+    assert_ne!(drawn[0], drawn[1], "another seed draws others");
+}
