@@ -1,4 +1,4 @@
-"""Why one load took longer than another of its page: a busy link, or a request that met other connections."""
+"""Why one load took longer than another of its page: a busy link, or what one request of it met."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +21,8 @@ from fastopen.statistics import CellResult, Results, slower_in_the_median
 SHARE_MIN: Final = 0.25
 # A connection that carried so many times less has a congestion window that grew less.
 LESS_CARRIED: Final = 0.5
+# Of tcpi_fastopen_client_fail, in Linux's include/uapi/linux/tcp.h.
+TFO_SYN_RETRANSMITTED: Final = 3
 NAME_LENGTH: Final = 32
 
 
@@ -33,6 +35,8 @@ class _Carried:
     """What its connection had carried when it was sent."""
     syn_data: bool
     """Whether its connection was opened with data in the SYN."""
+    syn_sent_again: bool
+    """Whether it waited for a connection whose SYN of TFO had no answer and was sent again without."""
     reused: bool
 
 
@@ -170,9 +174,17 @@ def reason_between(page: Page, before: LoadRecord, after: LoadRecord, path: Crit
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
-    if why := _other_connection(was[worst], now[worst]) or _met(page, before, after, worst):
+    syn = _syn_sent_again(was[worst], now[worst])
+    if why := syn or _other_connection(was[worst], now[worst]) or _met(page, before, after, worst):
         return f"{opening}: {why}"
     return ""
+
+
+def _syn_sent_again(was: _Carried, now: _Carried) -> str:
+    """Whether its SYN was lost or dropped: the timeout is longer than most of what TFO saves."""
+    if was.syn_sent_again or not now.syn_sent_again:
+        return ""
+    return "the SYN of its connection had no answer and was sent again, without data, after a timeout"
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
@@ -221,6 +233,11 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         for connection in record.connections
         if connection.client is not None and connection.client.syn_data_acked
     }
+    syn_sent_again = {
+        connection.id
+        for connection in record.connections
+        if connection.client is not None and connection.client.fastopen_client_fail == TFO_SYN_RETRANSMITTED
+    }
     found = {}
     for request in record.requests:
         span = _span(request)
@@ -231,6 +248,7 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
             took_ns=span[1] - span[0],
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
             syn_data=request.connection in with_data,
+            syn_sent_again=not earlier and request.connection in syn_sent_again,
             reused=bool(earlier),
         )
     return found

@@ -28,7 +28,9 @@ def payoff(
             results.append(collect(store))
     found = list(payoffs(results))
     if not found:
-        remedy = "load with --path none,drop-syn-data, or another behaviour with none, and without --path-share"
+        remedy = (
+            "load with --path none,drop-syn-data, or another behaviour with none, and without --path-share"
+        )
         raise InputError(
             "nothing was loaded both over an open path and a broken one", ", ".join(runs), remedy
         )

@@ -63,6 +63,20 @@ def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> Non
     )
 
 
+def test_a_syn_that_was_sent_again_is_named() -> None:
+    def sent_again(data: dict[str, Any]) -> None:
+        new = {**data["connections"][0], "id": 99, "host": data["connections"][-1]["host"]}
+        new["client"] = {**new["client"], "syn_data_acked": False, "fastopen_client_fail": 3}
+        data["connections"].append(new)
+        data["requests"][LAST]["connection"] = 99
+
+    _, reasons = slower_cold(sent_again)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith(
+        "longer: the SYN of its connection had no answer and was sent again, without data, after a timeout"
+    )
+
+
 def test_a_response_that_shares_the_link_for_longer_is_named() -> None:
     def later(data: dict[str, Any]) -> None:
         data["requests"][10]["end_ns"] += 200 * MS
