@@ -205,7 +205,7 @@ proptest! {
 fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hosts_of_a_smaller_one() {
     let drawn = |share, seed| path::drawn_hosts(share, seed).take(10_000).collect::<Vec<_>>();
     let (few, more) = (drawn(0.1, 7), drawn(0.25, 7));
-    assert!(few.iter().zip(&more).all(|(few, more)| more | !few));
+    assert!(few.iter().zip(&more).all(|(few, more)| *more || !few));
     for (share, hosts) in [(0.1, &few), (0.25, &more)] {
         let behind = hosts.iter().filter(|behind| **behind).count() as f64 / 10_000.0;
         assert!((behind - share).abs() < 0.015, "{behind} of the hosts at {share}");
