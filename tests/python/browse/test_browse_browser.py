@@ -123,14 +123,20 @@ def test_the_keyboard_alone_searches_and_steps_through_loads(browser: Browser, v
     with opened(browser, visitor, "/runs/first/loads") as page:
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="To the content")).to_be_focused()
+
+        def shows(steps: str) -> None:
+            expect(page.locator(".pager").first).to_contain_text(steps)
+            # Its script listens to keys.
+            expect(page.locator("html.filled")).to_be_attached()
+
         page.keyboard.press("n")
-        expect(page.locator(".pager").first).to_contain_text("51 to 100 of 120")
+        shows("51 to 100 of 120")
         page.keyboard.press("p")
-        expect(page.locator(".pager").first).to_contain_text("1 to 50 of 120")
+        shows("1 to 50 of 120")
         page.keyboard.press("/")
         page.keyboard.type("@100ms#3")
         page.keyboard.press("Enter")
-        expect(page.locator(".pager").first).to_contain_text("of 3")
+        shows("of 3")
         page.keyboard.press("/")
         for _ in range(30):
             page.keyboard.press("Tab")
