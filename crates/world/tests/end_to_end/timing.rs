@@ -91,8 +91,8 @@ fn a_host_may_be_further_away_than_the_link_is_long() {
 #[test]
 fn packets_of_a_far_host_take_room_in_the_queue_only_once_they_have_reached_it() {
     undisturbed(|| {
-        // The far image's first packets leave its host at 330 ms and occupy the link of 1 Mbit/s from 430 to 550
-        // ms. The near image leaves 5 ms after them and must not wait for them.
+        // The far image's first packets leave its host at 330 ms and occupy the link of 1 Mbit/s from 430 to
+        // 550 ms. The near image leaves 5 ms after them and must not wait for them.
         let near = with(image("http://near.test/", 500), json!({"server_think_us": 305_000}));
         let page = page(&[root(500), image("http://far.test/", 60_000), near]);
         let network = json!({"down": rate(1_000_000), "host_extra_rtt_us": {"far.test": 200_000}});
