@@ -53,24 +53,24 @@ class Reasons:
 
 def reasons_slower(store: RunStore, results: Results) -> Reasons:
     """Of each two cells the pair of loads that stands for the median; cells without a reason are missing."""
-    of_cells: dict[int, str] = {}
-    of_setups: dict[tuple[int, int], str] = {}
     wanted = list(_slower(results))
-    setups = list(slower_setups(results))
+    setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
     if wanted or setups:
         rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
-    for faster, slower, repeat in [*wanted, *setups]:
+
+    def why(faster: CellResult, slower: CellResult, repeat: int) -> str:
         pair = [rows.get((cell.cell.index, repeat)) for cell in (faster, slower)]
         both = [row for row in pair if row is not None]
         if len(both) < 2:
-            continue
+            return ""
         records = [record for _, record in store.load_records(both)]
-        reason = _reason(results, faster, slower, repeat, *records)
-        if reason and (faster, slower, repeat) in setups:
-            of_setups[slower.cell.index, faster.cell.index] = reason
-        elif reason:
-            of_cells[slower.cell.index] = reason
+        return _reason(results, faster, slower, repeat, *records)
+
+    of_cells = {pair[1].cell.index: reason for pair in wanted if (reason := why(*pair))}
+    of_setups = {
+        (pair[1].cell.index, pair[0].cell.index): reason for pair in setups if (reason := why(*pair))
+    }
     return Reasons(of_cells, of_setups)
 
 
@@ -111,18 +111,18 @@ def _sooner_over_longer_rtt(
 COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
-def slower_setups(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """As `_slower`, of cells without TFO that differ in a value of COMPARED alone: the one with the plainest
-    value, all of whose loads took less time, and another."""
+def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
+    """As `_slower`, of a page's cells without TFO that differ in a value of COMPARED alone: the one with the
+    plainest value, all of whose loads took less time, and another."""
     varying = results.factors.varying
     treatments = {arm.name for arm in treatments_of(results.experiment.arms)}
     for compared in (factor for factor in varying if factor.name in COMPARED):
         alike: dict[tuple[object, ...], list[CellResult]] = {}
         for cell in results.cells:
-            point = results.factors.point(cell.cell)
-            others = [factor.phrase_at(point) for factor in varying if factor is not compared]
-            if cell.plts_ms and cell.cell.arm.name not in treatments:
-                alike.setdefault((cell.cell.page, cell.cell.arm.name, *others), []).append(cell)
+            if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
+                point = results.factors.point(cell.cell)
+                others = [factor.phrase_at(point) for factor in varying if factor is not compared]
+                alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
         order = COMPARED[compared.name].index
         for cells in alike.values():
             plainest, *later = sorted(
@@ -286,9 +286,8 @@ def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons
 def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
     """Of each two values of COMPARED and each question: where the later one takes longer, and why."""
     of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
-    for faster, slower, _ in slower_setups(results):
-        if slower.cell.page == page:
-            of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
+    for faster, slower, _ in slower_setups(results, page):
+        of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
     for (later, plainer, *others), pairs in of_values.items():
         known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
         if known:

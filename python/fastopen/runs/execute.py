@@ -125,7 +125,11 @@ def execute(
         out_of_time = limit is not None and bool(store.pending())
         store.set_status("out of time" if out_of_time else "finished")
     return RunOutcome(
-        *(interrupted, out_of_time, hopeless, execution.faults(), execution.packets_dropped),
+        interrupted=interrupted,
+        out_of_time=out_of_time,
+        hopeless=hopeless,
+        faults=execution.faults(),
+        packets_dropped=execution.packets_dropped,
         took_s=0.0 if limit is None else limit.elapsed_s,
     )
 
