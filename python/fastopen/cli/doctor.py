@@ -26,7 +26,7 @@ from fastopen.exec_front.words import CLIENT_BIT, SERVER_BIT, counted
 KERNEL_MIN: Final = (4, 11)
 TIMER_MAX_US: Final = 1000.0
 # A narrower terminal has what was found below the name.
-BESIDE_MIN: Final = 80
+ONE_LINE_MIN: Final = 80
 INDENT: Final = 9
 SETTINGS: Final = {
     "kernel.unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -190,13 +190,13 @@ def _filled(text: str, indent: str, target: Console) -> str:
 
 
 def _print(checks: list[Check], target: Console) -> None:
-    beside = not target.is_terminal or target.width >= BESIDE_MIN
+    one_line = not target.is_terminal or target.width >= ONE_LINE_MIN
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = Text("ok     ", style="green") if check.ok else Text("missing", style="bold red")
-        indent = " " * (INDENT + width + 2 if beside else INDENT)
+        indent = " " * (INDENT + width + 2 if one_line else INDENT)
         detail = _filled(check.detail, indent, target)
-        found = f"{check.name:{width}}  {detail.lstrip()}" if beside else f"{check.name}\n{detail}"
+        found = f"{check.name:{width}}  {detail.lstrip()}" if one_line else f"{check.name}\n{detail}"
         target.print(Text.assemble(mark, f"  {found}"), soft_wrap=True)
         if not check.ok and check.remedy:
             target.print(Text(_filled(f"to do: {check.remedy}", " " * INDENT, target)), soft_wrap=True)
