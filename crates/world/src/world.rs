@@ -310,13 +310,13 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> PathRule {
         // In the order of their numbers, which is the page's.
         let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (address.octets(), host)).collect();
         numbered.sort_unstable();
-        let drawn = path::drawn_hosts(asked.path_share.unwrap_or(1.0), job.seed ^ 0x3c6e_f372_fe94_f82a);
+        let drawn = path::drawn_hosts(asked.path_share, job.seed ^ 0x3c6e_f372_fe94_f82a);
         let behind = numbered.into_iter().zip(drawn).filter(|((_, host), drawn)| {
             *drawn && asked.path_hosts.as_ref().is_none_or(|named| named.contains(*host))
         });
         behind.map(|((address, _), _)| address).collect()
     };
-    let some = asked.path_hosts.is_some() || asked.path_share.is_some();
+    let some = asked.path_hosts.is_some() || asked.path_share < 1.0;
     PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 

@@ -145,8 +145,8 @@ class Network(_Part):
     """What a middlebox between link and hosts does to TCP Fast Open, see [paths.md](paths.md)."""
     path_hosts: list[str] | None = None
     """The hosts of the page that lie behind it; null: all."""
-    path_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    """The probability with which each of these hosts lies behind it, drawn from the seed; null: all do."""
+    path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The probability with which each of these hosts lies behind it, drawn from the seed."""
 
     @model_validator(mode="after")
     def _a_bulk_flow_has_a_limit(self) -> Self:

@@ -83,8 +83,11 @@ class Asked:
             if {way, trace} <= self.values.keys():
                 remedy = f"leave one of {way} and {trace} out"
                 raise self.fault("a trace stands for the rate", (way, trace), remedy)
+        asked = list(self._networks())
+        self._check_needs(asked)
         with self._named("network"):
-            return list({one.model_dump_json(): one for one in map(_network, self._networks())}.values())
+            made = (_network(_applying(values)) for values in asked)
+            return list({one.model_dump_json(): one for one in made}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
         """The factors of each network. Crossed, the RTT changes fastest."""
@@ -164,6 +167,17 @@ class Asked:
     def engines(self) -> list[AskedEngine]:
         """Where it runs."""
         return self.values.get(ENGINE.name, ["auto"])
+
+    def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
+        """Refuses factors of networks that mean nothing over any of these."""
+        applying = {factor for values in networks for factor in _applying(values)}
+        for factor in {factor for values in networks for factor in values} - applying:
+            needed = _needed(factor)
+            if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
+                message = f"{factor.name} means nothing without {needed.name}"
+                raise self.fault(
+                    message, (factor.name,), f"add {self.source.key_of(needed)}, or leave it out"
+                )
 
     def experiment(self, **others: Any) -> Experiment:
         """With what is no factor: `name`, `pages`, `seed`... Raises InputError."""
@@ -309,6 +323,22 @@ def unknown(key: str, known: Iterable[str], place: str) -> InputError:
 
 def _tls(settings: Mapping[str, Any]) -> Tls | None:
     return None if settings["version"] is None else Tls.model_validate(settings)
+
+
+def _needed(factor: Factor) -> Factor:
+    """What the factor means nothing without, where there is something."""
+    assert factor.needs is not None
+    field, _ = factor.needs
+    return next(one for one in of_part(factor.part) if field in one.fields)
+
+
+def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
+    """Those that mean something beside the others, so that networks that do the same are one."""
+    return {
+        factor: value
+        for factor, value in values.items()
+        if factor.needs is None or values.get(_needed(factor), factor.needs[1]) != factor.needs[1]
+    }
 
 
 def _network(values: Mapping[Factor, Any]) -> Network:

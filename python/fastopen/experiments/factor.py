@@ -81,8 +81,10 @@ class Factor:
     """Whether it says how connections begin, so that rows that differ in it alone are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """What it is where nobody asks, of each field: then no table shows it."""
-    chance: bool = False
-    """Whether a load with any value but 0 is not the same each time, even in virtual time."""
+    chance: Callable[[Any], bool] | None = None
+    """Whether a load with that value is not the same each time, even in virtual time; None: it always is."""
+    needs: tuple[str, Any] | None = None
+    """A field of the part, and its default, with which this factor means nothing."""
     switch: bool = False
     """Whether the option alone means on."""
     repeatable: bool = False
@@ -200,25 +202,35 @@ class Factor:
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
+    def applies(self, point: Point) -> bool:
+        """Whether what it needs is there."""
+        if self.needs is None:
+            return True
+        field, without = self.needs
+        return bool(attrgetter(field)(point.part(self.part)) != without)
+
     def text_at(self, point: Point) -> str:
         """The value as a column shows it; of both directions where they differ."""
-        return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
+        return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:
         """The value as a sentence says it."""
-        if self.absent_phrase and set(self.values(point)) == {None}:
+        if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         return self.phrase.format(self.text_at(point))
 
     def label_at(self, point: Point) -> str:
         """The value in the id of a job."""
-        return (self.label or self.phrase.replace(" ", "-")).format(self.text_at(point).replace(" ", "-"))
+        return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     def varies(self, points: Sequence[Point]) -> bool:
         """Whether it is something of its own that is different from point to point."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return self.natural is None or not self.is_usual(points)
+
+    def _text(self, point: Point) -> str:
+        return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def is_usual(self, points: Iterable[Point]) -> bool:
         """Whether it is at every point what it is where nobody asks."""

@@ -91,18 +91,18 @@ _NETWORK: Final = (
     ),
     Factor(
         "loss", "network", ("down.loss", "up.loss"), q.FRACTION, "Random loss in each direction.",
-        example="0%,1%", header="loss\n%", phrase="{} % loss", label="loss{}%", chance=True,
+        example="0%,1%", header="loss\n%", phrase="{} % loss", label="loss{}%", chance=bool,
     ),
     Factor(
         "jitter", "network", ("down.jitter", "up.jitter"), q.JITTER,
         "How the delay of each direction varies: normal by this deviation, or uniform, or none.",
         example="none,2ms,uniform:2ms", header="jitter", phrase="jitter {}", label="jitter{}",
-        chance=True,
+        chance=bool,
     ),
     Factor(
         "reorder", "network", ("down.reorder", "up.reorder"), q.FLAG,
         "Whether packets overtake each other where their delay varies (--jitter).", example="on,off",
-        header="re-\norder", phrase="reordering {}",
+        header="re-\norder", phrase="reordering {}", absent_phrase="no jitter", needs=("down.jitter", None),
     ),
     Factor(
         "cross", "network", ("cross",), q.CROSS,
@@ -123,12 +123,13 @@ _NETWORK: Final = (
     Factor(
         "path_hosts", "network", ("path_hosts",), q.WORDS,
         "The hosts behind that middlebox, of all pages.", example="HOST,HOST", otherwise="all hosts",
+        needs=("path", "none"),
     ),
     Factor(
         "path_share", "network", ("path_share",), q.FRACTION,
         "Share of these hosts that lie behind it, drawn anew for each repeat.", example="10%,50%",
-        otherwise="all of them", header="behind\n%", phrase="{} % of hosts behind it",
-        absent_phrase="all hosts behind it", label="behind{}%", chance=True,
+        header="behind\n%", phrase="{} % of hosts behind it", absent_phrase="no host behind it",
+        label="behind{}%", needs=("path", "none"), chance=lambda share: 0 < share < 1,
     ),
     Factor(
         "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",

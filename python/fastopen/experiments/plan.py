@@ -104,7 +104,12 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
         return False
     setup = experiment.setups[comparison.setup]
     point = Point(experiment.networks[comparison.network], setup, comparison.engine)
-    random = any(value for factor in FACTORS if factor.chance for value in factor.values(point))
+    random = any(
+        factor.chance(value)
+        for factor in FACTORS
+        if factor.chance and factor.applies(point)
+        for value in factor.values(point)
+    )
     return not random and setup.client.type.deterministic
 
 

@@ -174,8 +174,9 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
     """Its values, where it has one: a key share, say, is nothing to a connection in the clear."""
-    applies = (point for point in points if factor.natural is None or factor.natural(point) != (None,))
-    return factor.phrase.format(_distinct(map(factor.text_at, applies)))
+    natural = factor.natural
+    having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
+    return factor.phrase.format(_distinct(map(factor.text_at, having)))
 
 
 def _distinct(texts: Iterable[str]) -> str:

@@ -81,7 +81,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
         for result in treatments:
             network = networks[result.cell.network]
             free = opened.get(compared(result))
-            if network.path == "none" or network.path_share is not None:
+            if network.path == "none" or network.path_share < 1:
                 continue
             if free is None or free.saved_ms is None or result.saved_ms is None:
                 continue

@@ -18,6 +18,7 @@ from fastopen.experiments import (
     FACTORS,
     Experiment,
     Factor,
+    exact,
     make_plan,
     point_of,
     read_asked,
@@ -53,6 +54,9 @@ NEEDED: dict[str, dict[str, str]] = {
     "request_heads": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
     "fixed_scripts": {"client": "chromium"},
+    "reorder": {"jitter": "2ms"},
+    "path_hosts": {"path": "strip-both"},
+    "path_share": {"path": "strip-both"},
     **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
 }
 NAMES = [factor.name for factor in ASKED]
@@ -286,3 +290,20 @@ def test_fields_of_the_contract_that_no_factor_covers_are_known() -> None:
     covered = {field for factor in FACTORS for field in factor.fields}
     left = [name for name in Network.model_fields if not any(one.split(".")[0] == name for one in covered)]
     assert left == []
+
+
+def test_networks_that_differ_only_in_what_means_nothing_are_one() -> None:
+    asked = by_options({"rtt": "20ms", "path": "none,strip-both", "path_share": "5%,20%"})
+    assert [(one.path, one.path_share) for one in asked.networks] == [
+        ("none", 1.0),
+        ("strip-both", 0.05),
+        ("strip-both", 0.2),
+    ]
+    assert exact(asked, "virtual") == [True, False, False]
+
+
+@pytest.mark.parametrize("name", ["reorder", "path_hosts", "path_share"])
+def test_what_means_nothing_alone_is_refused(name: str, tmp_path: Path) -> None:
+    option, _ = written_of(factor_of(name), tmp_path)
+    with pytest.raises(InputError, match="means nothing without"):
+        by_options({name: option[name]})

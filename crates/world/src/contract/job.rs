@@ -47,6 +47,10 @@ pub struct Job {
     pub tcp_trace: bool,
 }
 
+fn default_path_share() -> f64 {
+    1.0
+}
+
 fn default_load_timeout_us() -> u64 {
     120_000_000
 }
@@ -72,8 +76,8 @@ pub struct Network {
     pub path: Behaviour,
     #[serde(default)]
     pub path_hosts: Option<BTreeSet<String>>,
-    #[serde(default)]
-    pub path_share: Option<f64>,
+    #[serde(default = "default_path_share")]
+    pub path_share: f64,
 }
 
 /// A direction of the link.

@@ -216,7 +216,7 @@ impl Network {
         for (host, extra) in &self.host_extra_rtt_us {
             within(format!("network.host_extra_rtt_us.{host}"), *extra, RTT_US)?;
         }
-        within("network.path_share", self.path_share.unwrap_or(0.0), 0.0..=1.0)?;
+        within("network.path_share", self.path_share, 0.0..=1.0)?;
         within("network.mtu_bytes", self.mtu_bytes, 576..=1500)
     }
 }
