@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # The engine looks for the program in target/, so that is where it is built.
 unexport CARGO_TARGET_DIR
+# Hundreds of interpreters run in the tests: modules are compiled for the first of them alone.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 STAMPS := .venv/stamps
@@ -46,7 +48,7 @@ world: $(WORLD) ## build the Rust program
 
 check: lint ## what takes under a minute: formatters, linters, types, quick tests
 	$(call say,tests of the pure crates)
-	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked \
+	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked --release \
 	  --package fastopen-link --package fastopen-page
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
@@ -120,7 +122,7 @@ wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust progr
 	@ls dist/*.whl
 
 docs: $(DOCS)/ready ## build the site of the documents, build/site/index.html, and check its links
-	@cargo doc $(CARGO_QUIET) --locked --workspace --no-deps
+	@cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
 	@$(DOCS)/bin/python tools/site_builder.py
 	$(call say,built: build/site/index.html)
 
@@ -134,19 +136,19 @@ help: ## print this list
 rust-lint: $(STAMPS)/prerequisites-of-tests
 	$(call say,cargo fmt; cargo clippy; cargo doc; licences and versions of dependencies)
 	@cargo fmt --all --check
-	@cargo clippy $(CARGO_QUIET) --locked --workspace --all-targets -- -D warnings
-	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --workspace --no-deps
+	@cargo clippy $(CARGO_QUIET) --locked --release --workspace --all-targets -- -D warnings
+	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
 	@tools/check_dependencies.py
 
-# After the linter: cargo lets one command at a time into target/debug.
+# After the linter: cargo lets one command at a time into target/release.
 rust-test-programs: rust-lint
 	$(call say,cargo test --no-run)
-	@cargo test $(CARGO_QUIET) --locked --workspace --no-run
+	@cargo test $(CARGO_QUIET) --locked --release --workspace --no-run
 
 # The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
 rust-test: $(STAMPS)/prerequisites-of-tests
 	$(call say,cargo test)
-	@MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --workspace
+	@MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --release --workspace
 
 python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
@@ -157,9 +159,7 @@ python-lint: $(STAMPS)/python-for-tests
 
 python-test: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest)
-	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'not e2e'
-	$(call say,pytest of worlds)
-	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'e2e and not real_time'
+	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'not real_time'
 
 python-test-real-time: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest of what judges times: one after the other)

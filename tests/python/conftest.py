@@ -45,7 +45,11 @@ FAKE_WORLD = HERE / "fake_world.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests over the fake world start processes by the dozen: `make check` leaves them out."""
+    """Tests over the fake world start processes by the dozen: `make check` leaves them out.
+
+    Those of real worlds come last.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
     for item in items:
         if {"fake_world", "fake_world_of_module"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
