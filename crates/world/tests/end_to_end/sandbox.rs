@@ -84,6 +84,28 @@ fn a_client_has_no_capability_and_cannot_gain_one() {
 }
 
 #[test]
+fn a_client_is_an_ordinary_user_who_writes_to_its_own_folder_alone() {
+    let script = r#"[ $(id -u) = 0 ] && echo root; touch /made /etc/made /usr/made /dev/made && echo made
+        ls /made /etc/made /usr/made /dev/made; touch "$HOME/made" && ulimit -d"#;
+    expect(script, "", true, "1310720");
+}
+
+#[test]
+fn io_uring_is_refused_to_a_client() {
+    if !PathBuf::from("/usr/bin/python3").is_file() {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    // 425 is io_uring_setup. Without parameters a kernel that has it says EFAULT, one without ENOSYS.
+    let script = r#"/usr/bin/python3 -Ic 'import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'"#;
+    for isolate in [false, true] {
+        expect(script, "", isolate, "-1 True");
+    }
+}
+
+#[test]
 fn what_the_machines_root_may_do_by_files_of_the_kernel_is_not_open() {
     let script = r"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty
         do (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ
