@@ -112,7 +112,7 @@ class RunReader(Closing):
     def experiment(self) -> Experiment:
         """What was asked."""
         with self._understanding("the experiment"):
-            return Experiment.model_validate_json(json.dumps(self._fact("experiment")))
+            return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
         """In the order of the table."""
@@ -332,6 +332,14 @@ class RunReader(Closing):
 
     def _text(self, compressed: bytes) -> bytes:
         return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
+
+
+def _in_todays_terms(experiment: Any) -> Any:
+    """Of before `path_share` had a default, null was all hosts."""
+    for network in experiment["networks"]:
+        if network.get("path_share", 1.0) is None:
+            del network["path_share"]
+    return experiment
 
 
 def _reasons(text: str) -> tuple[tuple[str, str], ...]:

@@ -1,5 +1,6 @@
 """A run that is asked for again is the same run, however it is to be printed."""
 
+import sqlite3
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,3 +45,15 @@ def test_another_number_of_repeats_is_another_experiment(tmp_path: Path) -> None
     options = RunOptions(output=folder, draws_by_default=True)
     with pytest.raises(InputError, match="repeats 2 there, 5 here"):
         run_experiment(experiment, [ImportedPage(PAGE)], options, observe=None)  # type: ignore[arg-type]
+
+
+def test_a_run_of_before_shares_of_hosts_had_a_default_is_asked_for_again(tmp_path: Path) -> None:
+    folder, experiment = kept(tmp_path)
+    database = sqlite3.connect(folder / "run.sqlite")
+    with database:
+        with_null = """UPDATE facts SET value = json_set(value, '$.networks[0].path_share', NULL)"""
+        database.execute(f"{with_null} WHERE name = 'experiment'")
+    database.close()
+    options = RunOptions(output=folder)
+    with run_experiment(experiment, [ImportedPage(PAGE)], options, not_started) as run:
+        assert run.results.experiment == experiment
