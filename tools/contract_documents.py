@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema
+import jsonschema_rs
 from pydantic import ValidationError
 
 from fastopen.contract import job as jobs
@@ -276,7 +276,7 @@ def record_cases() -> str:
         model = schema["$defs"][f"{name.capitalize()}Record"]
         for one in _changes(schema, model, golden, ""):
             record = changed(golden, one["change"])
-            fits = jsonschema.Draft202012Validator(schema).is_valid(record)
+            fits = jsonschema_rs.Draft202012Validator(schema).is_valid(record)
             assert fits == one["within"], one
             lines.append(_line({"record": name, **one["change"], "fits": fits, **_known(one)}))
     return "".join(lines)
@@ -293,7 +293,7 @@ def _job_case(schema: Json, golden: Json, change: Json, within: bool | None = No
     try:
         Job.model_validate_json(json.dumps(job))
     except ValidationError:
-        refused = "rule" if jsonschema.Draft202012Validator(schema).is_valid(job) else "schema"
+        refused = "rule" if jsonschema_rs.Draft202012Validator(schema).is_valid(job) else "schema"
     never = {*change.get("set", {}).items()} if _hashable(change) else set()
     never |= {(pointer, "removed") for pointer in change.get("remove", ())}
     if within is not None and not never & NEVER:

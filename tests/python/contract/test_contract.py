@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
@@ -79,8 +79,8 @@ def cases(name: str) -> list[Any]:
     return [json.loads(line) for line in (GOLDEN / f"{name}-cases.jsonl").read_text().splitlines()]
 
 
-def schema(name: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads((GOLDEN / f"{name}.schema.json").read_text()))
+def schema(name: str) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(json.loads((GOLDEN / f"{name}.schema.json").read_text()))
 
 
 def test_a_job_at_each_bound_is_taken_or_refused_as_the_other_half_does() -> None:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 CONTRACT = ROOT / "tests" / "contract"
 GOLDEN = json.loads((CONTRACT / "job.json").read_text())
-RECORD_SCHEMA = jsonschema.Draft202012Validator(json.loads((CONTRACT / "record.schema.json").read_text()))
+RECORD_SCHEMA = jsonschema_rs.Draft202012Validator(json.loads((CONTRACT / "record.schema.json").read_text()))
 
 pytestmark = pytest.mark.e2e
 

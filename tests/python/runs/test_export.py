@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pyarrow.parquet as pq
 import pytest
 
@@ -83,7 +83,7 @@ def test_each_load_is_a_har_that_keeps_to_the_format(kept: Path) -> None:
     documents = hars(exported(kept, "har"))
     assert len(documents) == 12
     for document in documents:
-        jsonschema.validate(document, SCHEMA)
+        jsonschema_rs.validate(SCHEMA, document)
 
 
 def test_the_timings_of_a_har_add_up_to_the_load(kept: Path) -> None:
@@ -176,7 +176,7 @@ def test_what_failed_or_never_began_is_told_as_such(tmp_path: Path) -> None:
     with RunStore.create(tmp_path / "kept", plan, {}) as store:
         store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
     (document,) = hars(exported(tmp_path / "kept", "har"))
-    jsonschema.validate(document, SCHEMA)
+    jsonschema_rs.validate(SCHEMA, document)
     log = document["log"]
     assert log["pages"][0]["pageTimings"]["onLoad"] == -1
     assert [entry["response"]["status"] for entry in log["entries"]] == [200, 0, 0]
