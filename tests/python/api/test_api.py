@@ -77,6 +77,7 @@ def test_a_run_gives_frames_figures_and_files(fake_world: FakeWorld, tmp_path: P
         assert again.frame().equals(cells.reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_every_figure_can_be_drawn_and_changed(tmp_path: Path) -> None:
     kept = made_up_run(tmp_path / "kept", made_up_plan([made_up_page("one")]))
     with open_run(kept) as opened:

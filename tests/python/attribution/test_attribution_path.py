@@ -272,6 +272,7 @@ def loads(draw: st.DrawFn) -> tuple[Page, LoadRecord]:
     return page_of(resources), record_of(draw(st.integers(0, 400)), requests, handshakes)
 
 
+@pytest.mark.slow
 @given(loads(), st.sampled_from([BROWSER, MGET]))
 def test_the_pieces_of_any_load_follow_one_another_and_add_up_exactly(
     load: tuple[Page, LoadRecord], client: Client

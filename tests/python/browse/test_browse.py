@@ -20,6 +20,8 @@ from fastopen.runs import RunStore
 from fastopen.runs.schema import APPLICATION_ID, VERSION
 from made_up_run import ENVIRONMENT, fill, load_data, made_up_page, made_up_plan, made_up_run
 
+pytestmark = pytest.mark.slow
+
 EVIL = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
 # More loads than a page of a list has.
 REPEATS = 20

@@ -344,6 +344,7 @@ def test_reproduce_prints_the_published_figures_and_ours(fake_world: FakeWorld, 
     assert (published["plt_off"], published["plt_tfo"]) == (1.54, 1.48)
 
 
+@pytest.mark.slow
 def test_lists_name_what_comes_with_it() -> None:
     assert "radhakrishnan2011" in fastopen("reproduce", "--list").stdout
     names = [

@@ -283,6 +283,7 @@ def test_a_run_that_was_not_finished_is_compared_as_far_as_it_goes(tmp_path: Pat
     assert "this run is interrupted" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> None:
     """In place of kernels, which take minutes, a file of the tree says which run its kernel makes."""
     runs = {rtt: run(tmp_path / f"run{rtt}", rtts_ms=(rtt,)) for rtt in (20, 40)}

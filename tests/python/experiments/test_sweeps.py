@@ -213,6 +213,7 @@ def test_what_makes_no_sense_in_a_file_is_refused_by_key(tmp_path: Path, text: s
         experiment(tmp_path, text)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["down", "up", "queue", "loss", "rtt"]), unique=True), st.integers(1, 4))
 def test_zipped_lists_of_any_length_give_that_many_networks(names: list[str], length: int) -> None:
     units = {"down": "mbit", "up": "mbit", "queue": "kB", "loss": "%", "rtt": "ms"}

@@ -36,6 +36,8 @@ from fastopen.runs import RunStore
 from fastopen.statistics import CellResult
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
+pytestmark = pytest.mark.slow
+
 PAGES = [made_up_page("small", 6), made_up_page("large", 30)]
 SIGNATURES: dict[Format, bytes] = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 

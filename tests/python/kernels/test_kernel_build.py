@@ -20,6 +20,8 @@ from fastopen.kernels.recipe import read_recipe
 from fastopen.kernels.workspace import workspace
 from kernels.fake_kernel import write_recipe, write_source
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[..., kernels.Built]
 WAITER = (
     "import sys; from pathlib import Path; from fastopen.kernels.workspace import workspace\n"

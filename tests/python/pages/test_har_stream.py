@@ -49,6 +49,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(VALUES, st.integers(1, 30), st.sampled_from([None, 1]), st.booleans())
 def test_values_read_in_pieces_are_those_read_whole(
@@ -153,6 +154,7 @@ def test_a_compressed_text_is_left_to_the_world(tmp_path: Path) -> None:
     assert found.page.resources[0].body_bytes == 300
 
 
+@pytest.mark.slow
 def test_a_large_recording_costs_little_memory(tmp_path: Path) -> None:
     body = "x" * 500_000
     content = {"size": len(body), "mimeType": "image/png", "text": body}

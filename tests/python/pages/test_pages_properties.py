@@ -95,6 +95,7 @@ def check(page: Page) -> None:
         assert urls.problem_of(resource.url) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(entries(), max_size=8), JSON, NUMBERS, st.booleans())
 def test_every_har_becomes_valid_pages_or_an_input_error(

@@ -32,6 +32,8 @@ from fastopen.runs import RunStore
 from fastopen.statistics import BrowserMetrics
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
+pytestmark = pytest.mark.slow
+
 EVIL = '</script><script>window.broken = 1</script>"\'><img src=x onerror="window.broken=1">'
 PAGES = [made_up_page("small", 6), made_up_page("large", 30)]
 

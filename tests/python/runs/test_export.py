@@ -79,6 +79,7 @@ def test_rows_go_to_the_disk_in_batches(kept: Path, monkeypatch: pytest.MonkeyPa
     assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [50, 50, 44]
 
 
+@pytest.mark.slow
 def test_each_load_is_a_har_that_keeps_to_the_format(kept: Path) -> None:
     documents = hars(exported(kept, "har"))
     assert len(documents) == 12
@@ -255,6 +256,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "csv", "har"])
 def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, form: str) -> None:
     place = kept.parent / "out"

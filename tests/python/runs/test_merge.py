@@ -26,6 +26,8 @@ from fastopen.runs.packets import kept_packets
 from fastopen.statistics import collect
 from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan, made_up_run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PAGE = made_up_page("one", requests=4)
 VIRTUAL = {"engines": ["virtual"]}

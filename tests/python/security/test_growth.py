@@ -26,6 +26,8 @@ from pages.sites import Answer
 from pages.test_mahimahi import message
 from pages.test_warc import archive
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[2] / "contract"
 FEW = 50
 # Twice the work, and what sorting adds; of a reader whose work grows with the square it is four times.

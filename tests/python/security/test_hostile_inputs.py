@@ -45,6 +45,7 @@ def warc_record(body: bytes, *, coding: str = "") -> bytes:
     return b"WARC/1.0\r\n" + written.encode() + b"\r\n" + head + body + b"\r\n\r\n"
 
 
+@pytest.mark.slow
 def test_a_har_with_one_endless_string_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = bomb(tmp_path / "bomb.har.gz", b'{"log":{"creator":{"name":"', 80, b'"},"entries":[]}}')
     with pytest.raises(InputError, match=r"one value of it is longer than 64 MiB"):
@@ -64,6 +65,7 @@ def test_an_archive_that_was_compressed_as_one_stays_within_its_budget(tmp_path:
         load_pages([path], max_unpacked=8 * MIB)
 
 
+@pytest.mark.slow
 def test_a_record_that_unpacks_to_more_than_a_body_can_be_is_named(tmp_path: Path) -> None:
     path = tmp_path / "record.warc.gz"
     path.write_bytes(gzip.compress(warc_record(b"a" * (65 * MIB))))

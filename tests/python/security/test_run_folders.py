@@ -181,6 +181,7 @@ def make_endless(run: Path, table: str, depth: int = 4) -> None:
     file.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["loads", "jobs", "cells", "pages", "records", "facts"])
 def test_a_run_of_endless_rows_is_damaged_whoever_reads_it(run: Path, table: str) -> None:
     make_endless(run, table)
@@ -191,6 +192,7 @@ def test_a_run_of_endless_rows_is_damaged_whoever_reads_it(run: Path, table: str
         assert done.returncode == 2 or table != "loads", command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [MAX_RECORD_BYTES + 1, 12 * 2**20])
 def test_records_that_unpack_to_more_than_loads_have_are_refused(run: Path, size: int) -> None:
     database = sqlite3.connect(run / "run.sqlite")
