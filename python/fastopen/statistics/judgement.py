@@ -74,11 +74,11 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """What the comparisons of one treatment come to."""
+    """What the comparisons of one treatment come to: those of too few repeats leave open what theirs do."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     effects = {effect_of(cell, smallest) for cell in cells} or {Effect.UNKNOWN}
-    if Effect.UNKNOWN in effects:
+    if effects == {Effect.UNKNOWN}:
         return Verdict.UNKNOWN
     if effects == {Effect.REDUCES}:
         return Verdict.WORTH_IT
@@ -86,4 +86,4 @@ def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict
         return Verdict.MIXED if Effect.REDUCES in effects else Verdict.HARMFUL
     if Effect.REDUCES in effects:
         return Verdict.WORTH_IT_FOR_SOME
-    return Verdict.UNCLEAR if Effect.UNCLEAR in effects else Verdict.NO_DIFFERENCE
+    return Verdict.NO_DIFFERENCE if effects == {Effect.NONE} else Verdict.UNCLEAR

@@ -159,6 +159,8 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
         ),
         ([(-5, (-6, -4)), (0, (0, 0))], "Not worth turning on: it increases page load time."),
         ([(5, (4, 6)), (1, None)], "has too few valid repeats at 100 ms to say"),
+        ([(5, (4, 6)), (1, None)], "Worth turning on in some of these cases."),
+        ([(0, (-0.1, 0.1)), (1, None)], "No certain effect."),
         ([(5, None), (1, None)], "Too few valid repeats to say what TFO does (9 pairs of loads each: saves"),
     ],
 )
