@@ -97,9 +97,9 @@ fn io_uring_is_refused_to_a_client() {
         return;
     }
     // 425 is io_uring_setup. Without parameters a kernel that has it says EFAULT, one without ENOSYS.
-    let script = r#"/usr/bin/python3 -Ic 'import ctypes, errno
+    let script = r"/usr/bin/python3 -Ic 'import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
-print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'"#;
+print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'";
     for isolate in [false, true] {
         expect(script, "", isolate, "-1 True");
     }
