@@ -99,15 +99,16 @@ def _merged(grid: Grid) -> Grid:
 
 def _table(grid: Grid, layout: Layout) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0 if layout.tight else 1, 0, 0), pad_edge=False)
-    for column in grid.columns:
-        header = column.short if layout.short and column.short else column.header
+    headers = [plain((layout.short and column.short) or column.header) for column in grid.columns]
+    lines = max(header.count("\n") for header in headers)
+    for column, header in zip(grid.columns, headers, strict=True):
+        above = "\n" * (lines - header.count("\n")) if column.kind == "key" and header else ""
         table.add_column(
-            Text(plain(header)),
+            Text(above + header),
             justify="left" if column.kind in ("key", "words") else "right",
             no_wrap=bool(column.header),
             overflow="fold",
             min_width=None if column.header else WORDS_MIN,
-            vertical="bottom" if column.kind == "key" and column.header else "top",
         )
     marked = [any(row[number].mark for row in grid.rows) for number in range(len(grid.columns))]
     before = None
