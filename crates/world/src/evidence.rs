@@ -77,7 +77,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     }
     observed.quic_packets(&mut reasons);
     observed.sessions(expected, &mut reasons);
-    observed.first_bytes(expected, &mut reasons);
+    observed.first_bytes(&mut reasons);
     observed.link_delays(&mut reasons);
     reasons
 }
@@ -104,6 +104,15 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenCookieReqd",
     "TCPFastOpenListenOverflow",
 ];
+
+/// Headers of IP and TCP, and the room that the kernel leaves for TCP's options in a SYN with data
+/// (`tcp_send_syn_data`, `MAX_TCP_OPTION_SPACE`).
+const HEADERS_AND_SYN_OPTIONS: u64 = 40 + 40;
+
+/// What crosses the wire between a `ClientHello` and the end of its early data, besides that: the record of a
+/// change of cipher spec, and of the early data's record the header, the content type and the tag of AEAD
+/// (RFC 8446 sections 5.1, 5.2 and D.4).
+const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 /// Counters that make a load invalid where either end's grew.
 const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 3] = [
@@ -340,9 +349,11 @@ impl Observations<'_> {
                 continue;
             }
             // Where something was lost, early data may arrive together with the end of the handshake.
-            let (able, others): (Vec<_>, Vec<_>) = connections
-                .iter()
-                .partition(|(connection, _)| !retransmitted(connection) && self.begins_safely(connection));
+            let (able, others): (Vec<_>, Vec<_>) = connections.iter().partition(|(connection, tls)| {
+                !retransmitted(connection)
+                    && self.begins_safely(connection)
+                    && !self.early_data_exceeds_syn(connection, tls)
+            });
             let used = others.iter().filter(|(_, tls)| tls.resumed).count();
             let started = able.iter().filter(|(one, tls)| began_early(one, tls)).count();
             if started < due.saturating_sub(used).min(able.len()) {
@@ -383,9 +394,19 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// No first answer comes before the round trips are over that its arm needs: one for the request, one for
-    /// TCP without data in the SYN, and those of TLS or QUIC without early data.
-    fn first_bytes(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
+    /// Whether a SYN held the `ClientHello`, but not all of the early data after it. The origin answers the
+    /// `ClientHello` at once; the rest waits for the SYN-ACK, and arrives together with the client's Finished.
+    fn early_data_exceeds_syn(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
+        let room = u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS;
+        connection.client.is_some_and(|end| end.syn_data_acked)
+            && tls.early_bytes > 0
+            && tls.hello_bytes <= room
+            && tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes > room
+    }
+
+    /// No first answer comes before the round trips are over that its first flight needs: one for the
+    /// request, one for TCP without data in the SYN, and those of TLS or QUIC unless the origin read early data.
+    fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.network.varies() {
             return;
         }
@@ -399,7 +420,7 @@ impl Observations<'_> {
             let tls = match &connection.tls {
                 None => 0,
                 Some(tls) if tls.version == Version::Tls12 => 2 - u64::from(tls.resumed),
-                Some(tls) => u64::from(expected.early_data != EarlyData::Accepted || !tls.resumed),
+                Some(tls) => u64::from(tls.seen_early() == 0),
             };
             let rtts = tcp + tls + 1;
             let least_us = rtts * self.network.rtt_us_to(&connection.host).saturating_sub(self.tolerance_us);

@@ -58,6 +58,7 @@ def _loaded_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
 
 def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[str]:
     yield from _tickets_run_out(results, cells)
+    yield from _early_data_does_not_fit(results, cells)
     arms = treatments_of(results.experiment.arms)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         yield from _hello_does_not_fit(results, of_arm)
@@ -87,6 +88,23 @@ def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterat
             return
 
 
+def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """What waits for the SYN-ACK comes with the end of the handshake: TFO has saved what there was to save."""
+    for result in cells:
+        flight = results.first_flights.get(result.cell.index)
+        if flight is None or not flight.early_beyond_syn_bytes:
+            continue
+        room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        count = len(flight.early_beyond_syn_bytes)
+        yield (
+            f"{result.cell.arm.condition} early data saved nothing on {count} of"
+            f" {plural(flight.secured_connections, 'connection')}: the ClientHello and the request"
+            f" ({min(flight.early_beyond_syn_bytes):,} bytes) do not fit into a SYN (at most {room:,} bytes), so"
+            " the rest of the request comes with the end of the handshake."
+        )
+        return
+
+
 def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
     """Each ticket serves one connection; more of them to a host begin without."""
     for result in cells:
@@ -94,7 +112,7 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
         tls = results.experiment.setups[result.cell.setup].tls
         if flight is None or tls is None or tls.session != "early" or tls.early_data_rejected:
             continue
-        without = flight.secured_connections - flight.early_connections
+        without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
         if without and flight.most_to_a_host > tls.tickets:
             yield (
                 f"{without} of {flight.secured_connections} connections of a load began without early data:"

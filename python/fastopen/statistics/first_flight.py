@@ -1,17 +1,21 @@
 """What a cell's first flights came to: the size of ClientHellos, sessions, early data, the first answer."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.contract import LoadRecord, Network
+from fastopen.contract import Connection, LoadRecord, Network
 from fastopen.experiments import Cell, Experiment, draw_of
 from fastopen.runs import LoadRow, RunStore
 
 # IP and TCP headers without options, and the room that the kernel leaves for TCP's options in a SYN with
 # data (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
 HEADERS_AND_OPTIONS_BYTES: Final = 40 + 40
+
+# Between a ClientHello and the end of its early data, besides that: the record of a change of cipher spec, and
+# header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
+BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
 
 def syn_data_max(mtu_bytes: int) -> int:
@@ -34,6 +38,9 @@ class FirstFlight:
     """Whose early data the origin read before the handshake was complete."""
     first_byte_rtts: float | None
     """Round trips from opening the connection of the document to the first byte of the answer."""
+    early_beyond_syn_bytes: tuple[int, ...] = ()
+    """Of each connection whose SYN held the ClientHello but not all early data after it: their bytes together.
+    What did not fit came with the client's Finished, so that early data saved nothing."""
 
 
 def first_flights(
@@ -68,7 +75,19 @@ def _first_flight(record: LoadRecord, network: Network) -> FirstFlight:
         resumed_connections=sum(one.resumed for one in handshakes),
         early_connections=sum(one.early_bytes > 0 for one in origins),
         first_byte_rtts=_first_byte_rtts(record, network),
+        early_beyond_syn_bytes=tuple(_early_beyond_syn(record.connections, network)),
     )
+
+
+def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> Iterator[int]:
+    room = syn_data_max(network.mtu_bytes)
+    for one in connections:
+        tls, syn_data = one.tls, one.client is not None and one.client.syn_data_acked
+        if not syn_data or tls is None or not tls.early_bytes or tls.origin is None:
+            continue
+        flight = tls.hello_bytes + BESIDE_EARLY_DATA_BYTES + tls.early_bytes
+        if not tls.origin.early_bytes and tls.hello_bytes <= room < flight:
+            yield flight
 
 
 def _first_byte_rtts(record: LoadRecord, network: Network) -> float | None:

@@ -109,6 +109,28 @@ def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
     assert "tickets" not in lines(replace(flight, most_to_a_host=2))
 
 
+def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothing() -> None:
+    found = results(["none", "early"])
+    flight = FirstFlight(
+        client_hello_bytes=314,
+        secured_connections=7,
+        most_to_a_host=6,
+        resumed_connections=3,
+        early_connections=2,
+        first_byte_rtts=2.0,
+        early_beyond_syn_bytes=(12_342,),
+    )
+    warm = {one.cell.index for one in found.cells if one.cell.arm.name == "warm" and one.cell.setup == 1}
+    said = surprise_lines(replace(found, first_flights=dict.fromkeys(warm, flight)), "small")
+    assert (
+        "session early: With warm cookies early data saved nothing on 1 of 7 connections: the ClientHello and"
+        " the request (12,342 bytes) do not fit into a SYN (at most 1,420 bytes), so the rest of the request"
+        " comes with the end of the handshake."
+    ) in said
+    # Tickets are not to blame for that one.
+    assert any("4 of 7 connections of a load began without early data" in line for line in said)
+
+
 def asked(**written: Any) -> Experiment:
     return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
 

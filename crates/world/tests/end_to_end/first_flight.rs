@@ -126,6 +126,28 @@ fn early_data_beyond_the_origins_limit_waits_for_the_handshake() {
 }
 
 #[test]
+fn early_data_that_does_not_fit_into_a_syn_saves_nothing_over_fast_open() {
+    let first_bytes = |http: &str, request_header_bytes: u64| {
+        let long = with(root(500), json!({"request_header_bytes": request_header_bytes}));
+        let changes = json!({"origins": {"http": http}, "tcp": {"initial_window_segments": 32}});
+        let run = exactly(&of(&[long], json!({"session": "early"}), changes))?;
+        let warm = &handshakes(run.valid("tls-warm"))[0].clone();
+        assert_eq!(warm["resumed"], true);
+        let [hello, early] = ["hello_bytes", "early_bytes"].map(|name| number(&warm[name]));
+        Some((first_byte_ms(&run), number(&warm["origin"]["early_bytes"]), hello + 28 + early))
+    };
+    let Some((_, _, of_500)) = first_bytes("1.1", 500) else { return };
+    // A SYN of 1500 bytes holds 1420. One byte more, and the last one arrives with the client's Finished.
+    let most = 1420 - (of_500 - 500);
+    assert_eq!(first_bytes("1.1", most), Some(([200, 200, 100], most, 1420)));
+    assert_eq!(first_bytes("1.1", most + 1), Some(([200, 200, 200], 0, 1421)));
+    for http in ["1.1", "2"] {
+        let (first_byte_ms, early_bytes, _) = first_bytes(http, 12_000).expect("the engine is there");
+        assert_eq!((first_byte_ms, early_bytes), ([200, 200, 200], 0), "HTTP/{http}");
+    }
+}
+
+#[test]
 fn think_time_runs_while_the_handshake_does() {
     let thinking = with(root(500), json!({"server_think_us": 30_000}));
     let Some(run) = exactly(&of(&[thinking], json!({"session": "early"}), json!({}))) else { return };

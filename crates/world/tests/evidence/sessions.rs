@@ -1,8 +1,8 @@
 //! TLS sessions and early data.
 
-use crate::support::{LATE_US, Load, NETWORK, NONE, handshake, retransmitted};
+use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
 use fastopen_replay::tls::SessionStart;
-use fastopen_world::contract::{InvalidKind, Network, OriginTlsRecord, TlsRecord};
+use fastopen_world::contract::{Cookies, InvalidKind, Network, OriginTlsRecord, TlsRecord, Transport};
 
 #[test]
 fn a_load_that_begins_as_its_session_says_is_valid() {
@@ -43,14 +43,66 @@ fn as_many_connections_resume_as_there_are_tickets_and_both_ends_say_so() {
 
 #[test]
 fn early_data_counts_only_where_the_origin_read_it_before_the_handshake_was_complete() {
-    let unread = || Load::tls(SessionStart::Early).with(|load| origins_handshake_of(load, 0).early_bytes = 0);
+    let unread = || {
+        Load::tls(SessionStart::Early).with(|load| {
+            origins_handshake_of(load, 0).early_bytes = 0;
+            load.requests[0].first_byte_ns = Some(30_000_000);
+        })
+    };
     assert_eq!(unread().kinds(), [InvalidKind::NoEarlyData]);
+    let answered = unread().with(|load| load.requests[0].first_byte_ns = Some(20_000_000));
+    assert_eq!(answered.kinds(), [InvalidKind::NoEarlyData, InvalidKind::SoonerThanPossible]);
     let lost = unread().with(|load| {
         load.connections[0] = retransmitted(load.connections[0].clone());
         load.link.up.dropped_loss = 1;
     });
     assert_eq!(lost.kinds(), NONE);
     assert_eq!(unread().with(|load| load.page.resources[0].method = "POST".into()).kinds(), NONE);
+}
+
+/// With Fast Open, and a `ClientHello` and early data of so many bytes on the first connection; the origin
+/// read none of that before the handshake was complete, and answered after two round trips.
+fn in_a_syn(hello_bytes: u64, early_bytes: u64) -> Load {
+    Load::tls(SessionStart::Early).with(|load| {
+        load.plan.transport = Transport::TlsTfo;
+        load.plan.cookies = Some(Cookies::Warm);
+        load.cookies_before = vec![A, B];
+        for connection in &mut load.connections {
+            (connection.client, connection.origin) = (Some(end(true)), Some(end(true)));
+        }
+        load.count();
+        let tls = handshake_of(load, 0);
+        (tls.hello_bytes, tls.early_bytes) = (hello_bytes, early_bytes);
+        origins_handshake_of(load, 0).early_bytes = 0;
+    })
+}
+
+#[test]
+fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
+    // At an MTU of 1500 bytes a SYN holds 1420, of which 28 are records' headers and a tag.
+    assert_eq!(in_a_syn(300, 1420 - 300 - 28).kinds(), [InvalidKind::NoEarlyData]);
+    let exceeds = || in_a_syn(300, 1420 - 300 - 28 + 1);
+    assert_eq!(exceeds().kinds(), NONE);
+    let sooner = exceeds().with(|load| load.requests[0].first_byte_ns = Some(19_990_000));
+    assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible]);
+    // Its ticket is spent, and the other one is still to begin early.
+    let other_unread = exceeds().with(|load| origins_handshake_of(load, 1).early_bytes = 0);
+    assert_eq!(other_unread.kinds(), [InvalidKind::NoEarlyData]);
+    // After a SYN without data all of it arrives before the client's Finished.
+    let without = exceeds().with(|load| {
+        load.connections[0].client = Some(end(false));
+        load.requests[0].first_byte_ns = Some(30_000_000);
+    });
+    assert!(without.kinds().contains(&InvalidKind::NoEarlyData));
+    // So it does together with a ClientHello that does not fit itself.
+    assert_eq!(in_a_syn(1421, 400).kinds(), [InvalidKind::NoEarlyData]);
+}
+
+#[test]
+fn a_path_with_a_smaller_mtu_has_less_room_in_a_syn() {
+    let load = || in_a_syn(300, 800);
+    assert_eq!(load().kinds(), [InvalidKind::NoEarlyData]);
+    assert_eq!(load().with(|load| load.network.mtu_bytes = 1200).kinds(), NONE);
 }
 
 #[test]
