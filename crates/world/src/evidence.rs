@@ -394,8 +394,8 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// Whether a SYN held the `ClientHello`, but not all of the early data after it. The origin answers the
-    /// `ClientHello` at once; the rest waits for the SYN-ACK, and arrives together with the client's Finished.
+    /// Whether a SYN held the `ClientHello`, but not all early data after it. The origin answers the
+    /// `ClientHello` at once; the rest waits for the SYN-ACK, and arrives with the client's Finished.
     fn early_data_exceeds_syn(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let room = u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS;
         connection.client.is_some_and(|end| end.syn_data_acked)
@@ -405,7 +405,8 @@ impl Observations<'_> {
     }
 
     /// No first answer comes before the round trips are over that its first flight needs: one for the
-    /// request, one for TCP without data in the SYN, and those of TLS or QUIC unless the origin read early data.
+    /// request, one for TCP without data in the SYN, and those of TLS or QUIC unless the origin read early
+    /// data.
     fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.network.varies() {
             return;

@@ -89,7 +89,7 @@ def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterat
 
 
 def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """What waits for the SYN-ACK comes with the end of the handshake: TFO has saved what there was to save."""
+    """What waits for the SYN-ACK comes with the end of the handshake: TFO saved all there was to save."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         if flight is None or not flight.early_beyond_syn_bytes:
@@ -99,8 +99,8 @@ def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> I
         yield (
             f"{result.cell.arm.condition} early data saved nothing on {count} of"
             f" {plural(flight.secured_connections, 'connection')}: the ClientHello and the request"
-            f" ({min(flight.early_beyond_syn_bytes):,} bytes) do not fit into a SYN (at most {room:,} bytes), so"
-            " the rest of the request comes with the end of the handshake."
+            f" ({min(flight.early_beyond_syn_bytes):,} bytes) do not fit into a SYN (at most {room:,} bytes),"
+            " so the rest of the request comes with the end of the handshake."
         )
         return
 

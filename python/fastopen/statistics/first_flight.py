@@ -13,8 +13,8 @@ from fastopen.runs import LoadRow, RunStore
 # data (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
 HEADERS_AND_OPTIONS_BYTES: Final = 40 + 40
 
-# Between a ClientHello and the end of its early data, besides that: the record of a change of cipher spec, and
-# header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
+# Between a ClientHello and the end of its early data, besides that: the record of a change of cipher spec,
+# and header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
 
@@ -39,7 +39,7 @@ class FirstFlight:
     first_byte_rtts: float | None
     """Round trips from opening the connection of the document to the first byte of the answer."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
-    """Of each connection whose SYN held the ClientHello but not all early data after it: their bytes together.
+    """Of each connection whose SYN held the ClientHello but not all early data after it: bytes of both.
     What did not fit came with the client's Finished, so that early data saved nothing."""
 
 
