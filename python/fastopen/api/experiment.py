@@ -11,7 +11,7 @@ from fastopen.experiments import ASKED, Combine, Source, load_experiment, unknow
 from fastopen.experiments import Experiment as Asked
 from fastopen.experiments.plan import counted
 from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
-from fastopen.pages import ImportedPage, Page, load_pages
+from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.pydantic_errors import input_error
 from fastopen.workflows.engines import auto_engine
 
@@ -34,6 +34,8 @@ class Experiment:
         repeats: int | None = None,
         vary: bool | Mapping[str, Any] = False,
         seed: int | None = None,
+        where: str = "",
+        sample: int | None = None,
         tolerance: Mapping[str, Any] | None = None,
         smallest_effect: Mapping[str, float] | None = None,
         name: str = "notebook",
@@ -49,7 +51,8 @@ class Experiment:
         left to chance; with `off2` among `transports` it is an A/A test. With `vary` each repeat draws what
         nobody knows exactly anew (True, or spreads: `{"rtt": "2%"}`). `repeats` are 10, or 30 draws. Raises
         InputError that names what is wrong. `network` are networks by name, in place of RTT
-        and rates.
+        and rates. `where` and `sample` choose of the pages that the paths lead to, as `fastopen run` does
+        (docs/corpora.md); pages that are given themselves are all loaded.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -64,6 +67,7 @@ class Experiment:
             "name": name,
             "pages": [page.name if isinstance(page, Page) else str(page) for page in pages],
             **({} if repeats is None else {"repeats": repeats}),
+            **({"corpus": {"where": where, "sample": sample}} if where or sample is not None else {}),
             "vary": vary,
             "seed": 0 if seed is None else seed,
             "tolerance": dict(tolerance or {}),
@@ -110,12 +114,15 @@ class Experiment:
 
     def pages(self) -> list[ImportedPage]:
         """The pages, with the bodies that were recorded of them. Raises InputError."""
+        choice = self.asked.corpus
         imported: list[ImportedPage] = []
+        if choice is not None and self.paths:
+            imported += load_chosen(self.paths, choice, self.library, lenient=self.lenient)
         for page in self._given:
             if isinstance(page, Page):
                 imported.append(ImportedPage(page))
-            else:
-                imported += load_pages([page], self.library, lenient=self.lenient)
+            elif choice is None:
+                imported += load_chosen([page], None, self.library, lenient=self.lenient)
         return imported
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from fastopen.experiments import (
     make_plan,
     packaged_experiments,
 )
-from fastopen.pages import load_pages
+from fastopen.pages import load_chosen
 from fastopen.workflows.engines import auto_engine
 
 
@@ -42,7 +42,8 @@ def list_experiments(*, as_json: bool) -> None:
 
 
 def _entry(experiment: Experiment) -> dict[str, Any]:
-    plan = make_plan(experiment, [one.page for one in load_pages(experiment.pages)], auto_engine(None))
+    pages = [one.page for one in load_chosen(experiment.pages, experiment.corpus)]
+    plan = make_plan(experiment, pages, auto_engine(None))
     parallel: dict[EngineName, int] = {"host": default_parallel(), "virtual": len(os.sched_getaffinity(0))}
     keys = ("name", "title", "source", "pages", "repeats", "notes")
     return {

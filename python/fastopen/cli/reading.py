@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,7 +12,7 @@ import typer
 from fastopen.cli.output import errors_console
 from fastopen.cli.progress import LiveBar
 from fastopen.errors import InputError
-from fastopen.pages import ImportedPage, load_pages
+from fastopen.pages import Choice, ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning
 from fastopen.units import UnitError, parse_size_bytes
@@ -49,14 +49,19 @@ class Reading:
     ] = MAX_UNPACKED_BYTES
 
     def pages(
-        self, inputs: Iterable[Path | str], library: Sequence[Path | str] = (), *, quiet: bool = False
+        self,
+        inputs: Sequence[Path | str],
+        library: Sequence[Path | str] = (),
+        choice: Choice | None = None,
+        *,
+        quiet: bool = False,
     ) -> list[ImportedPage]:
-        """`load_pages`, with progress unless `quiet`."""
+        """`load_chosen`, with progress unless `quiet`."""
         with (
             warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out,
             LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar,
         ):
-            found = load_pages(inputs, library, **vars(self), progress=reading_progress(bar))
+            found = load_chosen(inputs, choice, library, **vars(self), progress=reading_progress(bar))
         for one in left_out:
             errors_console().print(str(one.message), markup=False, soft_wrap=True)
         return found

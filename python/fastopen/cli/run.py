@@ -28,7 +28,9 @@ from fastopen.experiments import (
     read_asked,
     with_drawn_seed,
 )
-from fastopen.pages import load_pages
+from fastopen.pages import Choice
+from fastopen.pages.corpus import KINDS
+from fastopen.pages.where import Where
 from fastopen.workflows.engines import auto_engine
 
 
@@ -39,7 +41,8 @@ def run(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="HAR files or folders of them, page files, lists of URLs, or packaged pages by name.",
+            help="HAR files or folders of them, an index of a corpus, page files, lists of URLs, or packaged"
+            " pages by name.",
         ),
     ],
     combine: Annotated[
@@ -61,6 +64,18 @@ def run(
         int | None,
         typer.Option(min=0, help="Of every random choice. (default: drawn and recorded, where there is any)"),
     ] = None,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="CONDITION",
+            help="Of the pages those alone whose facts meet it: 'connections > 20 and hosts < 50'"
+            " (docs/corpora.md).",
+        ),
+    ] = "",
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Of these pages N, drawn by the seed (without --seed: 0)."),
+    ] = None,
     library: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
     ] = None,
@@ -71,13 +86,23 @@ def run(
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
-    experiment = asked.experiment(name="run", pages=inputs, seed=seed or 0)
+    corpus = _choice(where, sample, seed)
+    experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
-    pages = reading.pages(inputs, library or (), quiet=settings.quiet)
+    pages = reading.pages(inputs, library or (), corpus, quiet=settings.quiet)
     given = {"inputs": inputs, "library": library or (), **vars(reading)}
     named = {*written, *(("rtt",) if network is not None else ())}
     settings.run(experiment, pages, named, seed_drawn=seed is None, **given)
+
+
+def _choice(where: str, sample: int | None, seed: int | None) -> Choice | None:
+    """What is chosen of the pages; None: all. Raises InputError."""
+    if not where.strip() and sample is None:
+        return None
+    if where.strip():
+        Where(where, KINDS)
+    return Choice(where=where, sample=sample, seed=seed or 0)
 
 
 @with_settings
@@ -108,4 +133,5 @@ def reproduce(
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
-    settings.run(experiment, load_pages(experiment.pages), inputs=experiment.pages)
+    pages = Reading().pages(experiment.pages, choice=experiment.corpus, quiet=settings.quiet)
+    settings.run(experiment, pages, inputs=experiment.pages)

@@ -9,6 +9,7 @@ from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES, Http
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
+from fastopen.pages import Choice
 from fastopen.pydantic_errors import conflict
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
@@ -147,6 +148,8 @@ class Experiment(BaseModel):
     source: str = ""
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
+    corpus: Choice | None = None
+    """Which of the pages are loaded; None: all."""
     networks: Annotated[list[Network], Field(min_length=1)]
     setups: Annotated[list[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = list(DEFAULT_ARMS)

@@ -12,6 +12,7 @@ from fastopen.experiments.asked import Source, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
 from fastopen.experiments.variation import DRAWS, Variation
+from fastopen.pages import Choice
 from fastopen.pydantic_errors import input_errors
 
 FORMAT: Final = "fastopen-experiment/1"
@@ -37,6 +38,7 @@ class ExperimentSpec(BaseModel):
     source: str = ""
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
+    corpus: Choice | None = None
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     tolerance: Tolerance = Field(default_factory=Tolerance)
@@ -72,6 +74,8 @@ def experiment_of(
         problems += input_errors(error, source.name)
     raise_all(problems)
     given = {name: getattr(spec, name) for name in others if name != "format"}
+    if spec.corpus is not None and "seed" not in spec.corpus.model_fields_set:
+        given["corpus"] = spec.corpus.model_copy(update={"seed": spec.seed})
     draws = {} if spec.vary is None else {"repeats": DRAWS}
     return asked.experiment(**{**draws, "seed": spec.seed, **given})
 

@@ -1,13 +1,16 @@
 """Pages: the model, the importers, the library, and what can be said of a page."""
 
+from fastopen.pages.corpus import Choice, load_chosen
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.library import load_pages, packaged_pages
 from fastopen.pages.model import Page, Resource, page_json, read_page, write_page
 
 __all__ = [
+    "Choice",
     "ImportedPage",
     "Page",
     "Resource",
+    "load_chosen",
     "load_pages",
     "packaged_pages",
     "page_json",

@@ -18,6 +18,7 @@ from fastopen.errors import InputError, MachineError, unreadable
 from fastopen.pages.describe import summary
 from fastopen.pages.domains import third_parties
 from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, load_pages
+from fastopen.pages.model import Page
 
 COLUMNS: Final = (
     *("file", "page", "url", "requests", "hosts", "origins", "connections", "depth", "redirects"),
@@ -57,10 +58,13 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[Indexed]:
-    """Reads each file in one of some processes; what becomes of them, in their order.
+    """Reads each file in one of some processes, or in this one; what becomes of them, in their order.
 
     Raises MachineError where a process dies, naming the files that were being read.
     """
+    if processes == 1:  # starting another takes longer than reading a few files
+        yield from (index_file(file, lenient, max_unpacked) for file in files)
+        return
     waiting = iter(files)
     running: deque[tuple[Path, Future[Indexed]]] = deque()
     with ProcessPoolExecutor(
@@ -92,10 +96,11 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
         pages = load_pages([file], lenient=lenient, max_unpacked=max_unpacked)
     except InputError as error:
         return Indexed(file, error=str(error))
-    rows = []
-    for imported in pages:
-        facts = summary(imported.page)
-        third = len(third_parties(imported.page))
-        facts.update(file=str(file), page=facts["name"], third_parties=third)
-        rows.append({name: facts[name] for name in COLUMNS})
-    return Indexed(file, tuple(rows))
+    return Indexed(file, tuple(page_facts(imported.page, file) for imported in pages))
+
+
+def page_facts(page: Page, file: Path) -> dict[str, Any]:
+    """The row of a page: what is known of it, by COLUMNS."""
+    facts = summary(page)
+    facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
+    return {name: facts[name] for name in COLUMNS}

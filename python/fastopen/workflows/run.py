@@ -14,7 +14,7 @@ from fastopen.engines import ResultsStore
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Experiment, Plan, PlannedJob, Shard, Variation, make_plan
-from fastopen.pages import ImportedPage, load_pages
+from fastopen.pages import ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
     NOTHING_ELSE,
@@ -304,8 +304,9 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPag
     options = store.options
     if not options.get("bodies"):
         return [ImportedPage(page) for page in pages]
-    imported = load_pages(
+    imported = load_chosen(
         inputs or options["inputs"],
+        store.experiment().corpus,
         options["library"],
         lenient=options["lenient"],
         max_unpacked=options.get("max_unpacked", MAX_UNPACKED_BYTES),

@@ -169,6 +169,13 @@ def test_frames_without_pandas_say_what_to_install(tmp_path: Path, monkeypatch: 
         opened.frame()
 
 
+def test_pages_are_chosen_by_their_facts_and_those_given_themselves_are_kept() -> None:
+    (own,) = Experiment("example").pages()
+    chosen = Experiment("example", "one-request", own.page, where="requests == 1").pages()
+    assert [one.page.name for one in chosen] == ["one-request", "example"]
+    assert len(Experiment("example", "one-request", "gnu", sample=2, seed=4).pages()) == 2
+
+
 def test_the_package_imports_nothing_heavy_until_it_is_asked_for() -> None:
     code = "import sys, fastopen.errors; print(sorted({'pydantic', 'altair', 'pandas'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -149,6 +149,11 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
             "--connections-per-host: '0' is out of bounds (1 to 256)",
         ),
         (["run", "exampel"], "did you mean the packaged page example?"),
+        (
+            ["run", "example", "--where", "host > 2"],
+            "--where: no fact of a page is called host (did you mean",
+        ),
+        (["run", "example", "--where", "hosts > 99"], "none of 1 pages meets 'hosts > 99'"),
         (["run", "/nowhere.har"], "/nowhere.har"),
         (["run"], "Missing argument"),
         (["run", "example", "--rat", "1"], "No such option"),

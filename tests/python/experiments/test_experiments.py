@@ -238,3 +238,19 @@ def test_a_file_names_networks_as_well(tmp_path: Path) -> None:
     text = SMALL[: SMALL.index("rtt =")] + 'named = ["starlink"]\n'
     (network,) = read_experiment(write(tmp_path, text)).networks
     assert (network.rtt_us, network.up.rate_bit_per_s) == (50_000, 12_000_000)
+
+
+def test_a_file_chooses_pages_of_a_corpus_by_its_own_seed_unless_it_names_another(tmp_path: Path) -> None:
+    chosen = read_experiment(write(tmp_path, f"{SMALL}[corpus]\nwhere = 'hosts < 9'\nsample = 3\n")).corpus
+    assert chosen is not None
+    assert (chosen.where, chosen.sample, chosen.seed) == ("hosts < 9", 3, 1)
+    named = read_experiment(write(tmp_path, f"{SMALL}[corpus]\nsample = 3\nseed = 8\n")).corpus
+    assert named is not None
+    assert named.seed == 8
+
+
+def test_a_condition_of_a_file_that_names_no_fact_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        read_experiment(write(tmp_path, f"{SMALL}[corpus]\nwhere = 'host > 9'\n"))
+    words = "small.toml: corpus.where: no fact of a page is called host (did you mean hosts?)"
+    assert str(error.value).endswith(words)

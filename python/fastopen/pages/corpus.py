@@ -1,0 +1,231 @@
+"""Choosing pages of a corpus: those that meet a condition, and of these a sample.
+
+Facts of pages come from an index (`fastopen pages index`), of which only the chosen files are read, or
+from the files themselves.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from fastopen.csv_cells import as_written
+from fastopen.errors import InputError, unreadable
+from fastopen.pages.budget import MAX_UNPACKED_BYTES
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
+from fastopen.pages.library import LeftOutWarning, load_pages
+from fastopen.pages.where import Kind, Where
+
+TEXTS: Final = ("file", "page", "url", "initiators", "digest")
+KINDS: Final[dict[str, Kind]] = {name: "text" if name in TEXTS else "number" for name in COLUMNS}
+_HEADER: Final = ",".join(COLUMNS[:3]).encode()
+Progress = Callable[[str, int, int], None]
+
+
+class Choice(BaseModel):
+    """Which pages of what is given are loaded."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    where: str = ""
+    """A condition over the facts of a page (pages/where.py); empty: all pages."""
+    sample: Annotated[int, Field(ge=1)] | None = None
+    """So many of those that meet it; None: all of them."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    """Of the sample."""
+
+    @field_validator("where")
+    @classmethod
+    def _can_be_read(cls, text: str) -> str:
+        if text.strip():
+            try:
+                Where(text, KINDS)
+            except InputError as error:
+                raise ValueError(f"{error.message} ({error.remedy})") from None
+        return text.strip()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A page that may be chosen: its facts, and the page where it was read already."""
+
+    facts: dict[str, Any]
+    file: Path
+    """Where it is read from, else."""
+    page: ImportedPage | None = field(default=None, compare=False)
+
+    def rank(self, seed: int) -> tuple[bytes, str, str]:
+        """Its place in the order from which samples are drawn.
+
+        By digest, so that a sample is the same wherever the files are, and a larger one has all of a
+        smaller one.
+        """
+        mixed = hashlib.sha256(f"{seed} {self.facts['digest']}".encode()).digest()
+        return (mixed, str(self.facts["file"]), str(self.facts["page"]))
+
+
+def is_index(path: Path) -> bool:
+    """Whether the file is what `fastopen pages index` writes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HEADER)) == _HEADER
+    except OSError:
+        return False
+
+
+def load_chosen(
+    inputs: Sequence[Path | str],
+    choice: Choice | None,
+    library: Sequence[Path | str] = (),
+    *,
+    lenient: bool = False,
+    max_unpacked: int = MAX_UNPACKED_BYTES,
+    progress: Progress | None = None,
+) -> list[ImportedPage]:
+    """The chosen pages, see `load_corpus`; where nothing says which, all as `load_pages` reads them."""
+    reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
+    if choice is None and not any(is_index(Path(one)) for one in inputs):
+        return load_pages(inputs, library, **reading, progress=progress)
+    return load_corpus(inputs, choice or Choice(), library, **reading, progress=progress)
+
+
+def load_corpus(
+    inputs: Sequence[Path | str],
+    choice: Choice,
+    library: Sequence[Path | str] = (),
+    *,
+    lenient: bool = False,
+    max_unpacked: int = MAX_UNPACKED_BYTES,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> list[ImportedPage]:
+    """The chosen pages, in the order in which they are given. Raises InputError.
+
+    Inputs are indexes, folders of recordings at any depth, and all else that `load_pages` takes. Files of
+    folders that cannot be read are left out (LeftOutWarning). What an index names has to be there as it
+    was; with `lenient` it is left out as well.
+    """
+    meets = Where(choice.where, KINDS) if choice.where else None
+    reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
+    found: list[Candidate] = []
+    total = 0
+    for one in inputs:
+        for candidate in _candidates(Path(one), library, progress, processes, reading):
+            total += 1
+            if meets is None or meets(candidate.facts):
+                found.append(candidate)
+    if not found:
+        if not total:
+            raise InputError("no page in what was given")
+        message = f"none of {total:,} pages meets {choice.where!r}"
+        raise InputError(message, "--where", "fastopen pages index lists their facts")
+    if choice.sample is not None and choice.sample < len(found):
+        drawn = {id(one) for one in sorted(found, key=lambda one: one.rank(choice.seed))[: choice.sample]}
+        found = [one for one in found if id(one) in drawn]
+    return _loaded(found, progress, reading)
+
+
+def _candidates(
+    given: Path,
+    library: Sequence[Path | str],
+    progress: Progress | None,
+    processes: int | None,
+    reading: dict[str, Any],
+) -> Iterator[Candidate]:
+    if is_index(given):
+        yield from read_index(given)
+        return
+    files = list(corpus_files([given])) if given.is_dir() else []
+    if not files:
+        for imported in load_pages([given], library, **reading, progress=progress):
+            facts = page_facts(imported.page, given)
+            yield Candidate(facts, given, imported)
+        return
+    cores = processes or len(os.sched_getaffinity(0))
+    for number, one in enumerate(index_pages(files, **reading, processes=min(cores, len(files)))):
+        if progress is not None:
+            progress(str(given), number, len(files))
+        if one.error:
+            warnings.warn(f"left out: {one.error}", LeftOutWarning, stacklevel=3)
+        yield from (Candidate(facts, one.file) for facts in one.rows)
+
+
+def read_index(path: Path) -> Iterator[Candidate]:
+    """The rows of an index; files are looked for from here, else from its folder. Raises InputError."""
+    try:
+        with path.open(encoding="utf-8", newline="") as text:
+            rows = csv.DictReader(text)
+            lacking = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+            if lacking:
+                remedy = "fastopen pages index writes it anew"
+                raise InputError(f"lacks the column {lacking[0]}", str(path), remedy)
+            for row in rows:
+                facts = _typed(row, f"{path}: line {rows.line_num}")
+                file = Path(facts["file"])
+                yield Candidate(facts, file if file.exists() else path.parent / file)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"no index: {error}", str(path), "fastopen pages index writes one") from None
+
+
+def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    for name, kind in KINDS.items():
+        written = row[name]
+        try:
+            facts[name] = as_written(written) if kind == "text" else int(written)
+        except (TypeError, ValueError, AttributeError):
+            shown = "nothing" if written is None else repr(written)
+            raise InputError(f"{name} is {shown}", place, "fastopen pages index writes it anew") from None
+    return facts
+
+
+def _loaded(
+    chosen: Sequence[Candidate], progress: Progress | None, reading: dict[str, Any]
+) -> list[ImportedPage]:
+    """Reads each file once for all of its pages that were chosen."""
+    files = list(dict.fromkeys(one.file for one in chosen if one.page is None))
+    wanted: dict[Path, set[str]] = {}
+    for one in chosen:
+        if one.page is None:
+            wanted.setdefault(one.file, set()).add(one.facts["digest"])
+    pages: dict[tuple[Path, str], ImportedPage] = {}
+    left_out: set[Path] = set()
+    for number, file in enumerate(files):
+        if progress is not None:
+            progress(str(file), number, len(files))
+        try:
+            pages |= _chosen_of(file, wanted[file], reading)
+        except InputError as error:
+            if not reading["lenient"]:
+                raise
+            left_out.add(file)
+            warnings.warn(f"left out: {error}", LeftOutWarning, stacklevel=3)
+    found = [
+        one.page or pages[one.file, one.facts["digest"]]
+        for one in chosen
+        if one.page or one.file not in left_out
+    ]
+    if not found:
+        raise InputError("none of the chosen pages can be read", str(files[0]))
+    return found
+
+
+def _chosen_of(
+    file: Path, digests: set[str], reading: dict[str, Any]
+) -> dict[tuple[Path, str], ImportedPage]:
+    found = {one.page.digest(): one for one in load_pages([file], **reading)}
+    if digests - found.keys():
+        message = "is not what it was when it was indexed"
+        raise InputError(message, str(file), "fastopen pages index reads it anew; --lenient leaves it out")
+    return {(file, digest): found[digest] for digest in digests}

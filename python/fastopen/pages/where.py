@@ -1,0 +1,144 @@
+"""Which pages of a corpus: a condition over the facts of a page, such as `connections > 20 and hosts < 50`.
+
+The grammar is Python's for expressions, and Python's parser reads it; nothing is worked out but what stands
+here: names of facts, numbers, texts, comparisons (also `in`, of texts), `and`, `or`, `not`, `+ - * /`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from fastopen.errors import InputError
+
+Facts = Mapping[str, Any]
+Kind = Literal["number", "text", "condition"]
+Reader = Callable[[Facts], Any]
+# Longer than anybody writes, and short enough for the parser's stack.
+LENGTH_MAX: Final = 2000
+EXAMPLE: Final = "such as: connections > 20 and hosts < 50"
+
+_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_OF_TEXTS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.In: lambda part, whole: part in whole,
+    ast.NotIn: lambda part, whole: part not in whole,
+}
+
+
+def _ratio(above: float, below: float) -> float:
+    """A ratio to nothing is no number: of what is compared with it, only `!=` holds."""
+    return above / below if below else math.nan
+
+
+_ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _ratio,
+}
+
+
+class Where:
+    """A condition that was read and checked; calling it says whether a page with these facts meets it."""
+
+    def __init__(self, text: str, kinds: Mapping[str, Kind], place: str = "--where") -> None:
+        """`kinds` are the facts that there are. Raises InputError, naming `place` and what is wrong."""
+        self.text = text
+        self._kinds = kinds
+        self._place = place
+        kind, self._meets = self._read(self._parsed())
+        if kind != "condition":
+            raise self._fault(f"{text.strip()} is a {kind}, not a condition", f"{text.strip()} > 20, for one")
+
+    def __call__(self, facts: Facts) -> bool:
+        """Whether the page is meant."""
+        return bool(self._meets(facts))
+
+    def _parsed(self) -> ast.expr:
+        if len(self.text) > LENGTH_MAX:
+            raise self._fault(f"longer than {LENGTH_MAX} characters")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)
+                return ast.parse(self.text.strip(), mode="eval").body
+        except SyntaxError as error:
+            at = f" at character {error.offset}" if error.offset else ""
+            assigned = (error.text or "")[(error.offset or 0) - 1 :].startswith("=")
+            remedy = "== compares" if assigned else EXAMPLE
+            raise self._fault(f"cannot be understood{at}: {self.text.strip()!r}", remedy) from None
+        except (ValueError, RecursionError, MemoryError):
+            raise self._fault("cannot be understood", EXAMPLE) from None
+
+    def _read(self, node: ast.expr) -> tuple[Kind, Reader]:
+        """What an expression is, and how it is worked out."""
+        match node:
+            case ast.Name(id=name):
+                return self._column(name)
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                return "number", lambda _: number
+            case ast.Constant(value=str() as text):
+                return "text", lambda _: text
+            case ast.BoolOp(op=op, values=values):
+                parts = [self._of_kind(one, "condition") for one in values]
+                every = all if isinstance(op, ast.And) else any
+                return "condition", lambda facts: every(part(facts) for part in parts)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                inner = self._of_kind(operand, "condition")
+                return "condition", lambda facts: not inner(facts)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                number_of = self._of_kind(operand, "number")
+                return "number", lambda facts: -number_of(facts)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                work_out = _ARITHMETIC[type(op)]
+                first, second = self._of_kind(left, "number"), self._of_kind(right, "number")
+                return "number", lambda facts: work_out(first(facts), second(facts))
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                return "condition", self._comparison([left, *others], ops)
+        remedy = "there are facts, numbers, texts, comparisons, and, or, not, + - * /"
+        raise self._fault(f"{self._written(node)} is nothing that a condition has", remedy)
+
+    def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
+        """A chain, as `10 < hosts <= 20`."""
+        read = [self._read(node) for node in nodes]
+        links = []
+        for number, op in enumerate(ops):
+            (left_kind, left), (right_kind, right) = read[number : number + 2]
+            compare = (_COMPARISONS | (_OF_TEXTS if right_kind == "text" else {})).get(type(op))
+            if compare is None or "condition" in (left_kind, right_kind):
+                raise self._fault(f"{self._written(nodes[number])} cannot be compared so", EXAMPLE)
+            if left_kind != right_kind:
+                sides = (f"{self._written(nodes[at])} is a {read[at][0]}" for at in (number, number + 1))
+                raise self._fault(" and ".join(sides), "numbers go with numbers, 'texts' with texts")
+            links.append((left, compare, right))
+        return lambda facts: all(compare(left(facts), right(facts)) for left, compare, right in links)
+
+    def _of_kind(self, node: ast.expr, wanted: Kind) -> Reader:
+        kind, reader = self._read(node)
+        if kind != wanted:
+            raise self._fault(f"{self._written(node)} is a {kind}, not a {wanted}", EXAMPLE)
+        return reader
+
+    def _column(self, name: str) -> tuple[Kind, Reader]:
+        if name not in self._kinds:
+            near = difflib.get_close_matches(name.lower(), self._kinds, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"there are: {', '.join(self._kinds)}"
+            raise self._fault(f"no fact of a page is called {name}", remedy)
+        return self._kinds[name], lambda facts: facts[name]
+
+    def _written(self, node: ast.expr) -> str:
+        return ast.get_source_segment(self.text.strip(), node) or ast.unparse(node)
+
+    def _fault(self, message: str, remedy: str = "") -> InputError:
+        return InputError(message, self._place, remedy)
