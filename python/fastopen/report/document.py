@@ -11,6 +11,7 @@ from fastopen.statistics import (
     BrowserMetrics,
     CellResult,
     FirstFlight,
+    FlightSaving,
     Results,
     half_width_percent,
     pairs_needed,
@@ -116,6 +117,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
         **_first_flight(results.first_flights.get(cell.index)),
+        **_flight_saving(results, results.flight_savings.get(cell.index)),
         **_browser_metrics(results.browser_metrics.get(cell.index)),
         "sensitivity": _sensitivity(results, result),
         "published": _published(results.published.get(key)),
@@ -127,6 +129,18 @@ def _first_flight(found: FirstFlight | None) -> dict[str, Any]:
         "first_byte_rtts": None if found is None else found.first_byte_rtts,
         "resumed_connections": None if found is None else found.resumed_connections,
         "early_connections": None if found is None else found.early_connections,
+        "early_beyond_syn_connections": None if found is None else len(found.early_beyond_syn_bytes),
+    }
+
+
+def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, Any]:
+    over = next((one.cell for one in results.cells if saving and one.cell.index == saving.over), None)
+    return {
+        "first_flight_over": None if over is None else f"{results.factors.name(over)}, {over.arm.name}",
+        "first_flight_saves_percent": None if saving is None else saving.percent,
+        "first_flight_bound_ms": None if saving is None else saving.bound.ms,
+        "first_flight_bound_percent": None if saving is None else saving.bound.percent,
+        "first_flight_beats_bound": saving is not None and saving.beats_bound,
     }
 
 

@@ -12,6 +12,8 @@ from fastopen.statistics import CellResult, Results
 SESSIONS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 Flights = dict[tuple[str, str], CellResult]
 """By session and arm."""
+Gain = tuple[float, float | None]
+"""Percent saved, and the bound on that, if there is one."""
 
 
 def of_first_flight(results: Results) -> list[Factor]:
@@ -25,12 +27,12 @@ def first_flight_lines(results: Results, page: str) -> list[str]:
     lines = [
         f"{question}: {line}" if question else line
         for question, groups in questions.items()
-        if (line := " ".join(_sentences(groups)))
+        if (line := " ".join(_sentences(results, groups)))
     ]
     lines += [
         f"{question}: {line}" if question else line
         for question, rows in _over_versions(results, page).items()
-        if (line := " ".join(_best_of_versions(rows)))
+        if (line := " ".join(_best_of_versions(results, rows)))
     ]
     return [line.replace(" %", f"{NBSP}%") for line in lines]
 
@@ -58,23 +60,25 @@ def _over_versions(results: Results, page: str) -> dict[str, list[dict[tuple[str
     return found
 
 
-def _best_of_versions(rows: Sequence[dict[tuple[str, str, str], CellResult]]) -> Iterator[str]:
+def _best_of_versions(
+    results: Results, rows: Sequence[dict[tuple[str, str, str], CellResult]]
+) -> Iterator[str]:
     """Which version of HTTP and first flight is best, and what it saves of the oldest and plainest."""
-    wins: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    wins: dict[tuple[str, str, str], list[Gain]] = defaultdict(list)
     sessions = list(SESSIONS)
     plain, over = ("", "", ""), ""
     for of_row in rows:
         plain = min(of_row, key=lambda key: (key[0], sessions.index(key[1]), of_row[key].cell.index))
         over = f"HTTP/{plain[0]} and {SESSIONS[plain[1]]} {of_row[plain].cell.arm.words}"
         best = min(of_row, key=lambda key: of_row[key].plt_ms_median or 0.0)
-        wins[best].append(_saving(of_row[plain], of_row[best]) or 0.0)
-    for best, savings in wins.items():
+        wins[best].append(_gain(results, of_row[plain], of_row[best]))
+    for best, gains in wins.items():
         arm = next(of_row[best].cell.arm for of_row in rows if best in of_row)
-        where = "" if len(wins) == 1 else f" in {plural(len(savings), 'row')}"
+        where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
         # QUIC has no SYN to go without TFO.
         tfo = "" if best[0] == "3" else f" {arm.words}"
         name = f"HTTP/{best[0]} with {SESSIONS[best[1]]}{tfo}"
-        gain = "" if best == plain else f", which saves {_percents(savings)} of {over}"
+        gain = "" if best == plain else f", which saves {_gains(gains)} of {over}"
         yield f"Best over all versions of HTTP{where}: {name}{gain}."
 
 
@@ -98,20 +102,20 @@ def _questions(results: Results, page: str) -> dict[str, list[Flights]]:
     return found
 
 
-def _sentences(rows: Sequence[Flights]) -> Iterator[str]:
-    wins: dict[tuple[str, str], list[float]] = defaultdict(list)
+def _sentences(results: Results, rows: Sequence[Flights]) -> Iterator[str]:
+    wins: dict[tuple[str, str], list[Gain]] = defaultdict(list)
     for flights in rows:
         best = min(flights, key=lambda key: flights[key].plt_ms_median or 0.0)
-        wins[best].append(_saving(flights.get(_plain(flights)), flights[best]) or 0.0)
+        wins[best].append(_gain(results, flights[_plain(flights)], flights[best]))
     plain = rows[0][_plain(rows[0])]
     over = f"{SESSIONS[_plain(rows[0])[0]]} {plain.cell.arm.words}"
     exact = all(one.deterministic for flights in rows for one in flights.values())
     sure = "" if exact else " (medians of loads that are not paired)"
-    for best, savings in wins.items():
+    for best, gains in wins.items():
         arm = next(flights[best].cell.arm for flights in rows if best in flights)
-        where = "" if len(wins) == 1 else f" in {plural(len(savings), 'row')}"
+        where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
         name = f"{SESSIONS[best[0]]} {arm.words}"
-        gain = "" if best == _plain(rows[0]) else f", which saves {_percents(savings)} of {over}"
+        gain = "" if best == _plain(rows[0]) else f", which saves {_gains(gains)} of {over}"
         yield f"Best first flight{where}: {name}{gain}{sure}."
     added = {
         session: savings
@@ -121,6 +125,20 @@ def _sentences(rows: Sequence[Flights]) -> Iterator[str]:
     if added:
         parts = [f"{_percents(savings)} of {SESSIONS[session]}" for session, savings in added.items()]
         yield f"TFO {_with(HEADLINE)} saves {listed(parts)}."
+
+
+def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
+    """The bound is none where the best has another to be held against, which has its version of HTTP."""
+    bound = results.flight_savings.get(best.cell.index)
+    known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
+    return _saving(plain, best) or 0.0, known
+
+
+def _gains(gains: Sequence[Gain]) -> str:
+    """`33.3 % (at most 33.4 %)`."""
+    most = [bound for _, bound in gains if bound is not None]
+    at_most = f" (at most {_percents(most)})" if len(most) == len(gains) else ""
+    return f"{_percents([saving for saving, _ in gains])}{at_most}"
 
 
 def _percents(savings: Sequence[float]) -> str:

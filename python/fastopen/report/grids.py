@@ -32,6 +32,7 @@ from fastopen.statistics import (
     CellResult,
     Effect,
     FirstFlight,
+    FlightSaving,
     Label,
     Results,
     discrepancies,
@@ -104,6 +105,49 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
     return Grid("", columns, tuple(entries), " ".join(filter(None, notes)))
+
+
+def flight_grid(results: Results, page: str) -> Grid | None:
+    """What each first flight saves of the plainest, and at most; None where first flights do not vary."""
+    rows = results.comparisons(page)
+    savings = results.flight_savings
+    if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
+        return None
+    factors, arms = results.factors, results.experiment.arms
+    columns = [Column(factor.header, "factor") for factor in factors.varying]
+    for name in arms:
+        columns.append(Column(f"{name} saves\n%", short=f"{name}\nsaves\n%", answer=True))
+        columns.append(Column(f"{name} at\nmost{NBSP}%", short="at\nmost\n%"))
+    entries, beaten = [], False
+    for comparison, of_arm in rows.items():
+        point = factors.point(comparison)
+        figures: list[Entry] = []
+        for name in arms:
+            saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
+            beaten = beaten or (saving is not None and saving.beats_bound)
+            figures += _flight_saving(saving)
+        entries.append((*(_factor(factor, point) for factor in factors.varying), *figures))
+    note = (
+        "Of the median PLT of the plainest first flight without TFO over the same version of HTTP, of HTTP/3"
+        " over HTTP/2. At most: what the parts of handshakes in a row took there that a first flight does"
+        " without."
+    )
+    return Grid(
+        f"First flights of {page}",
+        tuple(columns),
+        tuple(entries),
+        f"{note} {BEYOND_BOUND_NOTE}" if beaten else note,
+    )
+
+
+def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
+    if saving is None:
+        return (Entry(MISSING), Entry(MISSING))
+    mark = BEYOND_BOUND if saving.beats_bound else ""
+    return (
+        Entry(with_sign(saving.percent), mark=mark, value=saving.percent),
+        _percent(saving.bound.percent),
+    )
 
 
 def _of_each(
@@ -336,6 +380,7 @@ def detail_grids(source: Source) -> list[Grid]:
     """What the results rest on, as far as there is something to say."""
     results = source.results
     made = (
+        *(flight_grid(results, page) for page in results.pages),
         *(paint_grid(results), sensitivity_grid(results)),
         *(path_grid(source), evidence_grid(results), invalid_grid(results)),
     )

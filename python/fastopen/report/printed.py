@@ -27,7 +27,14 @@ from fastopen.report.browser_metrics import (
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines
-from fastopen.report.grids import paper_grid, published_grid, result_grid, spread_note, spread_words
+from fastopen.report.grids import (
+    flight_grid,
+    paper_grid,
+    published_grid,
+    result_grid,
+    spread_note,
+    spread_words,
+)
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines
@@ -114,6 +121,10 @@ def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -
     yield table
     if layout.bare:
         yield from filled(["SYN data is left out: the terminal is too narrow for it."], width, "dim")
+    if flights := flight_grid(results, page):
+        yield Text(f"{flights.title}: what each saves", style="bold")
+        yield fitting_table(flights, width)[0]
+        yield from filled([flights.note], width, "dim")
     yield from filled(first_flight_lines(results, page), width)
     yield from filled(page_verdicts(results, page), width)
     yield from filled(deciding_lines(results, page), width)

@@ -1,17 +1,28 @@
-"""The handshakes in a row of a load: the most that TCP Fast Open could have saved it."""
+"""The handshakes in a row of a load: the most that TCP Fast Open or another first flight could have saved."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
-from fastopen.contract import LoadRecord
+from fastopen.contract import Connection, LoadRecord
 from fastopen.contract.records import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
 
 
-def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
+def of_tcp(connection: Connection) -> Span | None:
+    """When a connection's TCP handshake was under way; None where its data was in the SYN."""
+    if connection.handshake_us is None:
+        return None
+    return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
+
+
+def handshakes_in_a_row_ns(
+    page: Page, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp
+) -> int:
     """The longest sum of handshake times along what requests waited for, in nanoseconds.
 
+    `handshake` says which part of a connection's beginning counts, if any.
     A request waits for its initiator, then for whichever connection is free first (late binding): for a
     handshake to its origin that is under way, be it for the connection that it gets or for another; for the
     request before it on its connection, where that carries one at a time; or for one that ends and so makes
@@ -20,14 +31,8 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord) -> int:
     """
     if record.seen_at == "origins":
         # Who waited for whom is not known there, only in how much of the time one was under way.
-        return covered_ns(
-            [
-                (one.opened_ns, one.opened_ns + one.handshake_us * 1000)
-                for one in record.connections
-                if one.handshake_us is not None
-            ]
-        )
-    handshakes, carriers = Handshakes(record), Carriers(record)
+        return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
+    handshakes, carriers = Handshakes(record, handshake), Carriers(record)
     # A cached answer was never asked for; requests that it initiates wait for its own initiator.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
@@ -78,16 +83,15 @@ class Carriers:
 class Handshakes:
     """When the handshakes of a load were under way, by origin."""
 
-    def __init__(self, record: LoadRecord) -> None:
+    def __init__(self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp) -> None:
         self._of: dict[int, Span] = {}
         self._origin = {
             connection.id: (connection.host, connection.port) for connection in record.connections
         }
         self._to: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
         for connection in record.connections:
-            if connection.handshake_us is not None:
-                opened = connection.opened_ns
-                self._of[connection.id] = span = (opened, opened + connection.handshake_us * 1000)
+            if (span := handshake(connection)) is not None:
+                self._of[connection.id] = span
                 self._to[connection.host, connection.port].append(span)
 
     def waited_ns(self, connection: int, since_ns: int) -> int:

@@ -6,6 +6,7 @@ from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, central, summarise
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
+from fastopen.statistics.flight_savings import FlightSaving
 from fastopen.statistics.judgement import Effect, Verdict, effect_of, slower_in_the_median, verdict_on
 from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
@@ -28,6 +29,7 @@ __all__ = [
     "Discrepancy",
     "Effect",
     "FirstFlight",
+    "FlightSaving",
     "Label",
     "Payoff",
     "Results",

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.runs import LoadRow
-
 # What clocks and a busy machine add: a saving beats the bound if it is larger by more than both together.
 SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
@@ -19,14 +17,14 @@ BEYOND_BOUND_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The most that TFO can save of a load that takes `plt_ms` without it (both medians)."""
+    """The most that a first flight can save of a load that takes `plt_ms` without it (both medians)."""
 
     ms: float
     plt_ms: float
 
     @property
     def percent(self) -> float:
-        """Of the PLT without TFO, as improvements are."""
+        """Of the PLT without it, as improvements are."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
@@ -35,26 +33,27 @@ class Bound:
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 
 
-def savings_bound(baseline: Sequence[LoadRow]) -> Bound | None:
-    """The bound, from the valid loads of one cell without TFO; None where there is none.
+def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
+    """The bound, from handshakes in a row and PLT (both in ns) of a cell's valid loads; None without a PLT.
 
-    Data in the SYN takes one round trip from each handshake that a load waits for, so no more can be saved
-    than these handshakes took: the time that they really took, with their queueing on the link, not a nominal
-    RTT each. Which handshakes does a load wait for? Each event of a load (a request is sent, an answer is
-    there) happens some time after the last of the events that it needs, or, where a client gives a request
-    whichever connection is free first (late binding), after the first of several. Let every handshake take
-    no time and leave all other durations as they were. By induction over the events in order of time none
-    happens sooner by more than the largest sum of handshake times along any chain of events that leads to it:
-    the last of several events, and the first of several, move by no more than that one of them which moves
-    most (functions of minima, maxima and sums do not expand distances in the maximum norm). So the bound is
-    the longest chain of handshakes in a row, whoever was last in the load that was measured.
+    Data in the SYN takes one round trip from each handshake that a load waits for, and early data another, so
+    no more can be saved than these handshakes took, or the parts of them that a first flight does without:
+    the time that they really took, with their queueing on the link, not a nominal RTT each. Which handshakes
+    does a load wait for? Each event of a load (a request is sent, an answer is there) happens some time after
+    the last of the events that it needs, or, where a client gives a request whichever connection is free
+    first (late binding), after the first of several. Let every handshake take no time and leave all other
+    durations as they were. By induction over the events in order of time none happens sooner by more than the
+    largest sum of handshake times along any chain of events that leads to it: the last of several events, and
+    the first of several, move by no more than that one of them which moves most (functions of minima, maxima
+    and sums do not expand distances in the maximum norm). So the bound is the longest chain of handshakes in
+    a row, whoever was last in the load that was measured.
 
     The handshakes on the critical path alone are no bound: requests that share connections and the link with
     those on the path move as well, and the path with them (docs/decisions/bound.md has both measured).
     What the derivation leaves as it was can change all the same: segments that need not be sent again, or
     queues that are shorter. That is what a saving above the bound says.
     """
-    known = [(load.handshakes_ns, load.plt_ns) for load in baseline if load.plt_ns]
+    known = [(handshakes_ns, plt_ns) for handshakes_ns, plt_ns in baseline if plt_ns]
     if not known:
         return None
     handshakes_ns, plts_ns = zip(*known, strict=True)

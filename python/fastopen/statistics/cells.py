@@ -167,7 +167,9 @@ def _result(
         connections=sum(load.connections for load in valid),
         syn_data_connections=sum(load.syn_data_connections for load in valid),
         saved_ms=median(without - plt for without, plt in pairs.values()) if pairs else None,
-        bound=savings_bound([load for load in baseline if load.valid and not load.superseded]),
+        bound=savings_bound(
+            [(load.handshakes_ns, load.plt_ns) for load in baseline if load.valid and not load.superseded]
+        ),
         retransmitted=median(load.retransmitted for load in valid) if valid else None,
         plts_ms=plts,
         improvements_percent=improvements,

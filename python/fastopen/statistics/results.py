@@ -22,6 +22,7 @@ from fastopen.runs import LoadRow, RunStore
 from fastopen.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.statistics.cells import CellResult, summarise
 from fastopen.statistics.first_flight import FirstFlight, first_flights
+from fastopen.statistics.flight_savings import FlightSaving, flight_savings
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Results:
     """By the index of its cell, where a browser measured more than times."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """By the index of its cell."""
+    flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
+    """By the index of its cell, where first flights vary."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
@@ -71,6 +74,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for page, network, off_us in store.rtts_off():
         rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
+    engines = tuple(dict.fromkeys(one.cell.engine for one in summaries))
     return Results(
         experiment=experiment,
         status=store.status,
@@ -85,4 +89,5 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         published=published_cells(experiment),
         browser_metrics=browser_metrics(store, experiment, cells, found),
         first_flights=first_flights(store, experiment, cells, found),
+        flight_savings=flight_savings(store, varying_factors(experiment, engines), summaries, found),
     )

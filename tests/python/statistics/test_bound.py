@@ -11,7 +11,7 @@ from fastopen.figures import overview_figures
 from fastopen.report import results_document
 from fastopen.report.grids import result_grid
 from fastopen.report.printed import results_renderables
-from fastopen.runs import LoadRow, RunStore
+from fastopen.runs import RunStore
 from fastopen.statistics import BEYOND_BOUND, Bound, CellResult
 from fastopen.statistics.bound import savings_bound
 from made_up_run import fill, made_up_page, made_up_plan
@@ -46,9 +46,8 @@ def answered(source: Source) -> str:
     return " ".join(sentence for answer in answers for sentence in answer.sentences).replace("\xa0", " ")
 
 
-def load(handshakes_ms: float, plt_ms: float | None) -> LoadRow:
-    plt_ns = None if plt_ms is None else round(plt_ms * 1e6)
-    return LoadRow("p#0", 0, 0, plt_ms is not None, plt_ns, 4, 0, round(handshakes_ms * 1e6), 0, ())
+def load(handshakes_ms: float, plt_ms: float | None) -> tuple[int, int | None]:
+    return round(handshakes_ms * 1e6), None if plt_ms is None else round(plt_ms * 1e6)
 
 
 def test_the_bound_is_the_median_of_handshakes_in_a_row_and_a_share_of_the_median_load() -> None:
