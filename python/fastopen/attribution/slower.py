@@ -275,12 +275,14 @@ def request_name(page: Page, index: int) -> str:
 
 
 def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> str:
-    """How many of these cells a reason stands for, of which it is the worst; empty where none has one."""
+    """` at 20 ms: why`: where it is slowest of these cells, which a single row does not name; empty where no
+    cell has a reason."""
     known = [cell for cell in cells if cell.cell.index in reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    return f"{_where(results, worst, len(cells))}: {reasons.of_cells[worst.cell.index]}"
+    place = _place(results, worst, len(cells))
+    return f"{f' at {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
 
 
 def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
@@ -292,10 +294,11 @@ def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str
         known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
         if known:
             slower, faster = max(known, key=_longer_ms)
-            where = ", ".join([_where(results, slower, len(pairs)), *others])
+            places = ", ".join(filter(None, [_place(results, slower, len(pairs)), *others]))
+            where = f" at {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
             why = reasons.of_setups[slower.cell.index, faster.cell.index]
-            yield f"With {later} the page loads more slowly than with {plainer} at {where}, {took}: {why}."
+            yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
@@ -312,6 +315,10 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
     return (slower.plt_ms_median or 0.0) - (faster.plt_ms_median or 0.0)
 
 
-def _where(results: Results, worst: CellResult, rows: int) -> str:
+def _place(results: Results, worst: CellResult, rows: int) -> str:
+    """Empty where its page and question have no other row."""
+    question, rows_of_page = results.factors.question, results.comparisons(worst.cell.page)
+    if sum(question(row) == question(worst.cell.comparison) for row in rows_of_page) == 1:
+        return ""
     more = f" (the most of {plural(rows, 'row')})" if rows > 1 else ""
     return f"{results.factors.name_within_question(worst.cell)}{more}"

@@ -31,7 +31,7 @@ class RunComparison:
 def compare_runs(before: Side, after: Side) -> RunComparison:
     """Cell by cell. Raises InputError where the runs share no cell."""
     matching = match(before, after)
-    varying = dict.fromkeys((*before.results.factors.varying, *after.results.factors.varying))
+    varying = dict.fromkeys((*before.results.factors.registered, *after.results.factors.registered))
     factors = [factor for factor in varying if factor in matching.common and factor is not RTT]
     factors += [RTT] if RTT in matching.common else []
     kinship = Kinship(before, after, factors)

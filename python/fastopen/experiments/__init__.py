@@ -28,7 +28,7 @@ from fastopen.experiments.estimate import estimated_s
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
-from fastopen.experiments.named_networks import NAMED_NETWORKS
+from fastopen.experiments.named_networks import NAMED_NETWORKS, all_named, name_of
 from fastopen.experiments.plan import (
     Cell,
     Comparison,
@@ -56,10 +56,10 @@ __all__ = [
     "NAMED_NETWORKS", "UNKNOWNS", "Arm", "ArmName", "Asked", "AskedEngine", "Cell", "Combine",
     "Comparison", "Draw", "EngineName", "Experiment", "Factor", "Plan", "PlannedJob", "Point",
     "PublishedCell", "Role", "Setup", "Shard", "SmallestEffect", "Source", "Variation",
-    "VaryingFactors", "arms_and_tls", "asked_for", "baseline_of", "clients_of", "compared",
-    "default_draws", "default_queue_bytes", "derive_seed", "draw_of", "estimated_s", "exact",
-    "headline_of", "load_experiment", "make_plan", "networks_asked", "of_part", "packaged_experiments",
-    "point_of", "published_cells", "read_asked", "read_experiment", "read_trace", "repeats_of",
-    "setups_of", "treatments_of", "unknown", "varying_factors", "with_clients", "with_drawn_seed",
-    "without_chance",
+    "VaryingFactors", "all_named", "arms_and_tls", "asked_for", "baseline_of", "clients_of",
+    "compared", "default_draws", "default_queue_bytes", "derive_seed", "draw_of", "estimated_s",
+    "exact", "headline_of", "load_experiment", "make_plan", "name_of", "networks_asked", "of_part",
+    "packaged_experiments", "point_of", "published_cells", "read_asked", "read_experiment",
+    "read_trace", "repeats_of", "setups_of", "treatments_of", "unknown", "varying_factors",
+    "with_clients", "with_drawn_seed", "without_chance",
 ]  # fmt: skip

@@ -1,7 +1,14 @@
 """Access networks that people ask for by name: RTT and rates as published, each with its source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
+
+from fastopen import units
+from fastopen.contract import Network
+from fastopen.experiments import quantities as q
+from fastopen.experiments.factor import Factor, Point
 
 WEBPAGETEST: Final = "WebPageTest, connectivity.ini.sample"
 
@@ -30,3 +37,44 @@ NAMED_NETWORKS: Final = {
         " rates: Ookla's medians of Europe in the second quarter of 2023, rounded",
     ),
 }
+
+
+@cache
+def _by_value() -> dict[tuple[int, int | None, int | None], str]:
+    return {
+        (
+            units.parse_duration_us(one.rtt),
+            units.parse_rate_bit_per_s(one.down),
+            units.parse_rate_bit_per_s(one.up),
+        ): name
+        for name, one in NAMED_NETWORKS.items()
+    }
+
+
+def name_of(network: Network) -> str | None:
+    """What a network of this RTT and these rates is called; None where it has no name."""
+    if network.down.trace_ms is not None or network.up.trace_ms is not None:
+        return None
+    return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
+
+
+class _Named(Factor):
+    """RTT and rates by the one name that stands for them."""
+
+    def values(self, point: Point) -> tuple[str | None, ...]:
+        return (name_of(point.network),)
+
+    def _text(self, point: Point) -> str:
+        return name_of(point.network) or "-"
+
+
+# Of a run whose networks all have names; tables and sentences then say these in place of the rates.
+NETWORK: Final = _Named(
+    "network", "network", ("rtt_us",), q.TEXT, "RTT and rates by a name.", header="network"
+)  # fmt: skip
+STANDS_FOR: Final = ("down", "up")
+
+
+def all_named(networks: Sequence[Network]) -> bool:
+    """Whether each of these has a name."""
+    return all(name_of(network) is not None for network in networks)

@@ -9,6 +9,7 @@ from fastopen import units
 from fastopen.contract import EngineName
 from fastopen.experiments.factors import FACTORS, RTT, Factor, Part, Point
 from fastopen.experiments.model import Experiment
+from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 
 class Located(Protocol):
@@ -33,19 +34,24 @@ class VaryingFactors:
     """The factors that vary in an experiment, in the order of a table's columns; the RTT is always one."""
 
     experiment: Experiment
+    registered: tuple[Factor, ...]
+    """Those of the registry."""
     varying: tuple[Factor, ...]
+    """As people read them: networks by their names, where all have some."""
+    varying_rtt: bool
+    """Whether the RTT itself varies, and no name says it."""
 
     def point(self, at: Located) -> Point:
         """Where a cell or a comparison stands."""
         return point_of(self.experiment, at)
 
     def name(self, at: Located) -> str:
-        """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells a cell from the others of its page."""
+        """`20 ms`, `20 ms, 2 Mbit/s down`, `4g`: what tells a cell from others of its page, or the RTT."""
         return self.phrase(self.point(at))
 
     def phrase(self, point: Point) -> str:
-        """`20 ms`, or `20 ms, 2 Mbit/s down, mget`: what tells the point from all others."""
-        return _phrase(point, self.varying)
+        """`20 ms`, `20 ms, 2 Mbit/s down`, `4g`: what tells the point from all others, or the RTT."""
+        return self._phrase(point, self.varying)
 
     def question(self, at: Located) -> str:
         """`HTTP/2, TLS 1.3`: of what a verdict is; empty where the experiment asks one question alone."""
@@ -53,26 +59,28 @@ class VaryingFactors:
         return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
 
     def name_within_question(self, at: Located) -> str:
-        """`20 ms, 2 Mbit/s down`: what tells the cell from the others of its page and question."""
-        return _phrase(self.point(at), [factor for factor in self.varying if not factor.question])
+        """`20 ms, 2 Mbit/s down`: what tells it from the others of its page and question, or the RTT."""
+        return self._phrase(self.point(at), [factor for factor in self.varying if not factor.question])
 
-
-def _phrase(point: Point, factors: Sequence[Factor]) -> str:
-    others = (factor.phrase_at(point) for factor in factors if factor is not RTT)
-    return ", ".join([RTT.phrase_at(point), *others])
+    def _phrase(self, point: Point, factors: Sequence[Factor]) -> str:
+        others = [factor.phrase_at(point) for factor in factors if factor is not RTT]
+        return ", ".join([*([RTT.phrase_at(point)] if self.varying_rtt or not others else []), *others])
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
     """What varies in the experiment where it runs on `engines`."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
-    others = (factor for factor in FACTORS if factor is not RTT and factor.varies(points))
-    return VaryingFactors(experiment, (*others, RTT))
+    others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
+    named = NETWORK.varies(points) and all_named(experiment.networks)
+    shown = [NETWORK, *(one for one in others if one.name not in STANDS_FOR)] if named else others
+    varying_rtt = RTT.varies(points) and not named
+    return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), varying_rtt)
 
 
 def network_labels(experiment: Experiment) -> list[str]:
     """A short name for each network, for ids of jobs: `20ms`, `20ms,down2mbit`; numbered where need be."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
-    varying = [factor for factor in varying_factors(experiment).varying if factor.part == "network"]
+    varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
     return _numbered(
         [
             ",".join(
@@ -90,7 +98,7 @@ def setup_labels(experiment: Experiment) -> list[str]:
     """A short name for each setup, for ids of jobs: empty where there is only one."""
     points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
     parts: tuple[Part, ...] = ("client", "origins", "tls", "tcp")
-    varying = [factor for factor in varying_factors(experiment).varying if factor.part in parts]
+    varying = [factor for factor in varying_factors(experiment).registered if factor.part in parts]
     return _numbered([",".join(factor.label_at(point) for factor in varying) for point in points])
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from fastopen import units
 from fastopen.attribution import Kind, Source
 from fastopen.attribution.phrases import NBSP, share, signed, with_sign
-from fastopen.contract import RateLimit
+from fastopen.contract import Network, RateLimit
 from fastopen.experiments import (
     ARMS,
     BASELINE,
@@ -19,7 +19,9 @@ from fastopen.experiments import (
     Factor,
     Point,
     SmallestEffect,
+    all_named,
     compared,
+    name_of,
 )
 from fastopen.report.browser_metrics import paint_grid
 from fastopen.report.document import flat_cells
@@ -440,11 +442,19 @@ def _in_common(results: Results, page: str) -> str:
 
 
 def fixed_rates(results: Results) -> str:
-    """`4 Mbit/s down, 256 kbit/s up`: the rates that are the same in every row."""
-    varying = {factor.name for factor in results.factors.varying}
-    network = results.experiment.networks[0]
-    rates = {"down": network.down, "up": network.up}
-    return ", ".join(f"{_rate(rate)} {way}" for way, rate in rates.items() if way not in varying)
+    """`4 Mbit/s down, 256 kbit/s up`: the rates that are the same in every row; of networks that have names
+    `4g (9 Mbit/s down, 9 Mbit/s up)`.
+    """
+    varying = {factor.name for factor in results.factors.registered}
+    networks = results.experiment.networks
+    if all_named(networks):
+        named = {name_of(network): _rates(network, ("down", "up")) for network in networks}
+        return ", ".join(f"{name} ({rates})" for name, rates in named.items())
+    return _rates(networks[0], [way for way in ("down", "up") if way not in varying])
+
+
+def _rates(network: Network, ways: Iterable[str]) -> str:
+    return ", ".join(f"{_rate(getattr(network, way))} {way}" for way in ways)
 
 
 def _rate(limit: RateLimit) -> str:

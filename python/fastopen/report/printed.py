@@ -111,7 +111,7 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for saving, cell in reversed(known[-EXTREMES:]):
         if saving < 0 and (why := where_slower(results, [cell], reasons)):
-            yield f"{cell.cell.page}: {arms[0].condition[0].lower()}{arms[0].condition[1:]} slower at {why}."
+            yield f"{cell.cell.page}: {arms[0].condition[0].lower()}{arms[0].condition[1:]} slower{why}."
 
 
 def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:
@@ -151,15 +151,16 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 def _problems(results: Results, page: str) -> Iterator[str]:
     """A line for each reason and network with the arms whose loads it struck; one for what was not done."""
     missing: list[int] = []
-    for row, cells in results.comparisons(page).items():
+    comparisons = results.comparisons(page)
+    for row, cells in comparisons.items():
         struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for arm, cell in cells.items():
             for reason in cell.reasons:
                 struck[reason.kind, reason.example][arm] = reason.loads
-        where = f"RTT {results.factors.name(row)}"
+        where = f"{results.factors.name(row)}: " if len(comparisons) > 1 else ""
         for (kind, example), arms in struck.items():
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
-            yield f"{where}: invalid loads: {counts}: {kind}: {example}"
+            yield f"{where}invalid loads: {counts}: {kind}: {example}"
         missing.append(sum(cell.asked - cell.loads for cell in cells.values()))
     if short := [loads for loads in missing if loads]:
         rows = f", in {len(short)} of {len(missing)} rows" if len(missing) > 1 else ""

@@ -144,11 +144,11 @@ def _slower_with_tfo(
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
     for words, some in (
-        ("the page loads more slowly at", certain),
-        ("the median load is slower, if not for certain, at", [one for one in slower if one not in certain]),
+        ("the page loads more slowly", certain),
+        ("the median load is slower, if not for certain", [one for one in slower if one not in certain]),
     ):
         if why := where_slower(results, some, reasons):
-            yield f"{arm.condition} {words} {why}."
+            yield f"{arm.condition} {words}{why}."
 
 
 def _own_audit(
@@ -165,7 +165,7 @@ def _own_audit(
     for detail in series:
         # Its reason names what is slower over the shorter RTT.
         cause = (
-            f"Over the shorter RTT, at {why}."
+            f"Over the shorter RTT{why}."
             if why
             else "Which responses share the link, and which segments are lost, changes with the RTT, and can"
             " matter more than the round trips themselves."

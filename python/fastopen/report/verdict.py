@@ -112,7 +112,10 @@ def why_invalid(cells: Sequence[CellResult]) -> str:
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Row by row; of more than ROWS_IN_WORDS rows: how many of each effect, and the range of the savings."""
+    """Row by row; of more than ROWS_IN_WORDS rows: how many of each effect, and the range of the savings.
+
+    A single row has no name.
+    """
     smallest = results.experiment.smallest_effect
     of_effect = {
         effect: found
@@ -120,13 +123,23 @@ def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> st
         if (found := [c for c in cells if effect_of(c, smallest) is effect])
     }
     many = len(cells) > ROWS_IN_WORDS
+    single = len(cells) == 1
     clauses = [
         CLAUSES[effect].format(
-            " ".join(_counted(effect, found, len(cells)) if many else _rows(results, effect, found))
+            _single(effect, *found)
+            if single
+            else " ".join(_counted(effect, found, len(cells)) if many else _rows(results, effect, found))
         )
         for effect, found in of_effect.items()
     ]
     return f"{opening} {listed(clauses)}."
+
+
+def _single(effect: Effect, cell: CellResult) -> str:
+    """`by 4.0 %`, `(saves 0.0 to +0.1 %)`. A cell is in a sentence only where it has an interval."""
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        return f"by {percents([*map(abs, cell.stated_percent)])}"
+    return f"({saves(cell.stated_percent)})"
 
 
 def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:

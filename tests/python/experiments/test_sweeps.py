@@ -85,6 +85,31 @@ def test_rows_are_in_the_order_of_the_columns_and_those_that_do_not_vary_have_no
     assert "20.05 for 20 asked; 100.05 for 100 asked." in done.stdout
 
 
+def test_named_networks_are_called_by_their_names_and_keep_the_ids_of_their_jobs(
+    tmp_path: Path, page: Page
+) -> None:
+    asked = experiment(tmp_path, '[network]\nnamed = ["4g", "dsl"]\n')
+    factors = varying_factors(asked)
+    assert varying(asked) == ["network", "rtt"]
+    plan = make_plan(asked, [page])
+    assert [factors.name(cell.comparison) for cell in plan.cells[:1]] == ["4g"]
+    assert plan.jobs[0].job.id == "small@170ms,down9mbit,up9mbit#0"
+    alone = experiment(tmp_path, '[network]\nnamed = ["4g"]\n[tcp]\ninitial_window_segments = [4, 10]\n')
+    assert varying(alone) == ["initial_window", "rtt"]
+    mixed = experiment(tmp_path, '[network]\nrtt = ["170ms", "50ms"]\ndown = "9mbit"\nup = "9mbit"\n')
+    assert varying(mixed) == ["rtt"]
+
+
+def test_an_rtt_that_does_not_vary_tells_nothing_apart(tmp_path: Path, page: Page) -> None:
+    text = '[network]\nrtt = "50ms"\nloss = ["0%", "1%"]\n'
+    asked = experiment(tmp_path, text)
+    plan = make_plan(asked, [page])
+    names = dict.fromkeys(varying_factors(asked).name(cell) for cell in plan.cells)
+    assert list(names) == ["0 % loss", "1 % loss"]
+    one = experiment(tmp_path, '[network]\nrtt = "50ms"\n')
+    assert varying_factors(one).name(make_plan(one, [page]).cells[0]) == "50 ms"
+
+
 def test_lists_can_be_taken_first_with_first(tmp_path: Path) -> None:
     text = '[network]\ncombine = "zip"\nrtt = "20ms"\ndown = ["5mbit", "10mbit"]\nup = ["5mbit", "10mbit"]\n'
     networks = experiment(tmp_path, text).networks

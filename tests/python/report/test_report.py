@@ -17,6 +17,7 @@ from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import page_verdicts, results_document, results_renderables
 from fastopen.report.grid import Column, Entry, Grid
+from fastopen.report.grids import fixed_rates
 from fastopen.report.terminal import fitting_table
 from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
@@ -93,6 +94,28 @@ def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -
     assert "No range: one load each, which virtual time repeats to the byte." in text
     assert "With fewer than 6 repeats" not in text
     assert "Worth turning on. With warm cookies TFO reduces page load time" in text
+
+
+def test_the_sentences_on_a_single_row_do_not_name_it_again() -> None:
+    lines = page_verdicts(virtual_run(), "small")
+    assert not any("20" in line for line in lines)
+
+
+def test_networks_with_names_are_told_apart_by_these_and_their_rates_stand_above() -> None:
+    networks = [
+        {
+            "rtt_us": rtt * 1000,
+            "down": {"rate_bit_per_s": down, "queue_bytes": 256_000},
+            "up": {"rate_bit_per_s": up, "queue_bytes": 256_000},
+        }
+        for rtt, down, up in ((28, 5_000_000, 1_000_000), (70, 12_000_000, 12_000_000))
+    ]
+    results = virtual_run(networks=networks)
+    assert fixed_rates(results) == "cable (5 Mbit/s down, 1 Mbit/s up), lte (12 Mbit/s down, 12 Mbit/s up)"
+    (verdict,) = page_verdicts(results, "small")
+    assert " at cable" in verdict
+    assert " at lte" in verdict
+    assert "Mbit" not in verdict
 
 
 def test_loss_is_chance_in_virtual_time_too() -> None:
@@ -228,7 +251,7 @@ def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     warm = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
     low, high = warm.interval or (0.0, 0.0)
     (verdict,) = page_verdicts(results, "small")
-    assert f"reduces page load time by {low:.1f} to {high:.1f} % at 20 ms" in verdict.replace("\xa0", " ")
+    assert f"reduces page load time by {low:.1f} to {high:.1f} %." in verdict.replace("\xa0", " ")
     spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
     results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
     (verdict,) = page_verdicts(results, "small")
