@@ -39,7 +39,7 @@ from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines
 from fastopen.report.terminal import fitting_table, plain
-from fastopen.report.verdict import ROWS_IN_WORDS, of_arms, page_verdicts
+from fastopen.report.verdict import ROWS_IN_WORDS, all_invalid, of_arms, page_verdicts, why_invalid
 from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
 
 # More pages are one table, with a row for each page and network.
@@ -152,13 +152,16 @@ def _problems(results: Results, page: str) -> Iterator[str]:
     """A line for each reason and network with the arms whose loads it struck; one for what was not done."""
     missing: list[int] = []
     comparisons = results.comparisons(page)
+    all_cells = [cell for cells in comparisons.values() for cell in cells.values()]
+    # The verdict has said it of all loads.
+    said = all_invalid(all_cells) and why_invalid(all_cells)
     for row, cells in comparisons.items():
         struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for arm, cell in cells.items():
             for reason in cell.reasons:
                 struck[reason.kind, reason.example][arm] = reason.loads
         where = f"{results.factors.name(row)}: " if len(comparisons) > 1 else ""
-        for (kind, example), arms in struck.items():
+        for (kind, example), arms in struck.items() if not said else ():
             counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
             yield f"{where}invalid loads: {counts}: {kind}: {example}"
         missing.append(sum(cell.asked - cell.loads for cell in cells.values()))

@@ -65,9 +65,10 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
     if over_quic(results, cells):
         return NO_SYN
     verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
+    words = verdict_words(verdict, cells)
     if verdict is Verdict.INVALID:
-        return f"{verdict}{why_invalid(of_arm[0])}."
-    sentences = [f"{verdict}{how_sure(verdict, of_arm[0])}."]
+        return f"{words}{why_invalid(cells if all_invalid(cells) else of_arm[0])}."
+    sentences = [f"{words}{how_sure(verdict, of_arm[0])}."]
     known = [
         (arm, of_this)
         for arm, of_this in zip(arms, of_arm, strict=True)
@@ -79,6 +80,21 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
     ]
     # A figure and its unit stay on one line.
     return " ".join(sentences).replace(" %", f"{NBSP}%")
+
+
+def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
+    """The verdict on these cells of all arms, where it is not TFO's matter."""
+    if all_invalid(cells):
+        return "No load is valid"
+    loaded = any(cell.loads > cell.invalid for cell in cells)
+    if verdict is Verdict.UNKNOWN and loaded and not any(cell.connections for cell in cells):
+        return "The client opened no connection: there is nothing to compare"
+    return str(verdict)
+
+
+def all_invalid(cells: Sequence[CellResult]) -> bool:
+    """Whether there are loads, and none of any arm is valid."""
+    return any(cell.loads for cell in cells) and all(cell.loads == cell.invalid for cell in cells)
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
@@ -108,7 +124,8 @@ def why_invalid(cells: Sequence[CellResult]) -> str:
     if len({reason.kind for reason in reasons}) != 1:
         return ""
     loads = sum(cell.invalid for cell in cells)
-    return f": all {loads} for the same reason, {reasons[0].kind}: {reasons[0].example}"
+    which = f"all {loads} for the same reason, " if loads > 1 else ""
+    return f": {which}{reasons[0].kind}: {reasons[0].example}"
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
-from fastopen.report import page_verdicts
+from fastopen.report import page_verdicts, results_renderables
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore, execute
@@ -130,9 +130,37 @@ def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
     (verdict,) = page_verdicts(results, "small")
     assert verdict.startswith("No load with TFO is valid: all 2 for the same reason, ")
     assert "repeat more often" not in verdict
+    assert "2 warm: link_late" in printed(results)
     summary = summarise_run(results)
     assert (summary.headline, summary.tone) == ("No load with TFO is valid.", "bad")
     assert "0 of 0" not in " ".join(summary.sentences)
+
+
+def test_where_no_load_is_valid_without_tfo_either_that_is_said_once(
+    small_plan: MakePlan, fake_world: FakeWorld
+) -> None:
+    plan = small_plan((20,), repeats=2)
+    with RunStore.create(None, plan, {}) as store:
+        execute(plan, HostEngine(fake_world({"*": "dies"}), 2), {}, store, lambda _: None)
+        results = collect(store)
+    (verdict,) = page_verdicts(results, "small")
+    assert verdict.startswith("No load is valid: all ")
+    assert ", fault: the world program ended" in verdict
+    assert summarise_run(results).headline == "No load is valid."
+    assert "invalid loads: " not in printed(results)
+
+
+def test_a_client_that_opens_no_connection_leaves_nothing_to_compare(several_questions: Results) -> None:
+    idle = [
+        replace(cell, connections=0, improvement_percent=None, improvement_ci95=None, pairs=0)
+        for cell in several_questions.cells
+    ]
+    results = replace(several_questions, cells=idle)
+    assert summarise_run(results).headline == "The client opened no connection: there is nothing to compare."
+
+
+def printed(results: Results) -> str:
+    return "\n".join(str(one) for one in results_renderables(results, 100))
 
 
 def result_with(saving: float, interval: tuple[float, float], plt_ms: float) -> Any:
