@@ -3,6 +3,9 @@
 Run as `.venv/bin/python benches/corpus.py --files 10000`.
 Recordings are as browsers write them without bodies;
 one in a thousand is cut off.
+
+`--files 120 --write FOLDER` writes recordings that are less like each other instead: the corpus of
+docs/corpora.md.
 """
 
 import argparse
@@ -22,6 +25,40 @@ TYPES = ["text/css", "application/javascript", "image/png", "image/webp", "font/
 CUT_EVERY = 1000
 
 
+# Of kinds of pages in turn: the logarithm of the median number of requests, and how many of them are asked
+# for by the request before and not by the document.
+KINDS = [(2.5, 0.05), (3.5, 0.2), (4.2, 0.4), (3.0, 0.02), (4.0, 0.6)]
+UNLIKE_CUT_EVERY = 50
+
+
+def unlike(number: int) -> str:
+    """A HAR of a kind of its own: many hosts or one, long chains or none, own hosts or third parties."""
+    draw = random.Random(1000 + number)
+    kind = number % len(KINDS)
+    logarithm, chained = KINDS[kind]
+    requests = max(1, int(draw.lognormvariate(logarithm, 0.7)))
+    hosts = [
+        f"h{one}.site{number}.example"
+        if draw.random() < 0.4
+        else f"cdn{draw.randrange(60)}.third{draw.randrange(40)}.example"
+        for one in range(max(1, int(requests / draw.choice([1.5, 4, 8, 20, 60]))))
+    ]
+    root = before = f"https://{hosts[0]}/0"
+    entries, at_ms = [], 0
+    for index in range(requests):
+        url = root if index == 0 else f"https://{draw.choice(hosts)}/{index}"
+        chain = draw.random() < chained
+        at_ms += draw.randrange(20)
+        entry = _entry(draw, url, at_ms, "" if index == 0 else before if chain else root)
+        if kind == 3:
+            size = draw.randrange(200_000)
+            entry["response"]["bodySize"] = entry["response"]["content"]["size"] = size
+        entries.append(entry)
+        before = url
+    text = _har(root, at_ms, entries)
+    return text[: len(text) // 2] if number % UNLIKE_CUT_EVERY == UNLIKE_CUT_EVERY - 1 else text
+
+
 def recording(number: int) -> str:
     """A HAR of some 80 requests (log-normal) to a host for each eight of them."""
     draw = random.Random(number)
@@ -33,10 +70,14 @@ def recording(number: int) -> str:
         at_ms += draw.randrange(20)
         url = root if index == 0 else f"https://{draw.choice(hosts)}/{index}"
         entries.append(_entry(draw, url, at_ms, root if index else ""))
+    text = _har(root, at_ms, entries)
+    return text[: len(text) // 2] if number % CUT_EVERY == CUT_EVERY - 1 else text
+
+
+def _har(root: str, at_ms: int, entries: list[dict[str, Any]]) -> str:
     page = {"id": "p", "title": root, "startedDateTime": _time(0), "pageTimings": {"onLoad": at_ms + 100}}
     log = {"version": "1.2", "creator": {"name": "made up", "version": "1"}, "pages": [page]}
-    text = json.dumps({"log": {**log, "entries": entries}})
-    return text[: len(text) // 2] if number % CUT_EVERY == CUT_EVERY - 1 else text
+    return json.dumps({"log": {**log, "entries": entries}})
 
 
 def _time(ms: int) -> str:
@@ -78,7 +119,13 @@ def main() -> None:
     """Prints processor time a file, and the memory of the process after a tenth of the files and all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--write", type=Path, help="write unlike recordings into this folder instead")
     asked = parser.parse_args()
+    if asked.write is not None:
+        asked.write.mkdir(parents=True, exist_ok=True)
+        for number in range(asked.files):
+            (asked.write / f"site{number}.har").write_text(unlike(number))
+        return
     pages = requests = damaged = 0
     tenth_kib, indexing_s = 0, 0.0
     with tempfile.TemporaryDirectory() as temporary:

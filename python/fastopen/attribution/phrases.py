@@ -95,6 +95,11 @@ def plural(count: float, one: str, many: str = "") -> str:
     return f"{number} {one if number == '1' else many or one + 's'}"
 
 
+def some(items: Sequence[str], most: int = 4) -> str:
+    """`a and b`, `a, b and 9 more`: of many the first few."""
+    return listed(items if len(items) <= most else [*items[: most - 1], f"{len(items) - most + 1:,} more"])
+
+
 def listed(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

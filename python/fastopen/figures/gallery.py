@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fastopen.attribution import Shown, Source, axis_of
 from fastopen.experiments import ArmName
 from fastopen.experiments.factors import BY_NAME, RTT
+from fastopen.figures.corpus import properties_and_savings, savings_over_pages
 from fastopen.figures.critical import critical_path_bars
 from fastopen.figures.distribution import cumulative_distribution
 from fastopen.figures.figure import Figure
@@ -22,6 +23,8 @@ def overview_figures(source: Source) -> list[Figure]:
     """The figures of the run as a whole, made from aggregates; those that it has the data for."""
     along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(source.results)))
     made = (
+        savings_over_pages(source),
+        properties_and_savings(source),
         improvement_bars(source),
         *(plt_along(source, factor) for factor in along),
         critical_path_bars(source),

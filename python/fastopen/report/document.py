@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastopen.experiments import Experiment, PublishedCell, point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
+from fastopen.report.corpus import corpus_document
 from fastopen.statistics import (
     BrowserMetrics,
     CellResult,
@@ -42,6 +43,7 @@ def results_document(results: Results) -> dict[str, Any]:
         **_setups(experiment),
         "pages": [_page(name, page) for name, page in results.pages.items()],
         "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
+        "corpus": corpus_document(results),
         "cells": [_cell(results, result) for result in results.cells],
     }
 

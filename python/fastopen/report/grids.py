@@ -24,6 +24,7 @@ from fastopen.experiments import (
     name_of,
 )
 from fastopen.report.browser_metrics import paint_grid
+from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
 from fastopen.report.first_flight import of_first_flight
 from fastopen.report.grid import Column, Entry, Grid, Tone
@@ -366,14 +367,18 @@ def cells_grid(source: Source) -> Grid:
 def all_grids(source: Source) -> Iterator[Grid]:
     """Every table, in order."""
     results = source.results
-    for page in results.pages:
-        yield result_grid(results, page)
+    if results.distributions:
+        yield from corpus_grids(results)
+        yield paper_grid(results)
+    else:
+        yield from (result_grid(results, page) for page in results.pages)
     yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
 
 
 def paper_grids(source: Source) -> Iterator[Grid]:
     """Every table, the results of all pages in one."""
     results = source.results
+    yield from corpus_grids(results)
     yield paper_grid(results)
     yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
 

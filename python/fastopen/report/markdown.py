@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fastopen.attribution import Source, page_answers, run_answers
+from fastopen.report.corpus import corpus_sentences, pages_told
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grid import Grid
@@ -33,6 +34,7 @@ def _lines(source: Source) -> Iterator[str]:
     yield f"# {escaped(results.experiment.title or results.experiment.name)}"
     yield f"\n**{escaped(summary.headline)}** {escaped(' '.join(summary.sentences))}"
     yield "\n## Results"
+    yield from (f"\n{escaped(sentence)}" for sentence in corpus_sentences(results))
     for grid in all_grids(source):
         yield from _table(grid)
         if grid.title in results.pages:
@@ -45,7 +47,7 @@ def _lines(source: Source) -> Iterator[str]:
             ]
             yield from (f"\n{escaped(sentence)}" for sentence in sentences)
     yield "\n## Answers"
-    for page in results.pages:
+    for page in pages_told(results):
         yield f"\n### {escaped(page)}"
         for answer in page_answers(results, source.attribution, page):
             yield f"\n**{answer.question}** {escaped(' '.join(answer.sentences))}"

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.attribution import Reasons, excess_sentence, where_slower
-from fastopen.attribution.phrases import NBSP, listed, plural, with_sign
+from fastopen.attribution.phrases import NBSP, listed, plural, some, with_sign
 from fastopen.experiments import (
     UNKNOWNS,
     Experiment,
@@ -25,6 +25,7 @@ from fastopen.report.browser_metrics import (
     unmatched_lines,
 )
 from fastopen.report.certainty import certainty_lines
+from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import (
@@ -44,6 +45,8 @@ from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
 
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
+# Of more networks a table of correlations has no room in a terminal.
+PLACES_PRINTED: Final = 4
 # How many of those that gain most, and least, are named.
 EXTREMES: Final = 3
 
@@ -57,7 +60,9 @@ def results_renderables(
     """
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     pages = [page for page in results.pages if page in loaded] or list(results.pages)
-    if len(pages) <= PAGES_APART:
+    if results.distributions:
+        yield from _of_corpus(results, width, reasons or Reasons())
+    elif len(pages) <= PAGES_APART:
         for page in pages:
             yield from _of_page(results, page, width, reasons)
     else:
@@ -93,6 +98,26 @@ def _of_pages(
     yield Text()
 
 
+def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[RenderableType]:
+    """Too many pages for a table: what is saved over them, what goes with it, and the extremes."""
+    pages = list(results.pages)
+    for grid in corpus_grids(results, places=PLACES_PRINTED):
+        yield Text(plain(grid.title), style="bold")
+        yield fitting_table(grid, width)[0]
+    yield from filled(corpus_sentences(results), width)
+    yield from filled(_extremes(results, reasons), width)
+    yield from filled(pages_in_the_clear(results, pages), width)
+    for what, lines_of in (("beat their bound", _beyond_the_bound), ("have loads to look at", _problems)):
+        struck = [(page, line) for page in pages for line in lines_of(results, page)]
+        if struck:
+            names = list(dict.fromkeys(page for page, _ in struck))
+            words = f"{plural(len(names), 'page')} {what}: {some(names)}. {struck[0][0]}: {struck[0][1]}"
+            yield from filled([words], width, "yellow", indent="  ")
+    words = "A row for each page: fastopen report; for programs: --json, fastopen report -f csv."
+    yield from filled([words], width, "dim")
+    yield Text()
+
+
 def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
     """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
     arms = treatments_of(results.experiment.arms)
@@ -103,10 +128,10 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
         return
     where = {cell.index: results.factors.name(cell) for cell in (one.cell for _, one in known)}
     one_place = len(set(where.values())) == 1
-    for words, some in (("most", known[:EXTREMES]), ("least", known[: -EXTREMES - 1 : -1])):
+    for words, cells in (("most", known[:EXTREMES]), ("least", known[: -EXTREMES - 1 : -1])):
         named = [
             f"{cell.cell.page}{'' if one_place else f' at {where[cell.cell.index]}'} ({with_sign(saving)} %)"
-            for saving, cell in some
+            for saving, cell in cells
         ]
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for saving, cell in reversed(known[-EXTREMES:]):
@@ -249,8 +274,16 @@ def _closing(results: Results) -> Iterator[str]:
             for page in results.pages
             if page not in {cell.cell.page for cell in results.cells if cell.loads}
         ]
-        nothing = f", with nothing of {listed(left)} loaded" if left else ""
-        yield f"This run is {results.status}{nothing}: what it did not load is missing above."
+        yield f"This run is {results.status}{_without(left, results)}: what it did not load is missing above."
+
+
+def _without(left: Sequence[str], results: Results) -> str:
+    """`, with nothing of a and b loaded`: of many pages how many, and the first few."""
+    if not left:
+        return ""
+    if len(left) <= PAGES_APART:
+        return f", with nothing of {listed(left)} loaded"
+    return f", with nothing of {len(left)} of {len(results.pages)} pages ({some(left)}) loaded"
 
 
 def _clients(experiment: Experiment) -> list[str]:

@@ -10,10 +10,18 @@ from fastopen.attribution import Answer, Source, page_answers, run_answers
 from fastopen.attribution.phrases import NBSP, listed
 from fastopen.figures import Figure
 from fastopen.report.browser_metrics import cache_lines
+from fastopen.report.corpus import corpus_grids, corpus_sentences, pages_told
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.embedding import inline_svg
 from fastopen.report.first_flight import first_flight_lines
-from fastopen.report.grids import detail_grids, fixed_rates, published_grid, result_grid, spread_words
+from fastopen.report.grids import (
+    detail_grids,
+    fixed_rates,
+    paper_grid,
+    published_grid,
+    result_grid,
+    spread_words,
+)
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.paths import payoff_lines
 from fastopen.report.published import comparison_sentences
@@ -51,12 +59,16 @@ def _verdict(source: Source) -> dict[str, Any]:
 
 
 def _results(source: Source) -> dict[str, Any]:
-    pages = [_page(source, name) for name in source.results.pages]
+    results = source.results
+    corpus = list(corpus_grids(results))
+    pages = [_all_pages(results)] if corpus else [_page(source, name) for name in results.pages]
     notes = {page["grid"].note for page in pages}
     return {
+        "corpus": corpus,
+        "sentences": list(corpus_sentences(results)),
         "pages": pages,
         "common_note": notes.pop() if len(notes) == 1 else "",
-        "spread": spread_words(source.results.cells),
+        "spread": spread_words(results.cells),
     }
 
 
@@ -74,7 +86,7 @@ def _answers(source: Source) -> dict[str, Any]:
         "run_answers": run_answers(results, attribution),
         "pages": [
             {"name": name, "answers": [*page_answers(results, attribution, name), *_caching(results, name)]}
-            for name in results.pages
+            for name in pages_told(results)
         ],
     }
 
@@ -109,6 +121,11 @@ def subject(results: Results) -> str:
         listed(list(clients)),
     )
     return "; ".join(parts)
+
+
+def _all_pages(results: Results) -> dict[str, Any]:
+    """The pages of a corpus in one table."""
+    return {"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "verdicts": []}
 
 
 def _page(source: Source, name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, change_interval,
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, central, summarise
+from fastopen.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.statistics.flight_savings import FlightSaving
@@ -22,11 +23,14 @@ __all__ = [
     "DROPPING_SHARE",
     "DROPPING_SOURCE",
     "FULL_MIN",
+    "PROPERTIES",
     "Bound",
     "BrowserMetrics",
     "CellResult",
+    "Correlation",
     "Deciding",
     "Discrepancy",
+    "Distribution",
     "Effect",
     "FirstFlight",
     "FlightSaving",

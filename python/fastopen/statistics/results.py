@@ -21,6 +21,7 @@ from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 from fastopen.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.statistics.cells import CellResult, summarise
+from fastopen.statistics.corpus import Distribution, distributions
 from fastopen.statistics.first_flight import FirstFlight, first_flights
 from fastopen.statistics.flight_savings import FlightSaving, flight_savings
 
@@ -60,6 +61,11 @@ class Results:
         return varying_factors(
             self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
         )
+
+    @cached_property
+    def distributions(self) -> list[Distribution]:
+        """What is saved over the pages of a corpus; none of a run of few pages."""
+        return distributions(self)
 
 
 def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:

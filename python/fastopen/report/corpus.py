@@ -1,0 +1,173 @@
+"""A corpus in tables, sentences and JSON: what is saved over its pages, and what of a page goes with that."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from fastopen.attribution.phrases import NBSP, listed, plural, with_sign
+from fastopen.experiments import treatments_of
+from fastopen.report.grid import Column, Entry, Grid, Tone
+from fastopen.statistics import PROPERTIES, Correlation, Distribution, Effect, Results
+
+QUANTILES: Final = (5, 25, 50, 75, 95)
+# Correlations that a sentence names.
+NAMED: Final = 3
+# How many of the pages that save most, and least, are told one by one.
+EXTREMES: Final = 3
+
+
+def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
+    """The distribution of savings, and their correlations; of correlations so many places at most."""
+    if not results.distributions:
+        return
+    yield _distribution_grid(results)
+    judged = _judged(results)
+    if any(one.correlations for one in judged):
+        yield _correlation_grid(judged, places)
+
+
+def corpus_sentences(results: Results) -> Iterator[str]:
+    """For each place what the headline arm saves, and what decides it."""
+    for one in _judged(results):
+        low, _, middle, _, high = one.quantiles
+        slower = one.effects.get(Effect.INCREASES, 0)
+        where = f"{one.arm.condition} at {one.place}" if one.place else one.arm.condition
+        without = f" {plural(one.without, 'page')} without a valid pair of loads." if one.without else ""
+        yield (
+            f"{where} TFO saves {with_sign(middle)} % of the median page, {with_sign(low)} to"
+            f" {with_sign(high)} % of nine in ten; {slower or 'none'} of {len(one.savings)} pages"
+            f" {'are' if slower > 1 else 'is'} slower.{without}"
+        )
+        if one.strongest:
+            yield f"The saving {_goes_with(one.strongest[:NAMED])}."
+        elif one.correlations:
+            yield "Nothing that is known of these pages goes with the saving for certain."
+
+
+def pages_told(results: Results) -> list[str]:
+    """The pages that are told one by one: all, or of a corpus those that save most and least somewhere."""
+    if not results.distributions:
+        return list(results.pages)
+    told: set[str] = set()
+    for one in _judged(results):
+        ordered = sorted(one.savings, key=lambda page: one.savings[page])
+        told.update((*ordered[:EXTREMES], *ordered[-EXTREMES:]))
+    return [page for page in results.pages if page in told]
+
+
+def corpus_document(results: Results) -> list[dict[str, Any]] | None:
+    """The same for programs; None of a run of few pages. Savings by page are in its cells."""
+    if not results.distributions:
+        return None
+    return [
+        {
+            "place": one.place,
+            "arm": one.arm.name,
+            "pages": len(one.savings),
+            "pages_without_pairs": one.without,
+            "quantiles_percent": dict(zip(map(str, QUANTILES), one.quantiles, strict=True)),
+            "median_ci95": None if one.median_interval is None else list(one.median_interval),
+            "effects": {effect.value: count for effect, count in one.effects.items()},
+            "correlations": [
+                {
+                    "property": found.name,
+                    "pages": found.pages,
+                    "rho": found.rho,
+                    "ci95": list(found.interval),
+                    "sign": found.sign,
+                }
+                for found in one.correlations
+            ],
+        }
+        for one in results.distributions
+    ]
+
+
+def _judged(results: Results) -> list[Distribution]:
+    arms = treatments_of(results.experiment.arms)
+    return [one for one in results.distributions if one.arm.name == arms[0].name]
+
+
+def _goes_with(found: Sequence[Correlation]) -> str:
+    """`grows with hosts (rank correlation +0.71, 0.62 to 0.79) and falls with bytes down (...)`."""
+    clauses = []
+    for word, sign in (("grows", 1), ("falls", -1)):
+        named = [
+            f"{PROPERTIES[one.name]} ({with_sign(one.rho, 2)}, 95{NBSP}%"
+            f" {' to '.join(with_sign(end, 2) for end in one.interval)})"
+            for one in found
+            if one.sign == sign
+        ]
+        if named:
+            clauses.append(f"{word} with {listed(named)}")
+    return listed(clauses)
+
+
+def _distribution_grid(results: Results) -> Grid:
+    factors = results.factors.varying
+    columns = (
+        *(Column(factor.header, "factor") for factor in factors),
+        Column("arm", "key"),
+        Column("pages"),
+        *(Column(f"{share}{NBSP}%\nbelow") for share in QUANTILES[:2]),
+        Column(f"median\n[95{NBSP}%]", answer=True),
+        *(Column(f"{share}{NBSP}%\nbelow") for share in QUANTILES[3:]),
+        Column("faster"),
+        Column("same"),
+        Column("slower"),
+    )
+    rows = []
+    for one in results.distributions:
+        point = results.factors.point(one.comparison)
+        low, quarter, middle, three_quarters, high = (Entry(with_sign(cut)) for cut in one.quantiles)
+        aside = "" if one.median_interval is None else _ends(one.median_interval, 1)
+        counts = (Effect.REDUCES, Effect.NONE, Effect.INCREASES)
+        rows.append(
+            (
+                *(Entry(factor.text_at(point), phrase=factor.phrase_at(point)) for factor in factors),
+                *(Entry(one.arm.name), Entry(str(len(one.savings)))),
+                *(low, quarter, Entry(middle.text, aside=aside), three_quarters, high),
+                *(Entry(str(one.effects.get(effect, 0))) for effect in counts),
+            )
+        )
+    note = (
+        "So many percent of the pages save no more than this, in percent of their page load time. In"
+        " brackets: where the median would lie of all pages that these are a sample of (95 % interval)."
+        " Faster, same, slower: pages by the smallest effect of interest."
+    )
+    return Grid("Saved over the pages, %", columns, tuple(rows), note)
+
+
+def _correlation_grid(judged: Sequence[Distribution], most: int | None) -> Grid:
+    shown = list(judged)
+    if most is not None and len(shown) > most:
+        shown = [shown[round(at * (len(shown) - 1) / (most - 1))] for at in range(most)]
+    by_name = [{found.name: found for found in one.correlations} for one in shown]
+    names = sorted(
+        (name for name in PROPERTIES if any(name in found for found in by_name)),
+        key=lambda name: -abs(by_name[-1][name].rho if name in by_name[-1] else 0.0),
+    )
+    rows = tuple(
+        (Entry(PROPERTIES[name]), *(_correlation(found.get(name)) for found in by_name)) for name in names
+    )
+    columns = (Column("property of the page", "key"), *(Column(one.place or "all") for one in shown))
+    left = f" {len(shown)} of {len(judged)} networks are here." if len(shown) < len(judged) else ""
+    counts = sorted({len(one.savings) for one in shown})
+    pages = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
+    note = (
+        f"Spearman's rank correlation with the saving {shown[0].arm.words}, of {pages} pages, and its 95 %"
+        " interval (bootstrap over pages). Properties of pages go together: none is a cause by itself. Of 20"
+        f" properties that have nothing to do with it, one seems to.{left}"
+    )
+    return Grid("What of a page goes with its saving", columns, rows, note)
+
+
+def _correlation(found: Correlation | None) -> Entry:
+    if found is None:
+        return Entry("-")
+    tone: Tone = "quiet" if found.sign == 0 else "good" if found.sign > 0 else "bad"
+    return Entry(with_sign(found.rho, 2), tone, _ends(found.interval, 2), value=found.rho)
+
+
+def _ends(interval: tuple[float, float], digits: int) -> str:
+    low, high = interval
+    return f"[{with_sign(low, digits)},{NBSP}{with_sign(high, digits)}]"
