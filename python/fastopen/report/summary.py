@@ -24,6 +24,7 @@ from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of,
 COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"
+NO_TREATMENT: Final = "Nothing was loaded with TFO."
 # How often TFO does what, after "it".
 COUNTED: Final = {
     Effect.REDUCES: "reduces it in {}",
@@ -55,12 +56,14 @@ class Summary:
 def summarise_run(results: Results) -> Summary:
     """Of all pages and networks together, by the headline arm; each question is judged apart."""
     arms = treatments_of(results.experiment.arms)
+    if not arms:
+        return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), ())
     questions = questions_of(results, results.cells)
     verdicts = {}
     sentences: list[str] = []
     for question, cells in questions.items():
-        judged = of_arms(cells, arms[:1])[0] if arms else []
-        if arms and over_quic(results, cells):
+        judged = of_arms(cells, arms[:1])[0]
+        if over_quic(results, cells):
             sentences.append(f"{question}: {NO_SYN}" if question else NO_SYN)
             continue
         verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
@@ -68,7 +71,7 @@ def summarise_run(results: Results) -> Summary:
         opening = f"{question}: {words}. " if len(questions) > 1 else ""
         of_question = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
         sentences.append(opening + " ".join(filter(None, of_question)))
-    judged = of_arms(results.cells, arms[:1])[0] if arms else []
+    judged = of_arms(results.cells, arms[:1])[0]
     if carried := _carried(judged):
         sentences.append(
             f"The kernels of both ends prove it: {carried} connections of the loads {arms[0].words} carried"

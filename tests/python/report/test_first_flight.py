@@ -11,6 +11,7 @@ from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read
 from fastopen.report import results_document
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import result_grid
+from fastopen.report.summary import verdict_line
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
 from fastopen.statistics import CellResult, FirstFlight, Results, collect
@@ -194,6 +195,13 @@ def test_the_packaged_experiment_has_each_session_with_and_without_tfo() -> None
 def test_arms_are_asked_for_by_their_name_too() -> None:
     refused = fastopen("run", "example", "--arms", "best")
     assert "'best' is none of off, cold, warm" in refused.stderr
+
+
+def test_a_run_without_tfo_says_so_in_place_of_a_verdict() -> None:
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, arms=["off"])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        assert verdict_line(collect(store)) == "Nothing was loaded with TFO."
 
 
 def test_the_best_version_of_http_is_named_with_its_first_flight() -> None:
