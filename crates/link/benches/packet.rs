@@ -67,7 +67,7 @@ fn crossing(packet: &[u8]) -> f64 {
         #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
         let start = Instant::now();
         for packet in &mut packets {
-            black_box(middlebox.pass(Way::Up, black_box(packet)));
+            black_box(middlebox.pass(0, Way::Up, black_box(packet)));
         }
         start.elapsed()
     };

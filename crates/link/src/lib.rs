@@ -42,6 +42,7 @@ mod direction;
 mod draws;
 mod expected;
 pub mod path;
+pub mod quic;
 pub mod stage;
 mod stages;
 mod stats;

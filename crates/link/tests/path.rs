@@ -37,9 +37,21 @@ fn middlebox(behaviour: Behaviour) -> Middlebox {
     Middlebox::new(PathRule { behaviour, hosts: None })
 }
 
+/// A UDP datagram between a port of the client and the host's 443.
+fn datagram(way: Way, client_port: u16, payload: &[u8]) -> Vec<u8> {
+    let (source, destination) = if way == Way::Up { (CLIENT, HOST) } else { (HOST, CLIENT) };
+    let (from, to) = if way == Way::Up { (client_port, 443) } else { (443, client_port) };
+    let length = (8 + payload.len()) as u16;
+    let mut ip = vec![0x45, 0, 0, 20 + length as u8, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    ip.extend([source, destination].concat());
+    ip.extend([from, to, length, 0].map(u16::to_be_bytes).concat());
+    ip.extend(payload);
+    ip
+}
+
 /// The packet that goes on; none where it is dropped.
 fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u8>> {
-    match middlebox.pass(way, &mut ip) {
+    match middlebox.pass(0, way, &mut ip) {
         Passage::Forward(bytes) => {
             ip.truncate(bytes as usize);
             Some(ip)
@@ -127,7 +139,7 @@ fn a_broken_cookie_has_its_length_and_another_value() {
 fn a_reset_answers_a_syn_with_data_from_its_host() {
     let mut middlebox = middlebox(Behaviour::RstSynData);
     let mut ip = syn(COOKIE, b"data");
-    assert_eq!(middlebox.pass(Way::Up, &mut ip), Passage::Answer);
+    assert_eq!(middlebox.pass(0, Way::Up, &mut ip), Passage::Answer);
     ip.truncate(40);
     assert_checksums(&ip);
     assert_eq!([&ip[12..16], &ip[16..20]], [HOST, CLIENT]);
@@ -159,6 +171,65 @@ fn answers_are_dropped_once_data_in_a_syn_was_accepted() {
     }
 }
 
+/// A 0-RTT packet, behind an Initial one where a client has coalesced them (RFC 9000 section 17.2).
+fn early(coalesced: bool) -> Vec<u8> {
+    let long = |first: u8, token: &[u8]| [&[first, 0, 0, 0, 1, 0, 0], token, &[3, 7, 7, 7]].concat();
+    [if coalesced { long(0xc0, &[0]) } else { vec![] }, long(0xd0, &[])].concat()
+}
+
+#[test]
+fn udp_is_blocked_and_tcp_is_not() {
+    let mut middlebox = middlebox(Behaviour::BlockUdp);
+    for way in [Way::Up, Way::Down] {
+        assert_eq!(crossed(&mut middlebox, way, datagram(way, 40_000, b"quic")), None);
+    }
+    assert!(crossed(&mut middlebox, Way::Up, syn(COOKIE, b"data")).is_some());
+}
+
+#[test]
+fn datagrams_with_early_data_are_dropped_wherever_it_is_in_them() {
+    let mut middlebox = middlebox(Behaviour::DropZeroRtt);
+    for coalesced in [false, true] {
+        assert_eq!(crossed(&mut middlebox, Way::Up, datagram(Way::Up, 40_000, &early(coalesced))), None);
+    }
+    let other = datagram(Way::Up, 40_000, &early(true)[..12]);
+    assert_eq!(crossed(&mut middlebox, Way::Up, other.clone()), Some(other));
+}
+
+#[test]
+fn udp_above_a_megabit_a_second_is_dropped_in_each_direction_by_itself() {
+    let mut middlebox = middlebox(Behaviour::LimitUdp);
+    // Packets of 100 bytes: 150 at once, and then one each 0.8 ms.
+    let mut pass =
+        |now, way| middlebox.pass(now, way, &mut datagram(way, 40_000, &[0x40; 72])) == Passage::Forward(100);
+    for way in [Way::Up, Way::Down] {
+        assert_eq!((0..200).filter(|_| pass(0, way)).count(), 150);
+    }
+    assert_eq!([799_999, 800_000, 800_001].map(|now| pass(now, Way::Up)), [false, true, false]);
+}
+
+#[test]
+fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_client() {
+    let mut middlebox = middlebox(Behaviour::Rebind);
+    let mut crossed = |now, way, mut ip: Vec<u8>| {
+        assert!(matches!(middlebox.pass(now, way, &mut ip), Passage::Forward(_)));
+        ip
+    };
+    let (begun, later) = (7, 500_000_007);
+    let sent = datagram(Way::Up, 40_000, b"odd");
+    assert_eq!(crossed(begun, Way::Up, sent.clone()), sent);
+    assert_eq!(crossed(later - 1, Way::Up, sent.clone()), sent);
+    let elsewhere = crossed(later, Way::Up, sent);
+    assert_eq!(u16::from_be_bytes([elsewhere[20], elsewhere[21]]), path::rebound(40_000));
+    let length = (elsewhere.len() - 20) as u16;
+    let pseudo = [&elsewhere[12..20], &[0, 17], &length.to_be_bytes(), &elsewhere[20..], &[0]].concat();
+    assert_eq!(sum(&pseudo), 0xffff);
+    let answer = crossed(later, Way::Down, datagram(Way::Down, path::rebound(40_000), b"answer"));
+    assert_eq!(u16::from_be_bytes([answer[22], answer[23]]), 40_000);
+    let late = datagram(Way::Down, 40_000, b"sent before");
+    assert_eq!(crossed(later, Way::Down, late.clone()), late);
+}
+
 #[test]
 fn hosts_that_are_not_behind_it_notice_nothing() {
     let elsewhere = PathRule { behaviour: Behaviour::DropSynData, hosts: Some([[10, 1, 0, 2]].into()) };
@@ -180,22 +251,23 @@ fn the_client_is_answered_after_the_delay_of_the_way_back_alone() {
 proptest! {
     #[test]
     fn no_packet_makes_it_panic_or_grow(
-        mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120, number in 0_usize..10,
-        up in any::<bool>(), like_tcp in any::<bool>(),
+        mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120, number in 0_usize..14,
+        up in any::<bool>(), like in prop::sample::select(vec![syn(COOKIE, b"data"), datagram(Way::Up, 40_000, b"")]),
+        as_it_is in any::<bool>(),
     ) {
         let behaviours = [
             Behaviour::DropSynData, Behaviour::DropOption, Behaviour::StripOption, Behaviour::StripData,
             Behaviour::StripBoth, Behaviour::StripSynackOption, Behaviour::BreakCookie,
-            Behaviour::RstSynData, Behaviour::DropSynack, Behaviour::DropAnswers,
+            Behaviour::RstSynData, Behaviour::DropSynack, Behaviour::DropAnswers, Behaviour::BlockUdp,
+            Behaviour::LimitUdp, Behaviour::DropZeroRtt, Behaviour::Rebind,
         ];
-        if like_tcp {
-            let whole = syn(COOKIE, b"data");
-            let kept = cut.min(whole.len());
-            ip.splice(..0, whole[..kept].iter().copied());
+        if !as_it_is {
+            let kept = cut.min(like.len());
+            ip.splice(..0, like[..kept].iter().copied());
         }
         let before = ip.len();
         let way = if up { Way::Up } else { Way::Down };
-        if let Passage::Forward(bytes) = middlebox(behaviours[number]).pass(way, &mut ip) {
+        if let Passage::Forward(bytes) = middlebox(behaviours[number]).pass(0, way, &mut ip) {
             prop_assert!(bytes as usize <= before);
         }
     }

@@ -30,6 +30,8 @@ START_PHASE_MAX_US: Final = 60_000_000
 SCALE_MAX: Final = 1000
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8
+# Paths that break QUIC and let TCP pass.
+QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "rebind")
 # What QUIC has of the kernel's.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 # A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
@@ -61,6 +63,10 @@ Path = Literal[
     "rst-syn-data",
     "drop-synack",
     "drop-answers",
+    "block-udp",
+    "limit-udp",
+    "drop-0rtt",
+    "rebind",
 ]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
@@ -142,7 +148,7 @@ class Network(_Part):
     send. It is new for each load and runs for 4.096 s before that begins; its direction has a rate or a
     trace. null: nothing."""
     path: Path = "none"
-    """What a middlebox between link and hosts does to TCP Fast Open, see [paths.md](paths.md)."""
+    """What a middlebox between link and hosts does to TCP Fast Open or to QUIC, see [paths.md](paths.md)."""
     path_hosts: list[str] | None = None
     """The hosts of the page that lie behind it; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0

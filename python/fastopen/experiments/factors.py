@@ -116,7 +116,7 @@ _NETWORK: Final = (
     ),
     Factor(
         "path", "network", ("path",), q.TEXT,
-        "What a middlebox behind the link does to TCP Fast Open (docs/paths.md).",
+        "What a middlebox behind the link does to TCP Fast Open or QUIC (docs/paths.md).",
         example="none,drop-syn-data,strip-both", header="path", phrase="path {}", label="{}",
         question=True,
     ),

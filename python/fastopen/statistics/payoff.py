@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fastopen.contract.job import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.statistics.cells import CellResult
 from fastopen.statistics.results import Results
@@ -81,7 +82,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
         for result in treatments:
             network = networks[result.cell.network]
             free = opened.get(compared(result))
-            if network.path == "none" or network.path_share < 1:
+            if network.path in ("none", *QUIC_PATHS) or network.path_share < 1:
                 continue
             if free is None or free.saved_ms is None or result.saved_ms is None:
                 continue

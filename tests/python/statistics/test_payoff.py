@@ -53,7 +53,9 @@ def test_each_broken_path_is_held_against_the_open_one_of_its_network(tmp_path: 
     assert "pays" in fastopen("payoff", folder).stdout
 
 
-@pytest.mark.parametrize("asked", [{}, {"path": "none,drop-syn-data", "path_share": "20%"}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"path": "none,drop-syn-data", "path_share": "20%"}, {"path": "none,block-udp"}]
+)
 def test_a_run_without_the_price_of_a_broken_path_is_refused_with_what_to_do(
     tmp_path: Path, asked: dict[str, str]
 ) -> None:

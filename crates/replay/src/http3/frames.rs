@@ -1,7 +1,7 @@
 //! The frames on a request stream (RFC 9114 section 7.1): which of its bytes are head, and which body.
 
 use crate::http2::frame_counters::DirectionTraffic;
-use crate::quic::packets::varint;
+use fastopen_link::quic::varint;
 
 const DATA: u64 = 0;
 

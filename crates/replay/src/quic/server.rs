@@ -46,7 +46,7 @@ impl QuicOrigin {
         // As many as tickets, since each connection takes one of either.
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
-        config.transport_config(settings.transport()).validation_token_config(tokens).migration(false);
+        config.transport_config(settings.transport()).validation_token_config(tokens);
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
         socket.set_nonblocking(true)?;
         let socket = Arc::new(CountedSocket::new(socket, End::Origin, table.clone())?);

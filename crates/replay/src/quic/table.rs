@@ -1,8 +1,10 @@
 //! QUIC connections by four-tuple: the open ones, and what crossed the sockets of all.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use fastopen_link::path::rebound;
 use fastopen_netns::clock::monotonic_ns;
 use quinn::{Connection, VarInt};
 
@@ -36,6 +38,17 @@ struct Connections {
     seen: BTreeMap<FourTuple, QuicEvidence>,
 }
 
+impl Connections {
+    /// What was seen of a connection, also after a middlebox gave it another port of the client.
+    fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
+        let client = four_tuple.client;
+        let before = SocketAddrV4::new(*client.ip(), rebound(client.port()));
+        let before = FourTuple { client: before, ..four_tuple };
+        let known = !self.seen.contains_key(&four_tuple) && self.seen.contains_key(&before);
+        self.seen.entry(if known { before } else { four_tuple }).or_default()
+    }
+}
+
 impl QuicTable {
     /// Adds a connection.
     pub fn opened(&self, four_tuple: FourTuple, connection: Connection) {
@@ -55,7 +68,7 @@ impl QuicTable {
     /// Counts a sent datagram.
     pub(super) fn sent(&self, four_tuple: FourTuple, datagram: &[u8]) {
         self.0.with(|connections| {
-            let seen = connections.seen.entry(four_tuple).or_default();
+            let seen = connections.of(four_tuple);
             seen.sent.count(datagram);
             seen.traffic.wrote(monotonic_ns(), datagram);
         });
@@ -64,7 +77,7 @@ impl QuicTable {
     /// Counts a received datagram.
     pub(super) fn received(&self, four_tuple: FourTuple, datagram: &[u8]) {
         self.0.with(|connections| {
-            let seen = connections.seen.entry(four_tuple).or_default();
+            let seen = connections.of(four_tuple);
             seen.received.count(datagram);
             seen.traffic.read(monotonic_ns(), datagram);
         });

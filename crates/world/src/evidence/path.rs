@@ -26,9 +26,14 @@ pub(super) struct Effect {
 impl Effect {
     fn of(behaviour: Behaviour) -> Self {
         let (fail, cookie, refused) = match behaviour {
-            Behaviour::None | Behaviour::RstSynData | Behaviour::DropSynack | Behaviour::DropAnswers => {
-                (None, true, false)
-            }
+            Behaviour::None
+            | Behaviour::RstSynData
+            | Behaviour::DropSynack
+            | Behaviour::DropAnswers
+            | Behaviour::BlockUdp
+            | Behaviour::LimitUdp
+            | Behaviour::DropZeroRtt
+            | Behaviour::Rebind => (None, true, false),
             Behaviour::DropSynData => (Some(SYN_RETRANSMITTED), true, false),
             Behaviour::DropOption => (Some(SYN_RETRANSMITTED), false, false),
             Behaviour::StripOption | Behaviour::StripBoth => (Some(DATA_NOT_ACKED), false, false),

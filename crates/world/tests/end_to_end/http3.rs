@@ -174,6 +174,57 @@ fn datagrams_that_never_arrive_are_sent_again_at_doubled_times_until_the_load_is
     assert_eq!(number(&load["link"]["up"]["dropped_queue"]), 7);
 }
 
+fn behind(path: &str, changes: Value) -> Value {
+    json!({"network": with(with(network(100_000), json!({"path": path})), changes)})
+}
+
+#[test]
+fn where_udp_is_blocked_a_page_never_loads() {
+    let changes = with(behind("block-udp", json!({})), json!({"load_timeout_us": 10_000_000}));
+    let Some(run) = exactly(&of(&[root(500)], json!({}), changes)) else { return };
+    let load = run.load("tls");
+    assert_eq!(load["invalid"][0]["kind"], "incomplete");
+    assert_eq!(number(&load["link"]["up"]["dropped_path"]), 7);
+}
+
+#[test]
+fn early_data_that_is_dropped_costs_what_a_lost_first_flight_does() {
+    for (session, expected_ms, dropped) in [("none", 200, false), ("early", 1299, true)] {
+        let job = of(&[root(500)], json!({"session": session}), behind("drop-0rtt", json!({})));
+        let Some(run) = exactly(&job) else { return };
+        assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
+        assert_eq!(number(&run.valid("tls")["link"]["up"]["dropped_path"]) > 0, dropped, "{session}");
+        assert_eq!(connection(&run)["quic"]["origin"]["received"]["zero_rtt"], 0, "{session}");
+    }
+}
+
+#[test]
+fn udp_that_is_limited_is_not_faster_than_its_limit() {
+    // 15 kB pass at once, and a megabit a second.
+    let Some(open) = exactly(&of(&[root(100_000)], json!({}), behind("none", json!({})))) else { return };
+    let Some(limited) = exactly(&of(&[root(100_000)], json!({}), behind("limit-udp", json!({})))) else {
+        return;
+    };
+    let [open_ms, limited_ms] = [&open, &limited].map(|run| number(&run.valid("tls")["plt_ns"]) / 1_000_000);
+    assert!(open_ms < 600 && limited_ms >= 680, "{open_ms} ms, {limited_ms} ms limited");
+    assert!(number(&limited.valid("tls")["link"]["down"]["dropped_path"]) > 0);
+}
+
+#[test]
+fn a_connection_outlives_another_port_of_its_client_and_pays_a_round_trip() {
+    let late = |path| {
+        let resources = [root(500), with(image("http://a.test/1", 9000), json!({"processing_us": 900_000}))];
+        exactly(&of(&resources, json!({}), behind(path, json!({}))))
+    };
+    let (Some(kept), Some(rebound)) = (late("none"), late("rebind")) else { return };
+    let [kept_ns, rebound_ns] = [&kept, &rebound].map(|run| number(&run.valid("tls")["plt_ns"]));
+    // Until the new path is validated, the origin sends at most three times what it received over it (RFC
+    // 9000 sections 8.1 and 9.3).
+    assert_eq!((rebound_ns - kept_ns) / 1_000_000, 100);
+    let quic = &connection(&rebound)["quic"];
+    assert_eq!(quic["client"]["received"], quic["origin"]["sent"]);
+}
+
 #[test]
 fn single_hosts_speak_http3_and_fast_open_serves_the_others() {
     let resources = [root(500), image("http://b.test/1", 900), image("http://c.test/2", 900)];

@@ -1,7 +1,10 @@
-//! Middleboxes that break TCP Fast Open: a pure function of packet, direction and what its flow did before.
+//! Middleboxes that break TCP Fast Open or QUIC: a pure function of time, packet, direction and what its flow
+//! did before.
 //!
 //! The middlebox stands between the access link and the hosts: packets of the client have crossed its queue,
 //! those of the hosts have not. What a behaviour does to Linux is in `docs/paths.md`.
+
+mod udp;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +15,11 @@ use crate::draws::Draws;
 use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// What a path does to the packets of TCP Fast Open (RFC 7413); the option is of kind 34, or 254 with the
-/// magic number of RFC 7413's appendix A.
+pub use udp::rebound;
+use udp::{Datagrams, UdpDatagram};
+
+/// What a path does to the packets of TCP Fast Open (RFC 7413), whose option is of kind 34, or 254 with the
+/// magic number of RFC 7413's appendix A; or to those of QUIC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
@@ -40,6 +46,16 @@ pub enum Behaviour {
     DropSynack,
     /// Drops all that a server sends after it has accepted data in a SYN.
     DropAnswers,
+    /// Drops UDP.
+    BlockUdp,
+    /// Drops UDP above a rate, in each direction.
+    LimitUdp,
+    /// Drops datagrams with 0-RTT packets of QUIC.
+    #[serde(rename = "drop-0rtt")]
+    DropZeroRtt,
+    /// Gives UDP flows another port of the client after a while, as a translator of addresses (NAT) does that
+    /// has forgotten them.
+    Rebind,
 }
 
 /// A behaviour, and the hosts that lie behind it.
@@ -101,17 +117,24 @@ struct Flow {
 pub struct Middlebox {
     rule: PathRule,
     flows: BTreeMap<FlowKey, Flow>,
+    datagrams: Datagrams,
 }
 
 impl Middlebox {
     /// A middlebox that has seen nothing.
     pub fn new(rule: PathRule) -> Self {
-        Self { rule, flows: BTreeMap::new() }
+        Self { rule, ..Self::default() }
     }
 
-    /// Passes an IPv4 packet on, changed where the rule says so, with its checksums made anew.
-    pub fn pass(&mut self, way: Way, ip: &mut [u8]) -> Passage {
+    /// Passes an IPv4 packet on, changed where the rule says so, with its checksums made anew. `now` never
+    /// decreases from call to call.
+    pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
+        if let Some(mut datagram) = UdpDatagram::of(ip) {
+            let passes = !self.rule.affects(datagram.host(way))
+                || self.datagrams.pass(now, self.rule.behaviour, way, &mut datagram);
+            return if passes { Passage::Forward(bytes) } else { Passage::Drop };
+        }
         let Some(mut segment) = Segment::of(ip) else { return Passage::Forward(bytes) };
         let flow = segment.flow(way);
         if !self.rule.affects(flow.2) {
@@ -310,16 +333,20 @@ impl<'a> Segment<'a> {
             self.ip[10..12].fill(0);
             let sum = checksum(0, &self.ip[..self.tcp]);
             self.ip[10..12].copy_from_slice(&sum.to_be_bytes());
-            let at = self.tcp + 16;
-            self.ip[at..at + 2].fill(0);
-            let segment = self.ip.len() - self.tcp;
-            let pseudo_header = u32::from(PROTOCOL_TCP) + segment as u32;
-            let addresses: u32 = (12..20).step_by(2).map(|at| u32::from(self.word(at))).sum();
-            let sum = checksum(pseudo_header + addresses, &self.ip[self.tcp..]);
-            self.ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+            sum_transport(self.ip, self.tcp, self.tcp + 16);
         }
         self.ip.len() as u32
     }
+}
+
+/// Makes the checksum at `at` of a header at `start` anew, over the pseudo header and all that follows (RFC
+/// 9293 section 3.1, RFC 768).
+fn sum_transport(ip: &mut [u8], start: usize, at: usize) {
+    ip[at..at + 2].fill(0);
+    let pseudo_header = u32::from(ip[9]) + (ip.len() - start) as u32;
+    let addresses: u32 = ip[12..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let sum = checksum(pseudo_header + addresses, &ip[start..]);
+    ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// The Internet checksum (RFC 1071) of `bytes`, on top of the sum of other words.
@@ -350,9 +377,9 @@ impl Crossing {
 }
 
 impl<P: Datagram> Stage<P> for Crossing {
-    fn offer(&mut self, _: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
+    fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         let mut middlebox = self.middlebox.lock().unwrap_or_else(PoisonError::into_inner);
-        match middlebox.pass(self.way, packet.payload.ip()) {
+        match middlebox.pass(now, self.way, packet.payload.ip()) {
             Passage::Forward(bytes) => {
                 packet.bytes = bytes;
                 Verdict::Pass
