@@ -40,7 +40,7 @@ def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorl
     engine, kept, verdict = done.stderr.splitlines()
     assert engine == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
     assert kept.startswith("kept in ")
-    assert verdict.startswith("verdict: Worth turning on: +")
+    assert verdict.startswith("verdict: Worth turning on. With warm cookies TFO saves +")
     assert "example  4 Mbit/s down, 256 kbit/s up" in done.stdout
     assert "Worth turning on." in done.stdout
     assert "\x1b" not in done.stdout
@@ -288,7 +288,7 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
         raise RuntimeError("oh")
 
     fake_world()
-    monkeypatch.setattr("fastopen.cli.reading.load_pages", broken)
+    monkeypatch.setattr("fastopen.cli.reading.load_chosen", broken)
     done = fastopen("run", "example")
     assert done.returncode == 1
     assert done.stderr == "error: a bug, RuntimeError: oh (add --debug for the traceback)\n"

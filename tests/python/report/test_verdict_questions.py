@@ -125,12 +125,12 @@ def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
 ) -> None:
     plan = small_plan((20,), repeats=2)
     with RunStore.create(None, plan, {}) as store:
-        execute(plan, HostEngine(fake_world({"*": "late"}), 2), {}, store, lambda _: None)
+        execute(plan, HostEngine(fake_world({"*": "dies"}), 2), {}, store, lambda _: None)
         results = collect(store)
     (verdict,) = page_verdicts(results, "small")
     assert verdict.startswith("No load with TFO is valid: all 2 for the same reason, ")
     assert "repeat more often" not in verdict
-    assert "2 warm: link_late" in printed(results)
+    assert "2 warm: fault" in printed(results)
     summary = summarise_run(results)
     assert (summary.headline, summary.tone) == ("No load with TFO is valid.", "bad")
     assert "0 of 0" not in " ".join(summary.sentences)
@@ -141,11 +141,11 @@ def test_where_no_load_is_valid_without_tfo_either_that_is_said_once(
 ) -> None:
     plan = small_plan((20,), repeats=2)
     with RunStore.create(None, plan, {}) as store:
-        execute(plan, HostEngine(fake_world({"*": "dies"}), 2), {}, store, lambda _: None)
+        execute(plan, HostEngine(fake_world({"*": "late"}), 2), {}, store, lambda _: None)
         results = collect(store)
     (verdict,) = page_verdicts(results, "small")
     assert verdict.startswith("No load is valid: all ")
-    assert ", fault: the world program ended" in verdict
+    assert ", link_late: a packet was 9 ms late" in verdict
     assert summarise_run(results).headline == "No load is valid."
     assert "invalid loads: " not in printed(results)
 
