@@ -93,7 +93,7 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
 def _timing(pairs: list[_Pair]) -> Iterator[str]:
     for pair in _ends(pairs):
         yield (
-            f"{pair.headline.cell.arm.condition} the median load at {pair.place.name} takes"
+            f"{pair.headline.cell.arm.condition} the median load {pair.place.where} takes"
             f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
             f" pair by pair, that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
         )
@@ -102,7 +102,7 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
     for arm in treatments_of(dict.fromkeys(name for pair in pairs for name in pair.place.arms)):
         others = [(pair, pair.place.arms.get(arm.name)) for pair in _ends(pairs)]
         known = [
-            f"{gain(other.improvement_percent)} at {pair.place.name}"
+            f"{gain(other.improvement_percent)} {pair.place.where}"
             for pair, other in others
             if other is not None and other is not pair.headline and other.improvement_percent is not None
         ]
@@ -133,7 +133,7 @@ def _where_it_went(place: Place) -> Iterator[str]:
         several = before.loads > 1 or after.loads > 1
         of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
         yield (
-            f"On the critical path at {place.name} that is"
+            f"On the critical path {place.where} that is"
             f" {listed([f'{kind} {change(by)}' for kind, by in changes.items()])},"
             f" {change(after.plt_ms - before.plt_ms)} in all{of_loads}."
         )
@@ -155,7 +155,7 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
             f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"
             f" each millisecond of RTT, {grows}."
         )
-        ends = [f"{signed(pair.improvement_percent)}{NBSP}% at {pair.place.name}" for pair in (first, last)]
+        ends = [f"{signed(pair.improvement_percent)}{NBSP}% {pair.place.where}" for pair in (first, last)]
         yield f"Of the page load time it is {listed(ends)}{_other_time(first.place, last.place)}."
 
 

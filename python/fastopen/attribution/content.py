@@ -41,11 +41,11 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
     yield (
         f"A load without TFO opens {plural(connections, 'connection')}"
         f" ({plural(len(page.resources) / max(connections, 1), 'request')} on each, on average), and"
-        f" the critical path at {last[0].name} waits for {plural(last[1].handshakes, 'handshake')}."
+        f" the critical path {last[0].where} waits for {plural(last[1].handshakes, 'handshake')}."
     )
-    shares = f"{share(first[1].share(Kind.HANDSHAKE))} of the page load time at {first[0].name}"
+    shares = f"{share(first[1].share(Kind.HANDSHAKE))} of the page load time {first[0].where}"
     if last[0] is not first[0]:
-        shares += f" and {share(last[1].share(Kind.HANDSHAKE))} at {last[0].name}"
+        shares += f" and {share(last[1].share(Kind.HANDSHAKE))} {last[0].where}"
     part = last[1].share(Kind.HANDSHAKE)
     verdict = next(words for least, words in LENDS_ITSELF if part >= least)
     yield f"{verdict}: these handshakes take {shares}."
@@ -53,7 +53,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
     ready_ms, plt_ms = last[1].ready_ms, last[1].plt_ms
     if ready_ms >= READY_MIN * plt_ms:
         yield (
-            f"For {time(ready_ms)} of a load at {last[0].name} ({share(ready_ms / plt_ms)}) a request on the"
+            f"For {time(ready_ms)} of a load {last[0].where} ({share(ready_ms / plt_ms)}) a request on the"
             " path was known, and waited for a connection to be free."
         )
 
@@ -65,10 +65,10 @@ def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
         if path.handshakes and place.rtt_ms:
             each_ms = path.kinds_ms[Kind.HANDSHAKE] / path.handshakes
             if each_ms / place.rtt_ms > worst_trips:
-                slowest, worst_ms, worst_trips = place.name, each_ms, each_ms / place.rtt_ms
+                slowest, worst_ms, worst_trips = place.where, each_ms, each_ms / place.rtt_ms
     if worst_trips >= SLOW_HANDSHAKE:
         yield (
-            f"A handshake on the path took {time(worst_ms)} on average at {slowest}, {worst_trips:.1f} round"
+            f"A handshake on the path took {time(worst_ms)} on average {slowest}, {worst_trips:.1f} round"
             " trips: it queued behind requests on the link."
         )
 

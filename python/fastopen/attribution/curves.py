@@ -16,6 +16,8 @@ class Place:
     comparison: Comparison
     name: str
     """What distinguishes it from the others of its page: `20 ms`, or `20 ms, mget`."""
+    where: str
+    """The same in a sentence: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
     """What tables show of each factor that varies, by its name."""
@@ -62,6 +64,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
             Place(
                 comparison=comparison,
                 name=factors.name(comparison),
+                where=factors.where(comparison),
                 rtt_ms=network.rtt_us / 1000,
                 texts={factor.name: factor.text_at(point) for factor in factors.varying},
                 arms=arms,

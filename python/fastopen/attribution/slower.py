@@ -282,7 +282,7 @@ def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
     place = _place(results, worst, len(cells))
-    return f"{f' at {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
+    return f"{f' {results.factors.word} {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
 
 
 def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
@@ -295,7 +295,7 @@ def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str
         if known:
             slower, faster = max(known, key=_longer_ms)
             places = ", ".join(filter(None, [_place(results, slower, len(pairs)), *others]))
-            where = f" at {places}" if places else ""
+            where = f" {results.factors.word} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
             why = reasons.of_setups[slower.cell.index, faster.cell.index]
             yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."

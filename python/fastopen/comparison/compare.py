@@ -47,4 +47,4 @@ def compare_runs(before: Side, after: Side) -> RunComparison:
 
 
 def _name(results: Results, result: CellResult) -> str:
-    return f"{result.cell.page} at {results.factors.name(result.cell)}, {result.cell.arm.short_label}"
+    return f"{result.cell.page} {results.factors.where(result.cell)}, {result.cell.arm.short_label}"

@@ -53,6 +53,15 @@ class VaryingFactors:
         """`20 ms`, `20 ms, 2 Mbit/s down`, `4g`: what tells the point from all others, or the RTT."""
         return self._phrase(point, self.varying)
 
+    def where(self, at: Located) -> str:
+        """`at 20 ms`, `for 1 % loss`, `for 4g`: the same in a sentence."""
+        return f"{self.word} {self.name(at)}"
+
+    @property
+    def word(self) -> str:
+        """What stands before names in sentences: they begin with the RTT where it varies."""
+        return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
+
     def question(self, at: Located) -> str:
         """`HTTP/2, TLS 1.3`: of what a verdict is; empty where the experiment asks one question alone."""
         point = self.point(at)

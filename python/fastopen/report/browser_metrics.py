@@ -85,8 +85,8 @@ def paint_lines(results: Results, page: str) -> Iterator[str]:
             if saved is not None:
                 parts.append(f"{name} {time(median(before.values()))} (saves {with_sign(saved)} %)")
         if parts:
-            row = results.factors.name(place)
-            yield f"Contentful paint without TFO at {row}, and what TFO saves of it: {', '.join(parts)}."
+            row = results.factors.where(place)
+            yield f"Contentful paint without TFO {row}, and what TFO saves of it: {', '.join(parts)}."
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:

@@ -78,4 +78,4 @@ def _loses(results: Results, cell: CellResult) -> bool:
 
 
 def _name(results: Results, cell: CellResult) -> str:
-    return f"{cell.cell.page} at {results.factors.name(cell.cell.comparison)}"
+    return f"{cell.cell.page} {results.factors.where(cell.cell.comparison)}"

@@ -126,11 +126,11 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
     known.sort(key=lambda one: one[0], reverse=True)
     if len(known) <= 2 * EXTREMES:
         return
-    where = {cell.index: results.factors.name(cell) for cell in (one.cell for _, one in known)}
+    where = {cell.index: results.factors.where(cell) for cell in (one.cell for _, one in known)}
     one_place = len(set(where.values())) == 1
     for words, cells in (("most", known[:EXTREMES]), ("least", known[: -EXTREMES - 1 : -1])):
         named = [
-            f"{cell.cell.page}{'' if one_place else f' at {where[cell.cell.index]}'} ({with_sign(saving)} %)"
+            f"{cell.cell.page}{'' if one_place else f' {where[cell.cell.index]}'} ({with_sign(saving)} %)"
             for saving, cell in cells
         ]
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
@@ -229,8 +229,9 @@ def _moved_by(results: Results, page: str) -> Iterator[str]:
     if of_unknown:
         total = sum(map(len, of_unknown.values()))
         many = total > ROWS_IN_WORDS
+        word = results.factors.word
         named = (
-            f"{words} {f'in {len(rows)} of {total} rows' if many else f'at {listed(rows)}'}"
+            f"{words} {f'in {len(rows)} of {total} rows' if many else f'{word} {listed(rows)}'}"
             for words, rows in of_unknown.items()
         )
         yield f"What moves the saving most: {'; '.join(named)}."

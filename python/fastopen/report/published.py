@@ -79,7 +79,7 @@ def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
         bound = None if one.headline is None else one.headline.bound
         ours = "" if bound is None else f"; in ours, handshakes in a row took {_trips(bound.ms, rtt_ms)}"
         yield (
-            f"{one.comparison.page} at {results.factors.name(one.comparison)}: theirs saves "
+            f"{one.comparison.page} {results.factors.where(one.comparison)}: theirs saves "
             f"{_trips(one.theirs_saved_ms, rtt_ms)}{ours}."
         )
 

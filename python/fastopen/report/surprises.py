@@ -145,7 +145,7 @@ def _slower_with_tfo(
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
     for words, some in (
         ("the page loads more slowly", certain),
-        ("the median load is slower, if not for certain", [one for one in slower if one not in certain]),
+        ("the median load is slower (not for certain)", [one for one in slower if one not in certain]),
     ):
         if why := where_slower(results, some, reasons):
             yield f"{arm.condition} {words}{why}."
@@ -185,7 +185,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[st
         most = max(apart)
         yield (
             "Savings are medians over pairs of loads; savings of the median times differ from them by up to"
-            f" {most:.1f} points (at {apart[most]})."
+            f" {most:.1f} points ({apart[most]})."
         )
 
 
@@ -217,7 +217,7 @@ def _findings(
                 improvement=Decimal(f"{treatment.improvement_percent:.1f}"),
             )
             printed.append(cell)
-            where[cell.experiment, number] = f"{factors.name(comparison)}, {arm.name}"
+            where[cell.experiment, number] = f"{factors.where(comparison)}, {arm.name}"
     for finding in audit(printed):
         yield finding, where[finding.cell.experiment, finding.cell.line]
 

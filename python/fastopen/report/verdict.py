@@ -169,28 +169,29 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
         yield f"({saves(savings)})"
 
 
-def _at(names: Sequence[str]) -> str:
+def _at(word: str, names: Sequence[str]) -> str:
     """`at 20 ms and 50 ms`; names with commas in them are told apart: `at 4 ms, cubic, and at 9 ms, bbr`."""
     if any("," in name for name in names):
-        return ", and ".join(f"at {name}" for name in names)
-    return f"at {listed(names)}"
+        return ", and ".join(f"{word} {name}" for name in names)
+    return f"{word} {listed(names)}"
 
 
 def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iterator[str]:
     """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
     names = [results.factors.name_within_question(cell.cell).replace(" ms", f"{NBSP}ms", 1) for cell in found]
     savings = [saving for cell in found for saving in cell.stated_percent]
+    word = results.factors.word
     if effect in (Effect.REDUCES, Effect.INCREASES):
         alike: dict[str, list[str]] = {}
         for name, cell in zip(names, found, strict=True):
             alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
         compound = any("," in name for name in names)
         each = (
-            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {_at(rows)}"
+            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {_at(word, rows)}"
             for saving, rows in alike.items()
         )
         yield f"by {listed(list(each))}"
         return
-    yield _at(names)
+    yield _at(word, names)
     if effect is not Effect.UNKNOWN:
         yield f"({saves(savings)})"

@@ -90,7 +90,7 @@ def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
 
     results, reasons = slower_cold(later, (-45.0, 5.0))
     (line,) = [one for one in surprise_lines(results, "one", reasons) if "slower" in one]
-    assert line.startswith("With cold cookies the median load is slower, if not for certain: request")
+    assert line.startswith("With cold cookies the median load is slower (not for certain): request")
 
 
 def test_where_nothing_is_slower_nothing_is_read() -> None:

@@ -113,8 +113,8 @@ def test_networks_with_names_are_told_apart_by_these_and_their_rates_stand_above
     results = virtual_run(networks=networks)
     assert fixed_rates(results) == "cable (5 Mbit/s down, 1 Mbit/s up), lte (12 Mbit/s down, 12 Mbit/s up)"
     (verdict,) = page_verdicts(results, "small")
-    assert " at cable" in verdict
-    assert " at lte" in verdict
+    assert " for cable" in verdict
+    assert " for lte" in verdict
     assert "Mbit" not in verdict
 
 
