@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -246,7 +246,7 @@ class _Merging:
         for row in run.loads():
             kept, number = kept_packets(part.folder, row), self._numbers.get((row.job, row.load, row.attempt))
             if (row.job, row.load) in part.taken and kept is not None and number is not None:
-                shutil.copyfile(kept, output / FOLDER / packets_name(replace(row, number=number)))
+                shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
 
     def merged(self, output: Path) -> Merged:
         """What to say of it."""

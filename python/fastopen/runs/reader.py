@@ -321,14 +321,18 @@ class RunReader(Closing):
 
     def _load_row(self, row: Sequence[Any]) -> LoadRow:
         """Of a row of _LOADS, which has the columns of LoadRow."""
-        job, cell, repeat, valid, *figures, invalid, load, attempt, superseded, requests, started, nth = row
         if self._cell_count is None:
             self._cell_count = len(self.cells())
+        job, cell, repeat, valid, plt, opened, syn_data, handshakes, again, invalid, load, *others = row
         if not 0 <= cell < self._cell_count:
             raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
-        values: list[Any] = [job, cell, repeat, bool(valid), *figures, _reasons(invalid)]
-        values += [load, attempt, bool(superseded), requests, started, nth]
-        return LoadRow(*values)
+        attempt, superseded, requests, started, nth = others
+        # SQLite has neither truth values nor lists.
+        valid, superseded, reasons = valid != 0, superseded != 0, _reasons(invalid)
+        evidence = (opened, syn_data, handshakes, again, reasons)
+        return LoadRow(
+            *(job, cell, repeat, valid, plt, *evidence, load, attempt, superseded, requests, started, nth)
+        )
 
     def _text(self, compressed: bytes) -> bytes:
         return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
