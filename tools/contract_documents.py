@@ -216,6 +216,11 @@ def _number(value: float) -> str:
 ELEMENT: Final = {"/page/resources": 1, "/loads": 1, "/client/phases": 2}
 RESOURCE: Final = "/page/resources/1"
 TLS_LOADS: Final = [{"id": "tls", "transport": "tls"}]
+_SERVER: Final[Json] = {
+    "/origins/server": ["nginx", "-c", "/a.conf"],
+    "/loads": [{"id": "tcp", "transport": "tcp"}],
+    "/tcp_trace": False,
+}
 # What values within their own bounds need other values with them.
 REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/network/up/rate_bit_per_s", int, {"/network/up/trace_ms": None}),
@@ -231,6 +236,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
     ("/origins/http", "2", {"/origins/keep_alive": True}),
     ("/origins/http", "3", {"/origins/keep_alive": True, "/tls/version": "1.3", "/loads": TLS_LOADS}),
+    ("/origins/server_listen", True, _SERVER),
     ("/tls/session", "early", {"/tls/version": "1.3"}),
     (
         *("/origins/bodies", "recorded"),
@@ -495,6 +501,12 @@ _TOGETHER: Final[tuple[Json, ...]] = (
         {"/client/kind": "command", "/client/command": words}
         for words in ([""], ["get", ""], ["get", "\u0000"])
     ),
+    _SERVER,
+    {**_SERVER, "/origins/server_listen": True},
+    {**_SERVER, "/tcp_trace": True},
+    {**_SERVER, "/loads": TLS_LOADS},
+    {**_SERVER, **_CHROMIUM},
+    *({**_SERVER, "/origins/server": words} for words in ([""], ["nginx", ""], ["nginx", "\u0000"], [])),
     {"/client/screenshot": True},
     {"/client/fixed_scripts": True},
     {"/client/request_heads": "recorded"},

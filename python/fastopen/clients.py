@@ -66,6 +66,8 @@ class ClientType:
     """Whether it follows references in bodies, so that it needs some that hold them."""
     loads_everything: bool = False
     """Whether it asks for each resource of the page and for nothing else, by construction."""
+    meets_servers: bool = False
+    """Whether it is run against a server of others (`--server`), which tells nothing of requests."""
     deterministic: bool = True
     """Whether it does the same each time where nothing else is random."""
     start_s: float = 0.0
@@ -103,6 +105,7 @@ LOADER: Final = ClientType(
     sessions=frozenset({"none", "resumed", "early"}),
     reads_bodies=False,
     loads_everything=True,
+    meets_servers=True,
 )
 CHROMIUM: Final = ClientType(
     label="chromium",

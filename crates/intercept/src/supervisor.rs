@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::poll::wait_readable;
-use fastopen_netns::sock_diag::{DestroyEvents, Outcome, SocketReport, open_sockets};
+use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{cookie, is_tcp, namespace_cookie};
 use fastopen_netns::tcp::{self, SYN_SENT, TcpInfo};
 use nix::errno::Errno;
@@ -199,7 +199,10 @@ impl Supervisor {
 
     fn listen(&mut self, call: &Call) -> io::Result<()> {
         if let Some((_, socket)) = self.socket_of(call)? {
-            tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
+            // A program that asks for Fast Open itself keeps its own queue.
+            if tcp::fastopen_queue(&socket)? == 0 {
+                tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
+            }
             self.traffic.listeners += 1;
         }
         Ok(())
@@ -262,12 +265,12 @@ impl Supervisor {
     /// Counts the sockets whose destroy events have come.
     pub(crate) fn handle_events(&mut self) {
         while let Some(report) = self.events.try_next() {
-            self.count(&report);
+            self.count(report.cookie, &report.outcome);
         }
     }
 
-    fn count(&mut self, SocketReport { cookie, outcome }: &SocketReport) {
-        let Some(connection) = self.open.remove(cookie) else { return };
+    fn count(&mut self, cookie: u64, outcome: &Outcome) {
+        let Some(connection) = self.open.remove(&cookie) else { return };
         if let (Some(observer), Some(peer)) = (&mut self.observer, connection.peer) {
             let info = match outcome {
                 Outcome::Known(info) => Some(*info),
@@ -313,7 +316,7 @@ impl Supervisor {
     fn count_all(&mut self) -> io::Result<()> {
         self.handle_events();
         for report in open_sockets()? {
-            self.count(&report);
+            self.count(report.cookie, &report.outcome);
         }
         // A socket that was just destroyed is in no dump, and its event is sent later, by a workqueue.
         let until_ns = monotonic_ns() + DESTROY_EVENTS_TIMEOUT_NS;
@@ -323,7 +326,7 @@ impl Supervisor {
             self.handle_events();
         }
         for cookie in self.open.keys().copied().collect::<Vec<_>>() {
-            self.count(&SocketReport { cookie, outcome: Outcome::Unknown });
+            self.count(cookie, &Outcome::Unknown);
         }
         Ok(())
     }

@@ -135,6 +135,21 @@ pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }
 
+/// A duplicate of the socket with this inode, of any process in `/proc` that holds it; none: nobody does
+/// whose descriptors this process may see.
+pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
+    let link = format!("socket:[{inode}]");
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let entries = |folder: String| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries("/proc".into()).filter_map(number).find_map(|pid| {
+        let is_it = |entry: &std::fs::DirEntry| {
+            std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == link.as_str())
+        };
+        let descriptor = entries(format!("/proc/{pid}/fd")).find(is_it).and_then(number)?;
+        pidfd_getfd(&pidfd_open(pid, 0).ok()?, descriptor).ok()
+    })
+}
+
 fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = check(descriptor as i32)?;
     // SAFETY: the call has just made this descriptor (close-on-exec); nothing else owns it.

@@ -4,6 +4,7 @@
 //! Both need no privilege. Holding a duplicate of each socket instead would delay its close.
 
 use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NlasIterator};
@@ -12,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use crate::socket;
-use crate::tcp::TcpInfo;
+use crate::tcp::{LISTEN, TcpInfo};
 
 /// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY` of `include/uapi/linux/sock_diag.h`.
 const DESTROY_GROUPS: [u32; 2] = [1, 3];
@@ -20,15 +21,26 @@ const DESTROY_GROUPS: [u32; 2] = [1, 3];
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Of `include/uapi/linux/inet_diag.h`.
 const INET_DIAG_INFO: u16 = 2;
-/// `sizeof(struct inet_diag_msg)` there, and the offsets of `id.idiag_dport` and `id.idiag_cookie` in it.
+/// `sizeof(struct inet_diag_msg)` there, and the offsets in it of ports and addresses of both ends, of
+/// `id.idiag_cookie` and of `idiag_inode`.
 const MESSAGE_BYTES: usize = 72;
+const LOCAL_PORT: usize = 4;
 const PEER_PORT: usize = 6;
+const LOCAL_ADDRESS: usize = 8;
+const PEER_ADDRESS: usize = 24;
 const COOKIE: usize = 44;
+const INODE: usize = 68;
 
 /// One socket, as a destroy event or a dump describes it.
 pub struct SocketReport {
     /// `SO_COOKIE`.
     pub cookie: u64,
+    /// Its own end; an IPv4 address also where the socket is of IPv6 (RFC 4291 section 2.5.5.2).
+    pub local: Address,
+    /// The other end; unspecified for a listener.
+    pub peer: Address,
+    /// Of its file, by which processes that hold it are found; 0: it is destroyed, or nobody has accepted it.
+    pub inode: u32,
     /// What became of its connection.
     pub outcome: Outcome,
 }
@@ -36,7 +48,7 @@ pub struct SocketReport {
 /// What became of a connection.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Open, or ended with its counts.
+    /// Open, or ended with its counts; or a listener.
     Known(TcpInfo),
     /// It was never established, and its counts are cleared.
     Failed,
@@ -144,16 +156,29 @@ fn request(family: u8) -> [u8; 72] {
 fn parse(payload: &[u8]) -> Option<SocketReport> {
     let (message, attributes) = payload.split_at_checked(MESSAGE_BYTES)?;
     let cookie = u64::from_ne_bytes(message[COOKIE..COOKIE + 8].try_into().ok()?);
+    let inode = u32::from_ne_bytes(message[INODE..INODE + 4].try_into().ok()?);
+    let (local, peer) = (end(message, LOCAL_ADDRESS, LOCAL_PORT)?, end(message, PEER_ADDRESS, PEER_PORT)?);
     let mut attributes = NlasIterator::new(attributes).filter_map(Result::ok);
     let info = attributes.find(|attribute| attribute.kind() == INET_DIAG_INFO)?;
     let info = TcpInfo::from_bytes(info.value());
     // A failed connect and an abortive close call tcp_disconnect (net/ipv4/tcp.c), which clears the peer's
     // port and the counts; tcpi_rcv_space stays, and is 0 unless the connection was established.
-    let cleared = info.segments_out == 0 && message[PEER_PORT..PEER_PORT + 2] == [0, 0];
+    let cleared = info.state != LISTEN && info.segments_out == 0 && peer.port() == 0;
     let outcome = match (cleared, info.receive_space) {
         (false, _) => Outcome::Known(info),
         (true, 0) => Outcome::Failed,
         (true, _) => Outcome::Unknown,
     };
-    Some(SocketReport { cookie, outcome })
+    Some(SocketReport { cookie, local, peer, inode, outcome })
+}
+
+/// Address and port of an end, at these offsets of a `struct inet_diag_msg`.
+fn end(message: &[u8], address: usize, port: usize) -> Option<Address> {
+    let port = u16::from_be_bytes(*message[port..].first_chunk()?);
+    let address = if i32::from(message[0]) == libc::AF_INET {
+        IpAddr::from(*message[address..].first_chunk::<4>()?)
+    } else {
+        Ipv6Addr::from(*message[address..].first_chunk::<16>()?).to_canonical()
+    };
+    Some(Address::new(address, port))
 }

@@ -10,6 +10,9 @@ pub const ESTABLISHED: u8 = 1;
 /// `TCP_SYN_SENT`: also the state of a connection whose SYN waits for the first write.
 pub const SYN_SENT: u8 = 2;
 
+/// `TCP_LISTEN`.
+pub const LISTEN: u8 = 10;
+
 /// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h: the SYN's data was acknowledged (client) or accepted
 /// (server).
 pub const OPT_SYN_DATA: u8 = 32;
@@ -107,6 +110,17 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
 /// As `setsockopt`.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
     socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
+}
+
+/// How many connections with data in the SYN and without the final ACK a listener may hold (`TCP_FASTOPEN`);
+/// 0: it does not use Fast Open.
+///
+/// # Errors
+/// As `getsockopt`.
+pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
+    let mut queue = [0; 4];
+    socket::get(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &mut queue)?;
+    Ok(i32::from_ne_bytes(queue))
 }
 
 /// Sets `TCP_FASTOPEN_CONNECT`: with a cookie at hand `connect` returns at once and the first write sends SYN

@@ -1,15 +1,16 @@
 //! Sockets on loopback, without a namespace of their own: options, `TCP_INFO`, destroy events, timestamps.
 
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::Counters;
+use fastopen_netns::process::socket_of_inode;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{self, is_tcp};
-use fastopen_netns::tcp::{self, ESTABLISHED, TcpInfo};
+use fastopen_netns::tcp::{self, ESTABLISHED, LISTEN, TcpInfo};
 use fastopen_netns::udp::StampedSocket;
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -55,6 +56,20 @@ fn an_open_connection_is_listed_and_its_destroy_event_holds_its_counts() {
     drop((stream, listener.accept().expect("it connected")));
     let outcome = outcome_of(&mut events, cookie);
     assert!(matches!(outcome, Outcome::Known(info) if info.segments_out >= 2 && info.bytes_acked > 0));
+}
+
+#[test]
+fn the_queue_of_a_listener_that_the_kernel_lists_is_read_and_set_from_outside() {
+    let listener = TcpListener::bind("[::ffff:127.0.0.1]:0").expect("loopback works");
+    let address = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().expect("it is bound").port()));
+    let open = open_sockets().expect("anybody may");
+    let own = open.iter().find(|report| report.local == address).expect("it listens");
+    assert!(matches!(own.outcome, Outcome::Known(TcpInfo { state: LISTEN, .. })));
+    let duplicate = socket_of_inode(own.inode).expect("this process holds it");
+    assert_eq!(tcp::fastopen_queue(&duplicate).expect("it is TCP"), 0);
+    tcp::set_fastopen_queue(&duplicate, 7).expect("it is TCP");
+    assert_eq!(tcp::fastopen_queue(&listener).expect("it is TCP"), 7);
+    assert!(socket_of_inode(u32::MAX).is_none());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -65,6 +66,20 @@ impl SizedBody {
     /// Bytes that are left to send.
     pub fn len(&self) -> u64 {
         self.left
+    }
+
+    /// Writes what is left of it, at once.
+    ///
+    /// # Errors
+    /// As `to`.
+    pub fn write_to(mut self, to: &mut impl io::Write) -> io::Result<()> {
+        loop {
+            let chunk = self.take(usize::MAX);
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            to.write_all(&chunk)?;
+        }
     }
 
     /// Whether no bytes are left to send.

@@ -19,6 +19,7 @@ use fastopen_netns::process;
 use fastopen_netns::route::RouteSocket;
 use fastopen_netns::sandbox::View;
 use fastopen_netns::sock_diag::{self, DestroyEvents, Outcome, SocketReport};
+use fastopen_netns::tcp::LISTEN;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Fault, Record};
@@ -87,8 +88,6 @@ pub struct SocketRecord {
 const OUTPUT_BYTES: usize = 4096;
 /// How long the kernel's work queue may take to tell of a destroyed socket, at most (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
-/// `TCP_LISTEN` of `include/net/tcp_states.h`.
-const LISTEN: u8 = 10;
 /// Of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;
 /// Where scripts leave files.

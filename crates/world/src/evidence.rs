@@ -7,7 +7,7 @@ mod quic;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use fastopen_link::path::PathRule;
 use fastopen_page::Page;
@@ -16,7 +16,7 @@ use fastopen_replay::tls::Version;
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    Network, OriginSettings, RequestRecord, SeenAt, TlsRecord,
+    ListenerRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, TlsRecord,
 };
 
 /// What was observed of a load.
@@ -42,6 +42,10 @@ pub struct Observations<'a> {
     pub recorded: bool,
     /// What the path does to Fast Open, and to which hosts.
     pub path: &'a PathRule,
+    /// What the kernel says of the server of others that the client talked to.
+    pub server: Option<&'a ServerRecord>,
+    /// Why it serves no longer, if it does not.
+    pub server_failure: Option<&'a str>,
     /// Whether the client has loaded the page before, and keeps its TLS sessions as it keeps its cache.
     pub repeat_view: bool,
     /// How late the link may release a packet, in microseconds.
@@ -59,6 +63,7 @@ pub struct Observations<'a> {
 /// Every reason why the load is invalid; none for a valid load.
 pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
+    observed.server(expected, &mut reasons);
     observed.completeness(&mut reasons);
     observed.counters(&mut reasons);
     match expected.fast_open {
@@ -142,8 +147,7 @@ impl Observations<'_> {
             let more = failed.count();
             let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             reasons.push(invalid(InvalidKind::Incomplete, format!("{}: {error}{others}", name(request))));
-        }
-        if let Some(why) = self.unfinished.filter(|_| reasons.is_empty()) {
+        } else if let Some(why) = self.unfinished {
             reasons.push(invalid(InvalidKind::Incomplete, why.into()));
         }
         for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
@@ -238,6 +242,25 @@ impl Observations<'_> {
             let detail =
                 format!("the client held {} cookies before its first connection", self.cookies_before.len());
             reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
+        }
+    }
+
+    /// A server of others serves until the load is over. A listener of it without a Fast Open queue gives no
+    /// cookie and takes no data.
+    fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
+        if let Some(failure) = self.server_failure {
+            reasons.push(invalid(InvalidKind::ServerFailed, failure.into()));
+        }
+        let listeners = self.server.iter().flat_map(|server| &server.listeners);
+        let listeners = listeners.filter(|_| expected.fast_open.is_some());
+        let without = listeners.filter(|one| one.connections > 0 && one.fastopen_queue == Some(0));
+        for ListenerRecord { address, port, .. } in without {
+            let place = SocketAddr::new(*address, *port);
+            let detail = format!(
+                "the server's listener on {place} has no Fast Open queue: nginx has listen {port} \
+                 fastopen=256, HAProxy bind :{port} tfo; --server-listen gives others one"
+            );
+            reasons.push(invalid(InvalidKind::NoListenerQueue, detail));
         }
     }
 

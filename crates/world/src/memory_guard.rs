@@ -47,7 +47,8 @@ impl MemoryGuard {
     /// Why the client was ended since the last call, if it was.
     pub fn reason(&self) -> Option<String> {
         let exceeded = self.exceeded.swap(false, Ordering::SeqCst);
-        exceeded.then(|| format!("out of memory: the client had more than {} GiB", MOST_BYTES >> 30))
+        exceeded
+            .then(|| format!("out of memory: the programs of others had more than {} GiB", MOST_BYTES >> 30))
     }
 }
 

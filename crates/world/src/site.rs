@@ -18,6 +18,7 @@ use rustls::ServerConfig;
 use crate::contract::{Bodies, Fault, Job, View};
 use crate::failure::{Blame, Failure};
 use crate::hosts_overlay::{names, uses_aliases};
+use crate::server::UPSTREAM_PORT;
 
 /// The TLS configuration of each host.
 fn servers(
@@ -103,7 +104,10 @@ pub fn site(
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,
-        ports: job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
+        ports: match job.origins.server {
+            Some(_) => BTreeSet::from([UPSTREAM_PORT]),
+            None => job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
+        },
         keep_alive: job.origins.keep_alive,
         versions: hosts.iter().map(|(host, address)| (*address, job.origins.http_of(host))).collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
@@ -138,7 +142,10 @@ fn resources(
         let head = head.and_then(|offset| bodies.get(offset as usize..)).map(recorded_head::fields);
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
         Ok(ServedResource {
-            origin: SocketAddrV4::new(hosts[resource.url.host()], resource.url.port()),
+            origin: SocketAddrV4::new(
+                hosts[resource.url.host()],
+                job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
+            ),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
             normalized_target: resource.url.normalized_target(),

@@ -15,7 +15,7 @@ use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{Error, process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
-use fastopen_replay::origins::Origins;
+use fastopen_replay::origins::{Origins, ServedResource};
 use fastopen_replay::tls::{Authority, KeyLines};
 use hyper::header::DATE;
 
@@ -31,6 +31,7 @@ use crate::link_config::LinkConfig;
 use crate::measure;
 use crate::memory_guard::MemoryGuard;
 use crate::routers::Routers;
+use crate::server::{self, Server};
 use crate::site::{SyntheticPages, site};
 use crate::topology::{Topology, recorded_sysctls};
 
@@ -108,7 +109,8 @@ impl<'a> World<'a> {
         let capture = job.packets.then(|| Capture::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
         let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref())?;
-        let guarded = engine == Engine::Host && job.client.kind.capabilities().is_foreign;
+        let foreign = job.client.kind.capabilities().is_foreign || job.origins.server.is_some();
+        let guarded = engine == Engine::Host && foreign;
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
         Ok(Self { job, engine, policy: job.policy(), hosts, servers, capture, network, memory })
@@ -229,6 +231,8 @@ impl Network {
 
 /// The origins and what clients need to reach them.
 struct Servers {
+    /// What the client talks to in place of the origins, which stand behind it.
+    server: Option<Server>,
     origins: Origins,
     /// The certificate authority, in a job that has TLS.
     authority: Option<Authority>,
@@ -249,8 +253,9 @@ impl Servers {
         keys: Option<&Arc<KeyLines>>,
     ) -> Result<Self, Failure> {
         let page_origins = job.page.origins();
+        let port = |own| if job.origins.server.is_some() { server::PORT } else { own };
         let addresses =
-            page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], one.port)).collect();
+            page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], port(one.port))).collect();
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
@@ -258,10 +263,16 @@ impl Servers {
         let recorded_date =
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
+        let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
         let origins = Origins::start(&topology.origins, site)
             .map_err(|error| Error::other("starting the origins", error))?;
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref())?;
+        let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
+            Server::start(words, job, hosts, &topology.origins, &resources)
+        };
+        let server = job.origins.server.as_ref().zip(resources).map(start).transpose()?;
         Ok(Self {
+            server,
             origins,
             authority,
             addresses,

@@ -12,12 +12,12 @@ from fastopen.workflows.commands import foreign_commands
 
 AllowCommandOption = Annotated[
     bool,
-    typer.Option("--allow-command", help="Run the client commands that it names, without asking."),
+    typer.Option("--allow-command", help="Run the commands that it names, without asking."),
 ]
 
 
 def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
-    """Asks for leave to run the commands of clients. Raises InputError where it is not given."""
+    """Asks for leave to run the commands of clients and servers. Raises InputError where it is not given."""
     commands = [] if allowed else foreign_commands(experiment)
     if not commands:
         return
@@ -25,8 +25,6 @@ def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None
     remedy = "read it; if you trust it: --allow-command"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"would run the command {shown}", place, remedy)
-    errors_console().print(
-        f"{place} runs this command for each load:\n  {shown}", markup=False, soft_wrap=True
-    )
+    errors_console().print(f"{place} runs this command:\n  {shown}", markup=False, soft_wrap=True)
     if not typer.confirm("Run it?", err=True):
         raise InputError(f"its command {shown} was not allowed", place, remedy)

@@ -128,10 +128,10 @@ def reproduce(
     if name is None:
         raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
     experiment = load_experiment(name)
-    check_commands(experiment, name, allowed=allow_command or client is not None)
     asked: dict[str, Any] = {"seed": seed}
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
+    check_commands(experiment, name, allowed=allow_command)
     pages = Reading().pages(experiment.pages, choice=experiment.corpus, quiet=settings.quiet)
     settings.run(experiment, pages, inputs=experiment.pages)

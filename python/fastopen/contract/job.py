@@ -336,6 +336,11 @@ class Origins(_Part):
     """What `server_think_us` and `server_send_us` of the page are multiplied by."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN)."""
+    server: Annotated[list[Word], Field(min_length=1)] | None = None
+    """The program and arguments of a server of others, which the client talks to in place of the origins: on
+    port 80 of every host, in the clear, see [servers.md](servers.md). null: none."""
+    server_listen: bool = False
+    """Whether its listeners that have no Fast Open queue get one of `tfo_queue` from outside."""
     bodies_file: str | None = None
     """The file that holds the recorded bodies."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
@@ -372,6 +377,15 @@ class Origins(_Part):
             keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
             message = f"with http {self.versions[0]} origins keep connections"
             raise conflict(message, "the client's keep_alive can be false", *keys)
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_has_a_command(self) -> Self:
+        if self.server and not self.server[0]:
+            raise ValueError("the first word of server is empty")
+        if self.server_listen and self.server is None:
+            keys = ("origins.server_listen", "origins.server")
+            raise conflict("server_listen means nothing without a server", "name one", *keys)
         return self
 
     @model_validator(mode="after")
@@ -532,6 +546,19 @@ class Job(_Part):
                 message = "recorded bodies name URLs with the schemes that they were recorded with"
                 remedy = "ask for transports recorded and recorded+tfo"
                 raise ValueError(f"loads[{number}].transport: {message}: {remedy}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_of_others_can_be_met(self) -> Self:
+        if self.origins.server is None:
+            return self
+        if not self.client.type.meets_servers:
+            raise ValueError(f"origins.server: {self.client.label} is not run against servers of others")
+        if self.tcp_trace:
+            raise ValueError("tcp_trace: a server of others has no trace")
+        for number, load in enumerate(self.loads):
+            if "tls" in load.transport:
+                raise ValueError(f"loads[{number}].transport: servers of others speak in the clear alone")
         return self
 
     @model_validator(mode="after")

@@ -166,6 +166,10 @@ class InvalidKind(StrEnum):
     """The link released a packet too late, or lost one before the link model saw it."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
     """A connection over a broken path (`network.path`) does not show what that path does to it."""
+    SERVER_FAILED = "server_failed"
+    """A server of others ended or listened no longer."""
+    NO_LISTENER_QUEUE = "no_listener_queue"
+    """A listener of a server of others took connections and has no Fast Open queue."""
     NO_QUIC = "no_quic"
     """A connection that carried requests is not QUIC's where its host speaks HTTP/3, or is elsewhere."""
     PACKETS_DISAGREE = "packets_disagree"
@@ -446,6 +450,29 @@ class Browser(_Part):
     """How many dialogs the page opened (`alert` and the like); each was answered at once."""
 
 
+class Listener(_Part):
+    """The listeners of a server of others on one address and port, and what they took during the load."""
+
+    address: str
+    """That of a host, or the one that stands for all."""
+    port: Count
+    fastopen_queue: Count | None
+    """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN): the
+    least of several listeners; 0: none. null: it could not be read."""
+    connections: Count
+    """How many of the load's connections came to it."""
+    syn_data: Count
+    """How many of these had data in their SYN that its kernel accepted (TCPI_OPT_SYN_DATA)."""
+
+
+class Server(_Part):
+    """What the kernel says of a server of others. Connections that found its queue full are counted by
+    TCPFastOpenListenOverflow of the origins' counters."""
+
+    listeners: list[Listener]
+    """On the port that the client connects to."""
+
+
 class LoadRecord(_Part):
     """One load: its page load time and everything that proves how it went."""
 
@@ -486,6 +513,8 @@ class LoadRecord(_Part):
     """What crossed it (null in the records that the front writes of loads whose world died)."""
     cross: CrossTraffic | None = None
     """null: none was asked for."""
+    server: Server | None = None
+    """What the kernel says of a server of others; null: the client talked to the origins."""
 
     @property
     def connection_count(self) -> int:

@@ -1,8 +1,9 @@
-"""Programs that load pages: where they are on this machine, and of which version."""
+"""Programs that load pages or serve them: where they are on this machine, and of which version."""
 
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,8 @@ from fastopen.errors import MachineError
 from fastopen.kernels.manifest import sha256_of
 
 VERSION_TIMEOUT_S: Final = 10.0
+# Where Debian and its like have servers.
+ADMINISTRATORS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def program_of(client: Client) -> Path:
@@ -26,8 +29,12 @@ def program_of(client: Client) -> Path:
     return Path(found).absolute()
 
 
-def with_program(job: Job) -> Job:
-    """The job with the path of its client's program: a world may look in other folders than we."""
+def with_programs(job: Job) -> Job:
+    """The job with the paths of its programs: a world may look in other folders than we."""
+    words = job.origins.server
+    if words is not None:
+        server = [str(_program_of_server(words)), *words[1:]]
+        job = job.model_copy(update={"origins": job.origins.model_copy(update={"server": server})})
     client = job.client
     if client.command is None:
         return job
@@ -39,6 +46,28 @@ def with_program(job: Job) -> Job:
         "isolate": client.isolate or known,
     }
     return job.model_copy(update={"client": client.model_copy(update=settings)})
+
+
+def _program_of_server(words: Sequence[str]) -> Path:
+    """Where it is; servers are often where users of the machine do not look. Raises MachineError."""
+    name = words[0]
+    found = shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
+    if found is None:
+        remedy = "install it, or give its path"
+        raise MachineError(f"server: there is no program {name}", remedy)
+    return Path(found).absolute()
+
+
+def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
+    """Command line of each server to what it is made of: the SHA-256 of its program, and of the files that it
+    names. Raises MachineError where one is missing.
+    """
+    described = {}
+    for words in servers:
+        if words is not None:
+            files = [_program_of_server(words), *(path for path in map(Path, words[1:]) if path.is_file())]
+            described[shlex.join(words)] = ", ".join(f"{path} sha256 {sha256_of(path)}" for path in files)
+    return described
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:

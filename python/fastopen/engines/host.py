@@ -17,7 +17,7 @@ from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
 from fastopen.contract.records import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
-from fastopen.engines.clients import with_program
+from fastopen.engines.clients import with_programs
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
 
@@ -114,7 +114,7 @@ class _Worlds(Closing):
         """Starts a world program for jobs. Raises MachineError."""
 
         def attached(job: Job) -> Job:
-            return with_program(self._bodies.attach(job))
+            return with_programs(self._bodies.attach(job))
 
         inherited, now = self._bodies.descriptors, time.monotonic()
         try:

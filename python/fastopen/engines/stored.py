@@ -14,7 +14,7 @@ from fastopen.pages.bodies import RecordedBodies
 
 def can_be_stored(job: Job) -> bool:
     """Whether a job of the virtual engine gives the same bytes each time, and nothing besides is kept."""
-    return job.client.kind == LOADER.label and not job.packets
+    return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
 class StoredEngine:

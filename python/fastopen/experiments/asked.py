@@ -72,7 +72,7 @@ class Asked:
     combine: Combine = "cross"
     """Of lists of the network's factors: each value with each other, or first with first."""
     folder: Path = field(default_factory=Path)
-    """In which traces are looked for."""
+    """In which traces, and files that a server's words name, are looked for."""
     named: tuple[NamedNetwork, ...] = ()
     """Whose RTT and rates are asked for, one after another."""
 
@@ -128,6 +128,8 @@ class Asked:
             clients = clients_of(self._settings("client"))
         self._check(clients)
         tls, answering = self._settings("tls"), self._settings("origins")
+        if "server" in answering:
+            answering["server"] = _located(answering["server"], self.folder)
         if ALL in words:
             tls = {"session": self._sessions(clients), **tls}
             answering = {"http": self._versions(clients), **answering}
@@ -269,6 +271,18 @@ def read_asked(
         networks = _named(named, values, source)
     raise_all(problems)
     return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path(), tuple(networks))
+
+
+def _located(words: Sequence[str], folder: Path) -> list[str]:
+    """The words of a command line, those that name a file below the folder with its whole path; a program
+    without a slash is one of PATH.
+    """
+    paths = [(folder / word).absolute() for word in words]
+    named = (number > 0 or "/" in word for number, word in enumerate(words))
+    return [
+        str(path) if file and path.is_file() else word
+        for word, path, file in zip(words, paths, named, strict=True)
+    ]
 
 
 def _named(written: object, values: Mapping[str, object], source: Source) -> list[NamedNetwork]:

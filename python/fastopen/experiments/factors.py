@@ -283,6 +283,15 @@ _ORIGINS_AND_TLS: Final = (
         phrase="TFO queue {}",
     ),
     Factor(
+        "server", "origins", ("server",), q.SERVER,
+        "A command whose server the client meets in place of the origins (docs/servers.md).",
+        example="'nginx -p . -c FILE'",
+    ),
+    Factor(
+        "server_listen", "origins", ("server_listen",), q.FLAG,
+        "Give that server's listeners a TFO queue where they have none.", switch=True,
+    ),
+    Factor(
         "bodies", "origins", ("bodies",), q.TEXT,
         "What bodies hold: synthetic (made of the page's facts), recorded, or filler.",
         example="filler,synthetic",

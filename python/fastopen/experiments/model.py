@@ -107,6 +107,22 @@ class Setup(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _a_server_of_others_can_be_met(self) -> Self:
+        if self.origins.server is None:
+            return self
+        client = self.client
+        if not client.type.meets_servers:
+            able = " or ".join(one.label for one in CLIENTS.values() if one.meets_servers)
+            message = f"{client.label} is not run against servers of others"
+            raise conflict(message, f"server goes with {able}", "client.kind", "origins.server")
+        if self.tls is not None:
+            message = "a server of others is met in the clear alone"
+            raise conflict(
+                message, "ask for transports tcp and tfo", "origins.server", "tls.version", "transports"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _quic_can_be_spoken(self) -> Self:
         if not self.origins.quic:
             return self

@@ -126,6 +126,17 @@ def _command(value: object) -> str | list[str]:
     return _words(value) if isinstance(value, list) else _text(value)
 
 
+def _server(value: object) -> list[str]:
+    """A command line, or its words."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else _command(value)
+    except ValueError as error:
+        raise UnitError(f"{shown(value)} is no command line: {error}") from None
+    if not words:
+        raise UnitError("the command line is empty")
+    return list(words)
+
+
 def _extra_rtts(value: object) -> dict[str, int]:
     """A mapping of hosts to RTTs, or a list of `HOST=RTT`."""
     if isinstance(value, Mapping):
@@ -242,6 +253,7 @@ EXTRA_RTTS: Final = Quantity(
 TRACE: Final = Quantity(
     _text, kind="flag", export=lambda trace: trace is not None, in_contract=lambda _: False
 )
+SERVER: Final = Quantity(_server, shlex.join, kind="text", export=lambda words: words and shlex.join(words))
 COMMAND: Final = Quantity(
     _command,
     kind="text",

@@ -1,6 +1,7 @@
 """A run as one JSON document; docs/cli.md lists its keys."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from statistics import median
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from fastopen.statistics import (
 
 FORMAT: Final = "fastopen-results/1"
 # What figures depend on, of what a run ran on: the same command prints the same bytes another day.
-SOFTWARE: Final = ("versions", "virtual_kernel", "clients")
+SOFTWARE: Final = ("versions", "virtual_kernel", "clients", "servers")
 PUBLISHED: Final = (
     *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
 )
@@ -44,6 +45,7 @@ def results_document(results: Results) -> dict[str, Any]:
         "pages": [_page(name, page) for name, page in results.pages.items()],
         "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
         "corpus": corpus_document(results),
+        **({} if results.server_use is None else {"server_use": asdict(results.server_use)}),
         "cells": [_cell(results, result) for result in results.cells],
     }
 

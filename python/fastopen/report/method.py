@@ -209,9 +209,20 @@ def _setups(results: Results) -> Iterator[str]:
     scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
     others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
     settings = ", ".join([http, *others])
+    if servers := _server_commands(setups):
+        yield (
+            f"The client talked to a server of others ({listed(servers)}), which had the page's bodies as"
+            " files, and the origins behind it."
+        )
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:
         yield f"Each of these {len(setups)} settings has rows of its own in the tables."
+
+
+def _server_commands(setups: Sequence[Setup]) -> list[str]:
+    """The command line of each server of others, once."""
+    commands = (setup.origins.server for setup in setups)
+    return list(dict.fromkeys(shlex.join(words) for words in commands if words))
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:

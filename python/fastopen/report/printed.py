@@ -3,6 +3,7 @@
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import Final
 
 from rich.console import RenderableType
@@ -41,7 +42,7 @@ from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines
 from fastopen.report.terminal import fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, all_invalid, of_arms, page_verdicts, why_invalid
-from fastopen.statistics import FULL_MIN, Results, discrepancies, sensitivity
+from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
@@ -248,6 +249,8 @@ def _closing(results: Results) -> Iterator[str]:
         measured.append(f"{' to '.join(ends)} for {asked_us / 1000:g} asked")
     if measured:
         yield f"RTT measured in the worlds (ms): {'; '.join(measured)}."
+    if results.server_use is not None:
+        yield from _listeners(results.server_use)
     columns = ["PLT: median page load time."]
     if any(cell.improvement_percent is not None for cell in results.cells):
         columns += [
@@ -260,7 +263,7 @@ def _closing(results: Results) -> Iterator[str]:
     compared = [result for result in results.cells if result.improvement_percent is not None]
     yield (
         f"{' '.join(columns)} n: valid loads. Engine {', '.join(engines)},"
-        f" client {', '.join(_clients(experiment))}, seed {experiment.seed}."
+        f" client {', '.join(_clients(experiment))}{_servers(experiment)}, seed {experiment.seed}."
     )
     if note := spread_note(experiment, results.cells):
         yield note
@@ -285,6 +288,26 @@ def _without(left: Sequence[str], results: Results) -> str:
     if len(left) <= PAGES_APART:
         return f", with nothing of {listed(left)} loaded"
     return f", with nothing of {len(left)} of {len(results.pages)} pages ({some(left)}) loaded"
+
+
+def _listeners(use: ServerUse) -> Iterator[str]:
+    """What the kernel says of the listeners of servers of others."""
+    if not use.listeners:
+        yield "The server listened nowhere where the client came, in no load with TFO."
+        return
+    for one in use.listeners:
+        lengths = listed(["unknown" if length is None else str(length) for length in one.queues])
+        took = f"took data in {one.syn_data} SYNs of {plural(one.connections, 'connection')}"
+        yield f"The server's listener on {one.place} (TFO queue {lengths}) {took}, in all loads with TFO."
+    if use.overflows:
+        yield f"{plural(use.overflows, 'connection')} found its queue full."
+
+
+def _servers(experiment: Experiment) -> str:
+    """`, server nginx`: what the client talked to in place of the origins; nothing where that is nothing."""
+    commands = (setup.origins.server for setup in experiment.setups)
+    servers = dict.fromkeys(PurePath(words[0]).name for words in commands if words)
+    return f", server {', '.join(servers)}" if servers else ""
 
 
 def _clients(experiment: Experiment) -> list[str]:

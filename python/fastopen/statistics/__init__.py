@@ -9,6 +9,7 @@ from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.statistics.flight_savings import FlightSaving
 from fastopen.statistics.judgement import Effect, Verdict, effect_of, slower_in_the_median, verdict_on
+from fastopen.statistics.listeners import ListenerUse, ServerUse
 from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
@@ -35,9 +36,11 @@ __all__ = [
     "FirstFlight",
     "FlightSaving",
     "Label",
+    "ListenerUse",
     "Payoff",
     "Results",
     "Sensitivity",
+    "ServerUse",
     "UntilInterval",
     "Verdict",
     "central",

@@ -24,6 +24,7 @@ from fastopen.statistics.cells import CellResult, summarise
 from fastopen.statistics.corpus import Distribution, distributions
 from fastopen.statistics.first_flight import FirstFlight, first_flights
 from fastopen.statistics.flight_savings import FlightSaving, flight_savings
+from fastopen.statistics.listeners import ServerUse, server_use
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Results:
     """By the index of its cell."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
     """By the index of its cell, where first flights vary."""
+    server_use: ServerUse | None = None
+    """What the kernel says of a server of others; None where there is none."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
@@ -96,4 +99,5 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         browser_metrics=browser_metrics(store, experiment, cells, found),
         first_flights=first_flights(store, experiment, cells, found),
         flight_savings=flight_savings(store, varying_factors(experiment, engines), summaries, found),
+        server_use=server_use(store, experiment, cells, found),
     )

@@ -7,10 +7,13 @@ from fastopen.experiments import Experiment, clients_of
 
 
 def foreign_commands(experiment: Experiment) -> list[str]:
-    """The command lines of its clients, as a shell writes them, without those that fastopen makes itself."""
+    """The command lines of its clients and servers, as a shell writes them, without those that fastopen makes
+    itself.
+    """
     clients = (setup.client for setup in experiment.setups)
-    lines = (shlex.join(client.command) for client in clients if client.command and not _is_own(client))
-    return list(dict.fromkeys(lines))
+    lines = [client.command for client in clients if client.command and not _is_own(client)]
+    lines += [setup.origins.server for setup in experiment.setups if setup.origins.server]
+    return list(dict.fromkeys(map(shlex.join, lines)))
 
 
 def _is_own(client: Client) -> bool:

@@ -19,6 +19,7 @@ from fastopen.engines import (
     VirtualEngine,
     default_parallel,
     describe_clients,
+    describe_servers,
     find_program,
     program_digest,
     program_version,
@@ -87,6 +88,9 @@ class EngineSet:
         environment["program_sha256"] = program_digest(program)
         if described := describe_clients(clients):
             environment["clients"] = described
+        servers = [setup.origins.server for setup in plan.experiment.setups]
+        if described := describe_servers(servers):
+            environment["servers"] = described
         if booted is not None:
             environment["virtual_kernel"] = {
                 "name": booted.name,

@@ -41,6 +41,8 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "http2_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "http3_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "path_hosts": ("a.test,b.test", ["a.test", "b.test"]),
+    "server": ("nginx -c my.conf", ["nginx", "-c", "my.conf"]),
+    "server_listen": (True, True),
 }
 # They ask for TLS.
 TLS = (
@@ -57,6 +59,7 @@ NEEDED: dict[str, dict[str, str]] = {
     "reorder": {"jitter": "2ms"},
     "path_hosts": {"path": "strip-both"},
     "path_share": {"path": "strip-both"},
+    "server_listen": {"server": "nginx -c my.conf"},
     **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
 }
 NAMES = [factor.name for factor in ASKED]

@@ -28,6 +28,9 @@ pub struct Capabilities {
     pub name: &'static str,
     /// Whether the settings name a command to run.
     pub runs_command: bool,
+    /// Whether it is run against servers of others: it sees its requests itself, and nothing of it has to be
+    /// told from a server's processes.
+    pub meets_servers: bool,
     /// Whether it is a program of others.
     pub is_foreign: bool,
     /// Whether it has a cache for a repeat view (RFC 9111).
@@ -63,6 +66,7 @@ const OVER_TCP: &[HttpVersion] = &[HttpVersion::Http10, HttpVersion::Http11, Htt
 const LOADER: Capabilities = Capabilities {
     name: "loader",
     runs_command: false,
+    meets_servers: true,
     is_foreign: false,
     cache: false,
     runs_scripts: false,
@@ -86,6 +90,7 @@ impl ClientKind {
             Self::Command => Capabilities {
                 name: "command",
                 runs_command: true,
+                meets_servers: false,
                 is_foreign: true,
                 reads_bodies: true,
                 versions: OVER_TCP,
@@ -95,6 +100,7 @@ impl ClientKind {
             Self::Chromium => Capabilities {
                 name: "chromium",
                 runs_command: false,
+                meets_servers: false,
                 is_foreign: true,
                 cache: true,
                 runs_scripts: true,

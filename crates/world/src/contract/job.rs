@@ -271,6 +271,8 @@ pub struct OriginSettings {
     pub keep_alive: bool,
     pub think_scale: f64,
     pub tfo_queue: u16,
+    pub server: Option<Vec<String>>,
+    pub server_listen: bool,
     pub bodies_file: Option<PathBuf>,
     pub bodies: Bodies,
 }
@@ -314,6 +316,8 @@ impl Default for OriginSettings {
             keep_alive: true,
             think_scale: 1.0,
             tfo_queue: 4096,
+            server: None,
+            server_listen: false,
             bodies_file: None,
             bodies: Bodies::Filler,
         }

@@ -65,6 +65,7 @@ impl Job {
         Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
         within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;
+        self.validate_server()?;
         demand(self.origins.keep_alive || !self.origins.multiplex(), || {
             "origins.keep_alive: with HTTP/2 and HTTP/3 origins keep connections; client.keep_alive \
              can be false"
@@ -91,6 +92,26 @@ impl Job {
         within("tolerance.late_us", self.tolerance.late_us.unwrap_or_default(), 0..=MAX_US)?;
         within("load_timeout_us", self.load_timeout_us, 1..=3_600_000_000)?;
         within("start_phase_us", self.start_phase_us, 0..=60_000_000)
+    }
+
+    fn validate_server(&self) -> Checked {
+        let Some(words) = &self.origins.server else {
+            return demand(!self.origins.server_listen, || {
+                "origins.server_listen: there is no server".into()
+            });
+        };
+        validate_words("origins.server", words)?;
+        demand(self.client.kind.capabilities().meets_servers, || {
+            format!("origins.server: {} is not run against servers of others", self.client.kind)
+        })?;
+        demand(!self.tcp_trace, || "tcp_trace: a server of others has no trace".into())?;
+        let encrypted = |load: &LoadPlan| load.transport.is_encrypted();
+        match self.loads.iter().position(encrypted) {
+            Some(number) => {
+                Err(format!("loads[{number}].transport: servers of others speak in the clear alone"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn validate_session(&self) -> Checked {
@@ -243,17 +264,23 @@ impl ClientSettings {
             "client.command: needed with kind command, and only with it".into()
         })?;
         if let Some(words) = &self.command {
-            not_empty("client.command[0]", words.first().map_or("", String::as_str))?;
-            for (number, word) in words.iter().enumerate() {
-                let place = format!("client.command[{number}]");
-                demand(!word.contains('\0'), || format!("{place}: holds a NUL"))?;
-                within(format!("{place}: its length"), word.len() as u64, 0..=WORD_BYTES)?;
-            }
+            validate_words("client.command", words)?;
         }
         let some = |count: Option<usize>| count.unwrap_or(1);
         within("client.connections_per_host", some(self.connections_per_host), 1..=256)?;
         within("client.connections_total", some(self.connections_total), 1..=4096)
     }
+}
+
+/// The words of a command line.
+fn validate_words(place: &str, words: &[String]) -> Checked {
+    not_empty(&format!("{place}[0]"), words.first().map_or("", String::as_str))?;
+    for (number, word) in words.iter().enumerate() {
+        let place = format!("{place}[{number}]");
+        demand(!word.contains('\0'), || format!("{place}: holds a NUL"))?;
+        within(format!("{place}: its length"), word.len() as u64, 0..=WORD_BYTES)?;
+    }
+    Ok(())
 }
 
 /// Reads an object, and nothing else: what serde derives takes a list of a structure's values as well.

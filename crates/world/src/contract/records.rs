@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use fastopen_page::FidelityGaps;
 use fastopen_replay::quic::packets::PacketCounts;
@@ -152,6 +152,27 @@ pub struct LoadRecord {
     pub counters: BothEnds<BTreeMap<String, i64>>,
     pub link: LinkRecord,
     pub cross: Option<CrossRecord>,
+    pub server: Option<ServerRecord>,
+}
+
+/// What the kernel says of a server of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct ServerRecord {
+    pub listeners: Vec<ListenerRecord>,
+}
+
+/// The listeners of a server on one address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct ListenerRecord {
+    pub address: IpAddr,
+    pub port: u16,
+    pub fastopen_queue: Option<u32>,
+    pub connections: usize,
+    pub syn_data: usize,
 }
 
 /// What cross traffic moved during a load.
@@ -223,6 +244,8 @@ pub enum InvalidKind {
     WrongBytes,
     LinkLate,
     PathWithoutEffect,
+    ServerFailed,
+    NoListenerQueue,
     NoQuic,
     PacketsDisagree,
     DatagramsDropped,

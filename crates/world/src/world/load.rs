@@ -4,29 +4,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
+use fastopen_netns::tcp::TcpInfo;
 use fastopen_netns::{Error, tcp};
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
+use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls;
 use socket2::{Domain, Socket, Type};
 
-use super::World;
+use super::{Servers, World};
 use crate::addresses::client_address;
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
-    Bodies, BothEnds, CrossRecord, Fault, LinkRecord, LoadPlan, LoadRecord, OriginTlsRecord, TcpSample, View,
+    Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, OriginTlsRecord,
+    ServerRecord, TcpSample, View,
 };
 use crate::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
 use crate::link_config::LinkConfig;
 use crate::memory_guard::MemoryGuard;
+use crate::server::{self, Server};
 use crate::tcp_trace::TcpTrace;
 use crate::tls::{Secure, fetch_tickets};
 
@@ -63,6 +67,7 @@ impl<'a> World<'a> {
     ) -> Result<Prepared<'_, 'a>, Failure> {
         // Before the link is configured, which drops packets: the resets of the last load must arrive.
         self.settle()?;
+        self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
         self.network.link.configure(&LinkConfig::default())?;
         self.network.topology.set_client_address(address)?;
         self.servers.origins.forget_sessions();
@@ -151,7 +156,15 @@ impl<'a> World<'a> {
                 // A connection that is accepted later would count as the load's. A reset that overtakes the
                 // last packet of the handshake, from one processor to the other, would end the connection
                 // before.
-                if !self.servers.origins.log().wait_until_accepted(asked, SETTLE_TIMEOUT) {
+                let accepted = match &self.servers.server {
+                    None => self.servers.origins.log().wait_until_accepted(asked, SETTLE_TIMEOUT),
+                    Some(server) => {
+                        let own = socket.local_addr().map_err(failed)?.as_socket();
+                        let own = own.ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
+                        server.sockets.wait_until_established(own, SETTLE_TIMEOUT)?
+                    }
+                };
+                if !accepted {
                     return Err(failed(io::ErrorKind::TimedOut.into()));
                 }
             }
@@ -162,10 +175,17 @@ impl<'a> World<'a> {
 
     /// Waits until all earlier connections have ended, and forgets them.
     fn settle(&self) -> Result<(), Failure> {
-        let origins = &self.servers.origins;
+        let Servers { origins, server, .. } = &self.servers;
         // A client that is gone does not say so.
         origins.quic().close_all();
-        let tcp = origins.sockets().wait_until_closed(SETTLE_TIMEOUT);
+        let mut tcp = true;
+        if let Some(server) = server {
+            tcp = server.sockets.wait_until_closed(SETTLE_TIMEOUT)?;
+            server.sockets.forget();
+            // A server keeps connections to the origins.
+            origins.sockets().reset();
+        }
+        tcp &= origins.sockets().wait_until_closed(SETTLE_TIMEOUT);
         if !tcp || !origins.quic().wait_until_closed(SETTLE_TIMEOUT) {
             return Err(Failure::new(Fault::World, "connections of an earlier load did not end"));
         }
@@ -253,6 +273,50 @@ impl<'a> World<'a> {
     }
 }
 
+impl Servers {
+    /// `TCP_INFO` of the client's connections at the end that it talks to.
+    fn evidence(&self) -> fastopen_netns::Result<BTreeMap<FourTuple, TcpInfo>> {
+        match &self.server {
+            None => Ok(self.origins.sockets().evidence()),
+            Some(server) => server.sockets.evidence(),
+        }
+    }
+
+    /// Adds what the kernel says later of connections to a server of others, and counts them by its
+    /// listeners.
+    fn complete(
+        &self,
+        loaded: &Loaded,
+        evidence: &mut BTreeMap<FourTuple, TcpInfo>,
+    ) -> fastopen_netns::Result<Option<ServerRecord>> {
+        let Some(server) = &self.server else { return Ok(None) };
+        let wanted: BTreeSet<_> = loaded.four_tuples.iter().copied().flatten().collect();
+        server.sockets.complete(evidence, &wanted);
+        let queues = server.sockets.queues(server::PORT)?;
+        let mut listeners: Vec<_> = queues
+            .into_iter()
+            .map(|(address, fastopen_queue)| ListenerRecord {
+                address,
+                port: server::PORT,
+                fastopen_queue,
+                connections: 0,
+                syn_data: 0,
+            })
+            .collect();
+        // In the order in which the kernel looks for one: the address itself, then that of every host.
+        listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
+        for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
+            let own = IpAddr::V4(*four_tuple.origin.ip());
+            let of_it = |one: &&mut ListenerRecord| one.address == own || one.address.is_unspecified();
+            if let Some(listener) = listeners.iter_mut().find(of_it) {
+                listener.connections += 1;
+                listener.syn_data += usize::from(info.syn_data_acked());
+            }
+        }
+        Ok(Some(ServerRecord { listeners }))
+    }
+}
+
 /// A world in which the load can begin.
 struct Prepared<'w, 'a> {
     world: &'w World<'a>,
@@ -286,7 +350,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                 observed = Some((
                     realtime_ns(),
                     world.network.link.report(),
-                    world.servers.origins.sockets().evidence(),
+                    world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
@@ -300,13 +364,15 @@ impl<'w, 'a> Prepared<'w, 'a> {
         })?;
         let ended = world.memory.as_ref().and_then(MemoryGuard::reason);
         let mut loaded = loaded?;
+        let server_failure = world.servers.server.as_ref().map_or(Ok(None), Server::failure)?;
         if let Some(reason) = ended {
             loaded.unfinished = Some(reason);
             loaded.plt_ns = None;
         }
         let (ended_unix_ns, link, evidence, quic, after, moved) =
             observed.expect("a client calls `after` once");
-        let (link, after) = (link?, after?);
+        let (link, after, mut evidence) = (link?, after?, evidence?);
+        let server = world.servers.complete(&loaded, &mut evidence)?;
         let link = link_before.iter().fold(link, LinkRecord::since);
         let cross = moved.zip(cross_before).map(|(moved, before)| moved.since(before));
         let mut samples = trace_taken.unwrap_or_default();
@@ -330,7 +396,17 @@ impl<'w, 'a> Prepared<'w, 'a> {
             client: growth(&before.client, &after.client),
             origins: growth(&before.origins, &after.origins),
         };
-        Ok(Observed { prepared: self, started_unix_ms, ended_unix_ns, loaded, counters, link, cross })
+        Ok(Observed {
+            prepared: self,
+            started_unix_ms,
+            ended_unix_ns,
+            loaded,
+            counters,
+            link,
+            cross,
+            server,
+            server_failure,
+        })
     }
 }
 
@@ -368,6 +444,8 @@ struct Observed<'w, 'a> {
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cross: Option<CrossRecord>,
+    server: Option<ServerRecord>,
+    server_failure: Option<String>,
 }
 
 impl Observed<'_, '_> {
@@ -389,6 +467,8 @@ impl Observed<'_, '_> {
             repeat_view: job.client.view == View::Repeat,
             recorded: job.origins.bodies == Bodies::Recorded,
             path: &world.network.asked.path,
+            server: self.server.as_ref(),
+            server_failure: self.server_failure.as_deref(),
             late_us: job.tolerance.late_us_at(job.network.rtt_us),
             seen_at: loaded.seen_at,
             network: &job.network,
@@ -417,6 +497,7 @@ impl Observed<'_, '_> {
             counters,
             link,
             cross: self.cross,
+            server: self.server,
         }
     }
 }

@@ -28,6 +28,7 @@ mod processes;
 mod profiles;
 mod repeat_view;
 mod sandbox;
+mod servers;
 mod tcp;
 mod tcp_trace;
 mod timing;

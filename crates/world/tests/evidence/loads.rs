@@ -1,6 +1,8 @@
 //! Requests, data in SYNs, cookies, counters and the link.
 
-use fastopen_world::contract::{Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind};
+use fastopen_world::contract::{
+    Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind, ListenerRecord, ServerRecord,
+};
 use fastopen_world::evidence::{FASTOPEN_COUNTERS, given_up};
 
 use crate::support::*;
@@ -156,6 +158,28 @@ fn a_full_queue_a_black_hole_and_refused_data_are_found_by_their_counters() {
         assert_eq!(Load::warm().client_counts(counter, 2).kinds(), [kind]);
         assert_eq!(Load::warm().client_counts(counter, 0).kinds(), NONE);
     }
+}
+
+#[test]
+fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
+    let listening = |fastopen_queue, connections| {
+        let address = "0.0.0.0".parse().expect("it is an address");
+        let listener = ListenerRecord { address, port: 80, fastopen_queue, connections, syn_data: 0 };
+        Some(ServerRecord { listeners: vec![listener] })
+    };
+    for (queue, connections, kinds) in [
+        (Some(0), 2, &[InvalidKind::NoListenerQueue][..]),
+        (Some(1), 2, &[]),
+        (None, 2, &[]),
+        // Of IPv6, say.
+        (Some(0), 0, &[]),
+    ] {
+        let server = listening(queue, connections);
+        assert_eq!(Load::warm().with(|load| load.server = server).kinds(), kinds);
+    }
+    assert_eq!(Load::tcp().with(|load| load.server = listening(Some(0), 2)).kinds(), NONE);
+    let ended = Load::tcp().with(|load| load.server_failure = Some("the server x ended".into()));
+    assert_eq!(ended.kinds(), [InvalidKind::ServerFailed]);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use fastopen_page::Page;
 use fastopen_replay::tls::{SessionStart, Settings, Version};
 use fastopen_world::contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
-    LoadPlan, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, TlsRecord, Transport,
+    LoadPlan, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord, TlsRecord,
+    Transport,
 };
 use fastopen_world::evidence::{Expectation, Observations, judge};
 
@@ -22,6 +23,8 @@ pub(crate) struct Load {
     pub(crate) link: LinkRecord,
     pub(crate) cookies_before: Vec<Ipv4Addr>,
     pub(crate) path: PathRule,
+    pub(crate) server: Option<ServerRecord>,
+    pub(crate) server_failure: Option<String>,
     pub(crate) repeat_view: bool,
     pub(crate) finished: bool,
     pub(crate) tls: Settings,
@@ -145,6 +148,8 @@ impl Load {
             link: LinkRecord { down: way(), up: way() },
             cookies_before: Vec::new(),
             path: PathRule::default(),
+            server: None,
+            server_failure: None,
             repeat_view: false,
             finished: true,
             tls: Settings::default(),
@@ -210,6 +215,8 @@ impl Load {
             requests: &self.requests,
             connections: &self.connections,
             path: &self.path,
+            server: self.server.as_ref(),
+            server_failure: self.server_failure.as_deref(),
             repeat_view: self.repeat_view,
             unfinished: (!self.finished).then_some("not finished in the time given"),
             counters: &self.counters,

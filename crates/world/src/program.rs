@@ -1,0 +1,103 @@
+//! Programs of others in a world: their environment, the folder that they may write to, and their last words.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+
+use fastopen_netns::namespace::scratch;
+use fastopen_netns::sandbox::confine;
+
+/// The environment besides `PATH`, `HOME` and `TMPDIR`.
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
+/// The `PATH` if this program has none.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Bytes at the end of the output that are searched for the last lines.
+const TAIL_BYTES: u64 = 4096;
+
+/// The files of one program, which are removed with it.
+pub struct Home {
+    /// `HOME`, `TMPDIR` and the working directory.
+    pub folder: PathBuf,
+    /// What the program says, outside the folder, whose contents are the program's.
+    output: PathBuf,
+}
+
+impl Home {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// Where one of that name is there, or there is no memory left.
+    pub fn make(name: &str) -> io::Result<Self> {
+        let home = Self { folder: scratch().join(name), output: scratch().join(format!("{name}.output")) };
+        fs::create_dir(&home.folder)?;
+        Ok(home)
+    }
+
+    /// The command with these words, at least one, confined to this folder, without input; its standard error
+    /// is kept. It still lacks a view of the files (`protect_files`).
+    ///
+    /// # Errors
+    /// Where there is no memory left.
+    pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into()))
+            .envs(ENVIRONMENT)
+            .envs([("HOME", &self.folder), ("TMPDIR", &self.folder)])
+            .current_dir(&self.folder)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(self.output()?);
+        confine(&mut command);
+        Ok(command)
+    }
+
+    /// The file of standard error, to write to its end.
+    ///
+    /// # Errors
+    /// Where there is no memory left.
+    pub fn output(&self) -> io::Result<File> {
+        File::options().create(true).append(true).open(&self.output)
+    }
+
+    /// A colon and the last lines that are not empty, at most so many; nothing where there are none.
+    pub fn last_words(&self, lines: usize) -> String {
+        let text = self.tail().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let mut last: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        last.drain(..last.len().saturating_sub(lines));
+        let words: String = last.join(" | ").chars().filter(|letter| !letter.is_control()).collect();
+        if words.is_empty() { words } else { format!(": {words}") }
+    }
+
+    fn tail(&self) -> io::Result<Vec<u8>> {
+        let mut file = File::open(&self.output)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.output);
+    }
+}
+
+/// How a program ended.
+pub fn how_ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (_, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
+    }
+}

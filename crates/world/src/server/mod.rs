@@ -1,0 +1,202 @@
+//! A server of others in place of the origins: a command that listens in the origins' namespace, on one port
+//! of every host. The origins themselves stand behind it, on another port of the same addresses.
+
+mod files;
+mod sockets;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::process::{end_all_others, kill_group};
+use fastopen_netns::sandbox::{protect_files, restrict_sockets};
+use fastopen_netns::{Error, sysctl};
+use fastopen_replay::origins::ServedResource;
+
+pub use self::sockets::{Listening, ServerSockets};
+use crate::contract::{Fault, Job};
+use crate::failure::{Blame, Failure};
+use crate::program::{Home, how_ended};
+
+/// The port of every host on which a server has to listen, whatever ports the page's URLs have.
+pub const PORT: u16 = 80;
+/// The port of the same addresses on which the origins listen behind a server.
+pub const UPSTREAM_PORT: u16 = 8080;
+/// The folder in the server's own that holds the page's bodies: `site/HOST/PATH`.
+const SITE: &str = "site";
+/// How long a server may take until it listens.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same, once it listens elsewhere or its first process has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two looks at its sockets.
+const INTERVAL: Duration = Duration::from_millis(1);
+/// How many of its last lines are shown.
+const LAST_LINES: usize = 4;
+
+/// A running server. It is ended when dropped.
+pub struct Server {
+    name: String,
+    hosts: BTreeMap<String, Ipv4Addr>,
+    /// The Fast Open queue of listeners that have none; none: they stay as they are.
+    queue: Option<u16>,
+    child: RefCell<Child>,
+    /// Its sockets.
+    pub sockets: ServerSockets,
+    home: Home,
+}
+
+impl Server {
+    /// Starts the server of a job in the namespace of its origins, and waits until it listens; `resources`
+    /// are the page's as the origins serve them.
+    ///
+    /// # Errors
+    /// Where it cannot be started, ends, or listens elsewhere: with its last lines.
+    pub fn start(
+        words: &[String],
+        job: &Job,
+        hosts: &BTreeMap<String, Ipv4Addr>,
+        namespace: &NetNs,
+        resources: &[ServedResource],
+    ) -> Result<Self, Failure> {
+        let home = Home::make("server").blame(Fault::Machine, "making a folder for the server")?;
+        let written = files::write(&home.folder.join(SITE), &job.page, resources);
+        written.blame(Fault::Machine, "writing the page's bodies for the server")?;
+        let sockets = namespace.run(|| {
+            // It has no capability, and listens on a port below 1024.
+            sysctl::set("net.ipv4.ip_unprivileged_port_start", "0")?;
+            let failed = |error| Error::other("subscribing to destroy events", error);
+            ServerSockets::subscribe(namespace.clone()).map_err(failed)
+        })?;
+        let output = |home: &Home| home.command(words).and_then(|command| Ok((command, home.output()?)));
+        let (mut command, stdout) = output(&home).blame(Fault::Machine, "making files for the server")?;
+        command.stdout(stdout);
+        let child = spawn(command, namespace.clone(), home.folder.clone(), job.client.isolate)?;
+        let path = Path::new(&words[0]);
+        let server = Self {
+            name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            hosts: hosts.clone(),
+            queue: job.origins.server_listen.then_some(job.origins.tfo_queue),
+            child: RefCell::new(child),
+            sockets,
+            home,
+        };
+        server.wait_until_listening()?;
+        Ok(server)
+    }
+
+    fn wait_until_listening(&self) -> Result<(), Failure> {
+        let started = Instant::now();
+        loop {
+            let Some(problem) = self.problem()? else { return Ok(()) };
+            let patience = match problem {
+                Problem::Failed(_) => Duration::ZERO,
+                Problem::Elsewhere(_) | Problem::Ended(_) => PATIENCE,
+                Problem::Silent => START_TIMEOUT,
+            };
+            if started.elapsed() >= patience {
+                return Err(Failure::new(Fault::World, self.told(&problem)));
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
+
+    /// Makes it ready for a load: gives its listeners a Fast Open queue where the job asks for that.
+    ///
+    /// # Errors
+    /// Where it has ended, or no longer listens: with its last lines.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        if let Some(problem) = self.problem()? {
+            return Err(Failure::new(Fault::World, self.told(&problem)));
+        }
+        let Some(queue) = self.queue else { return Ok(()) };
+        let set = self.sockets.set_missing_queues(PORT, queue);
+        set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
+    }
+
+    /// Why it serves no longer, if it does not.
+    ///
+    /// # Errors
+    /// Where the kernel does not list its sockets.
+    pub fn failure(&self) -> Result<Option<String>, Failure> {
+        Ok(self.problem()?.map(|problem| self.told(&problem)))
+    }
+
+    fn problem(&self) -> Result<Option<Problem>, Failure> {
+        let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
+        let here = |host: &Ipv4Addr| listening.iter().any(|one| one.port == PORT && one.is_of(*host));
+        let missing: Vec<_> = self.hosts.iter().filter(|(_, address)| !here(address)).collect();
+        let Some((host, address)) = missing.first() else { return Ok(None) };
+        let ended = self.child.borrow_mut().try_wait().blame(Fault::Machine, "waiting for the server")?;
+        let elsewhere: Vec<_> = listening.iter().filter(|one| one.port != UPSTREAM_PORT).collect();
+        Ok(Some(match ended {
+            Some(status) if !status.success() => Problem::Failed(how_ended(status)),
+            _ if !elsewhere.is_empty() => {
+                let places: Vec<_> = elsewhere.iter().map(ToString::to_string).collect();
+                let wanted = if missing.len() == self.hosts.len() {
+                    format!("not on port {PORT} of the page's hosts")
+                } else {
+                    format!("not on {address}:{PORT}, which is {host}'s")
+                };
+                Problem::Elsewhere(format!("listens on {}, {wanted}", places.join(", ")))
+            }
+            Some(status) => {
+                Problem::Ended(format!("{}, and nothing listens on port {PORT}", how_ended(status)))
+            }
+            None => Problem::Silent,
+        }))
+    }
+
+    fn told(&self, problem: &Problem) -> String {
+        let what = match problem {
+            Problem::Failed(what) | Problem::Elsewhere(what) | Problem::Ended(what) => what.clone(),
+            Problem::Silent => format!("does not listen on port {PORT}"),
+        };
+        format!("the server {} {what}{}", self.name, self.home.last_words(LAST_LINES))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let child = self.child.get_mut();
+        kill_group(child);
+        let _ = child.wait();
+        // What made itself a daemon.
+        end_all_others();
+    }
+}
+
+/// Why a server does not serve.
+enum Problem {
+    /// Its first process ended, and not well.
+    Failed(String),
+    /// It listens, but not where the page's hosts are.
+    Elsewhere(String),
+    /// Its first process ended well, as that of a daemon does.
+    Ended(String),
+    /// It does not listen.
+    Silent,
+}
+
+/// Starts the command from a new thread in `namespace`, which keeps the restrictions of the command.
+fn spawn(
+    mut command: Command,
+    namespace: NetNs,
+    folder: std::path::PathBuf,
+    isolated: bool,
+) -> Result<Child, Failure> {
+    let start = move || {
+        namespace.enter()?;
+        protect_files(&folder)?;
+        // All of the machine's files hold UNIX sockets too.
+        restrict_sockets(isolated)?;
+        command.spawn().blame(Fault::Machine, "origins.server: starting it")
+    };
+    let thread = thread::Builder::new().name("server".into()).spawn(start);
+    let thread = thread.blame(Fault::Machine, "starting a thread")?;
+    thread.join().expect("starting a server does not panic")
+}

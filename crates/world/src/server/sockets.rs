@@ -1,0 +1,200 @@
+//! The sockets of a server of others, by the kernel's word alone: `sock_diag`, and `TCP_FASTOPEN` of its
+//! listeners.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::poll::wait_readable;
+use fastopen_netns::process::socket_of_inode;
+use fastopen_netns::sock_diag::{DestroyEvents, Outcome, SocketReport, open_sockets};
+use fastopen_netns::tcp::{self, ESTABLISHED, LISTEN, TcpInfo};
+use fastopen_netns::{Error, Result};
+use fastopen_replay::sockets::FourTuple;
+
+use super::{INTERVAL, PORT};
+
+/// How long the kernel's work queue may take to tell of a destroyed socket (`net/core/sock_diag.c`).
+const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Where something listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listening {
+    /// The address, perhaps that of every host.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+    inode: u32,
+}
+
+impl Listening {
+    /// Whether it takes connections to this address.
+    pub fn is_of(&self, address: Ipv4Addr) -> bool {
+        self.address.is_unspecified() || self.address == IpAddr::V4(address)
+    }
+}
+
+impl fmt::Display for Listening {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SocketAddr::new(self.address, self.port).fmt(to)
+    }
+}
+
+/// The sockets of one network namespace, those of the server's port.
+pub struct ServerSockets {
+    namespace: NetNs,
+    events: RefCell<DestroyEvents>,
+    /// The last `TCP_INFO` of each connection that was destroyed.
+    closed: RefCell<BTreeMap<FourTuple, TcpInfo>>,
+}
+
+impl ServerSockets {
+    /// Observes the sockets of the calling thread's network namespace, which is `namespace`.
+    ///
+    /// # Errors
+    /// Where there are no descriptors left.
+    pub fn subscribe(namespace: NetNs) -> io::Result<Self> {
+        let events = RefCell::new(DestroyEvents::subscribe()?);
+        Ok(Self { namespace, events, closed: RefCell::default() })
+    }
+
+    fn open(&self) -> Result<Vec<SocketReport>> {
+        self.namespace.run(|| open_sockets().map_err(|error| Error::other("listing TCP sockets", error)))
+    }
+
+    /// All listeners, of whatever port.
+    ///
+    /// # Errors
+    /// Where the kernel does not list its sockets.
+    pub fn listening(&self) -> Result<Vec<Listening>> {
+        let listening = |report: SocketReport| {
+            let Outcome::Known(info) = report.outcome else { return None };
+            let SocketReport { local, inode, .. } = report;
+            (info.state == LISTEN).then(|| Listening { address: local.ip(), port: local.port(), inode })
+        };
+        Ok(self.open()?.into_iter().filter_map(listening).collect())
+    }
+
+    /// The listeners of a port, with the least Fast Open queue of those that share an address; none where it
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// Where the kernel does not list its sockets.
+    pub fn queues(&self, port: u16) -> Result<BTreeMap<IpAddr, Option<u32>>> {
+        let mut queues = BTreeMap::new();
+        for one in self.listening()?.into_iter().filter(|one| one.port == port) {
+            let queue = socket_of_inode(one.inode).and_then(|socket| tcp::fastopen_queue(socket).ok());
+            let queue = queue.and_then(|queue| u32::try_from(queue).ok());
+            let least = queues.entry(one.address).or_insert(queue);
+            *least = (*least).min(queue);
+        }
+        Ok(queues)
+    }
+
+    /// Gives the listeners of a port this Fast Open queue that have none.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub fn set_missing_queues(&self, port: u16, queue: u16) -> Result<()> {
+        for one in self.listening()?.into_iter().filter(|one| one.port == port) {
+            let set = || {
+                let socket = socket_of_inode(one.inode).ok_or(io::ErrorKind::NotFound)?;
+                if tcp::fastopen_queue(&socket)? == 0 {
+                    tcp::set_fastopen_queue(&socket, queue.into())?;
+                }
+                Ok::<_, io::Error>(())
+            };
+            set().map_err(|error| Error::other(format!("the listener on {one}"), error))?;
+        }
+        Ok(())
+    }
+
+    /// `TCP_INFO` of every connection since [`ServerSockets::forget`], open or destroyed.
+    ///
+    /// # Errors
+    /// Where the kernel does not list its sockets.
+    pub fn evidence(&self) -> Result<BTreeMap<FourTuple, TcpInfo>> {
+        let open = self.open()?;
+        self.handle_events();
+        let mut evidence = self.closed.borrow().clone();
+        evidence.extend(open.iter().filter_map(connection));
+        Ok(evidence)
+    }
+
+    /// Adds to `evidence` what destroy events say of these connections, for which it waits for a moment.
+    pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
+        let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
+        loop {
+            self.handle_events();
+            for (four_tuple, info) in self.closed.borrow().iter() {
+                evidence.entry(*four_tuple).or_insert(*info);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || wanted.iter().all(|one| evidence.contains_key(one)) {
+                return;
+            }
+            let _ = wait_readable(&[self.events.borrow().as_fd()], Some(left.as_nanos() as u64));
+        }
+    }
+
+    /// Waits until the connection from `client` is established. Returns whether it is.
+    ///
+    /// # Errors
+    /// Where the kernel does not list its sockets.
+    pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
+        self.wait(timeout, |sockets| {
+            let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
+                SocketAddr::V4(four_tuple.client) == client && info.state == ESTABLISHED
+            };
+            sockets.iter().filter_map(connection).any(is_it)
+        })
+    }
+
+    /// Waits until no connection is open. Returns whether none is.
+    ///
+    /// # Errors
+    /// Where the kernel does not list its sockets.
+    pub fn wait_until_closed(&self, timeout: Duration) -> Result<bool> {
+        self.wait(timeout, |sockets| !sockets.iter().any(|one| connection(one).is_some()))
+    }
+
+    fn wait(&self, timeout: Duration, done: impl Fn(Vec<SocketReport>) -> bool) -> Result<bool> {
+        let until = Instant::now() + timeout;
+        while !done(self.open()?) {
+            if Instant::now() > until {
+                return Ok(false);
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Ok(true)
+    }
+
+    /// Forgets the connections that were destroyed.
+    pub fn forget(&self) {
+        self.handle_events();
+        self.closed.borrow_mut().clear();
+    }
+
+    fn handle_events(&self) {
+        let (mut events, mut closed) = (self.events.borrow_mut(), self.closed.borrow_mut());
+        while let Some(report) = events.try_next() {
+            closed.extend(connection(&report));
+        }
+    }
+}
+
+/// The four-tuple of a connection to the server, and what the kernel says of it.
+fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
+    let (SocketAddr::V4(origin), SocketAddr::V4(client)) = (report.local, report.peer) else { return None };
+    match &report.outcome {
+        Outcome::Known(info) if origin.port() == PORT && info.state != LISTEN => {
+            Some((FourTuple { client, origin }, *info))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,110 @@
+"""Servers of others in place of the origins: what is asked of them, and what a run says of one."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from command_line import fastopen
+from fastopen.contract import Job
+from fastopen.engines import describe_servers
+from fastopen.engines.clients import with_programs
+from fastopen.engines.stored import can_be_stored
+from fastopen.errors import MachineError
+from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_asked, read_experiment
+from fastopen.workflows.commands import foreign_commands
+from made_up_run import made_up_page
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "servers"
+
+
+def asked(**written: object) -> Experiment:
+    return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
+
+
+def job(server: list[str]) -> Job:
+    experiment = asked(server=server, transport="off")
+    (first, *_) = make_plan(experiment, [made_up_page("p")]).jobs
+    return first.job
+
+
+def test_words_that_name_a_file_become_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a b.conf").write_text("events {}")
+    (tmp_path / "nginx").write_text("no program, but there")
+    monkeypatch.chdir(tmp_path)
+    (setup,) = asked(server="nginx -p . -c 'a b.conf' -x gone.conf").setups
+    assert setup.origins.server == ["nginx", "-p", ".", "-c", f"{tmp_path}/a b.conf", "-x", "gone.conf"]
+    (setup,) = asked(server="./nginx").setups
+    assert setup.origins.server == [f"{tmp_path}/nginx"]
+    # In a file of an experiment they are below its folder.
+    monkeypatch.chdir("/")
+    lines = ['format = "fastopen-experiment/1"', 'name = "my"', 'pages = ["example"]', "seed = 1"]
+    (tmp_path / "my.toml").write_text("\n".join([*lines, "[origins]", "server = \"nginx -c 'a b.conf'\""]))
+    (setup,) = read_experiment(tmp_path / "my.toml").setups
+    assert setup.origins.server == ["nginx", "-c", f"{tmp_path}/a b.conf"]
+
+
+def test_a_program_is_found_where_administrators_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "served"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("fastopen.engines.clients.ADMINISTRATORS", str(tmp_path))
+    assert with_programs(job(["served", "-x"])).origins.server == [str(program), "-x"]
+    described = describe_servers([["served", "-c", str(program)], None])
+    assert re.fullmatch(rf"({program} sha256 [0-9a-f]{{64}}(, |$)){{2}}", described[f"served -c {program}"])
+    with pytest.raises(MachineError, match="server: there is no program gone"):
+        with_programs(job(["gone"]))
+
+
+def test_what_a_server_did_is_not_stored() -> None:
+    assert not can_be_stored(job(["nginx"]))
+
+
+def test_a_server_of_a_file_of_others_runs_when_it_is_allowed(tmp_path: Path) -> None:
+    lines = ['format = "fastopen-experiment/1"', 'name = "my"', 'pages = ["example"]', "seed = 1"]
+    (tmp_path / "my.toml").write_text("\n".join([*lines, "[origins]", 'server = "evil --now"']))
+    assert foreign_commands(read_experiment(tmp_path / "my.toml")) == ["evil --now"]
+    refused = fastopen("reproduce", tmp_path / "my.toml", "--client", "loader")
+    assert refused.returncode != 0
+    assert "would run the command evil --now" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        (("--client", "curl"), "--server, --client: curl is not run against servers of others"),
+        (("--tls", "1.3"), "a server of others is met in the clear alone"),
+        (("--server", "nginx 'x"), "No closing quotation"),
+        (("--server", ""), "the command line is empty"),
+    ],
+)
+def test_what_a_server_cannot_be_asked_with_is_named(others: tuple[str, ...], message: str) -> None:
+    done = fastopen("run", "example", "--server", "nginx", *others)
+    assert done.returncode == 2
+    assert message.replace("--server, --client", "--client, --server") in done.stderr
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+def test_the_document_of_a_run_says_what_the_kernel_says_of_a_server() -> None:
+    if shutil.which("nginx") is None and shutil.which("nginx", path="/usr/sbin") is None:
+        pytest.skip("nginx is not installed: apt install nginx-light")
+    configuration = EXAMPLES / "nginx.conf"
+    server = f"nginx -p . -e stderr -c {configuration}"
+    options = ["--rtt", "50ms", "--no-keep", "--quiet", "--json", "--engine", "virtual"]
+    done = fastopen("run", "example", "--transports", "off,cold,warm", "--server", server, *options)
+    document = json.loads(done.stdout)
+    assert f"{configuration} sha256" in document["environment"]["servers"][server]
+    cells = {cell["arm"]: cell for cell in document["cells"]}
+    assert [cell["invalid_reasons"] for cell in cells.values()] == [[], [], []]
+    assert cells["off"]["syn_data_connections"] == 0
+    assert 0 < cells["warm"]["syn_data_connections"] == cells["warm"]["connections"]
+    assert cells["warm"]["improvement_percent"] > 10
+    (listener,) = document["server_use"]["listeners"]
+    assert listener["syn_data"] == sum(cell["syn_data_connections"] for cell in cells.values())
+    assert (listener["place"], listener["queues"]) == ("0.0.0.0:80", [256])
+    assert document["server_use"]["overflows"] == 0
