@@ -63,10 +63,15 @@ fn records_have_the_keys_of_the_golden_examples() {
     let Some(done) = exactly(&with(job(&page, &network, &["tcp", "warm", "tls"]), changes)) else { return };
     let http3 = with(job(&page, &network, &["tls"]), json!({"origins": {"http": "3"}}));
     let quic = exactly(&http3).expect("a kernel is installed");
+    let server = json!({"origins": {"server": ["python3", "-m", "http.server", "80"]}});
+    let served = exactly(&with(job(&page, &network, &["tcp"]), server)).expect("a kernel is installed");
     let failed = run_text("{}");
-    for (kind, runs) in
-        [("world", &[&done][..]), ("load", &[&done, &quic]), ("end", &[&done]), ("error", &[&failed])]
-    {
+    for (kind, runs) in [
+        ("world", &[&done][..]),
+        ("load", &[&done, &quic, &served]),
+        ("end", &[&done]),
+        ("error", &[&failed]),
+    ] {
         let records: Vec<_> = runs.iter().flat_map(|run| run.of_type(kind)).collect();
         assert_eq!(keys_of(&records), keys_of(&[&golden(kind)]), "{kind}");
     }
