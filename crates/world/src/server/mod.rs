@@ -33,7 +33,8 @@ const SITE: &str = "site";
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same, once it listens elsewhere or its first process has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time between two looks at its sockets.
+/// Time between two looks at its sockets: until it listens, and when a load ends.
+const START_INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_millis(1);
 /// How many of its last lines are shown.
 const LAST_LINES: usize = 4;
@@ -101,7 +102,7 @@ impl Server {
             if started.elapsed() >= patience {
                 return Err(Failure::new(Fault::World, self.told(&problem)));
             }
-            thread::sleep(INTERVAL);
+            thread::sleep(START_INTERVAL);
         }
     }
 

@@ -64,11 +64,11 @@ fn records_have_the_keys_of_the_golden_examples() {
     let http3 = with(job(&page, &network, &["tls"]), json!({"origins": {"http": "3"}}));
     let quic = exactly(&http3).expect("a kernel is installed");
     let server = json!({"origins": {"server": ["python3", "-m", "http.server", "80"]}});
-    let served = exactly(&with(job(&page, &network, &["tcp"]), server)).expect("a kernel is installed");
+    let from_files = exactly(&with(job(&page, &network, &["tcp"]), server)).expect("a kernel is installed");
     let failed = run_text("{}");
     for (kind, runs) in [
         ("world", &[&done][..]),
-        ("load", &[&done, &quic, &served]),
+        ("load", &[&done, &quic, &from_files]),
         ("end", &[&done]),
         ("error", &[&failed]),
     ] {

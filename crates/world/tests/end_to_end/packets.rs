@@ -1,13 +1,11 @@
 //! The packets of loads.
 
-use std::process::Command;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, Run, image, job, network, number, page, rate, root, run_command, with};
-use crate::virtual_time::{in_virtual_time, written};
+use crate::support::{Run, image, job, network, number, page, rate, root, with};
+use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
 /// A job over TLS that keeps its packets.
 fn keeping(arms: &[&str]) -> Value {
@@ -54,9 +52,7 @@ fn segments(file: &[u8]) -> Vec<(u8, &[u8], usize)> {
 
 #[test]
 fn both_ends_see_data_in_the_syn_and_the_file_has_names_and_secrets() {
-    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
-    for mut engine in engines.into_iter().flatten() {
-        let run = run_command(&mut engine, keeping(&["tls", "tls-warm"]).to_string().as_bytes());
+    for run in on_each_engine(&keeping(&["tls", "tls-warm"])) {
         for (id, with_data) in
             [("tls", 0), ("tls-warm", run.valid("tls-warm")["connections"].as_array().map_or(0, Vec::len))]
         {

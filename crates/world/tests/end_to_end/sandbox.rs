@@ -219,8 +219,8 @@ fn a_client_whose_processes_take_too_much_memory_together_ends_its_load_with_the
         eprintln!("skipped: there are less than 4 GiB of memory");
         return;
     }
-    // Without a line's end tail keeps all that it reads.
-    let script = "for i in 1 2 3; do head -c 900M /dev/zero | tail >/dev/null & done; wait; sleep 60";
+    let holding = "import time; held = b'x' * (900 << 20); time.sleep(60)";
+    let script = format!("for i in 1 2 3; do python3 -c \"{holding}\" & done; wait");
     let client = json!({"kind": "command", "command": ["bash", "-c", script]});
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), json!({"client": client}));
     let run = run(&job);

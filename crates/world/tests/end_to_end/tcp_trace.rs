@@ -23,8 +23,10 @@ fn the_window_of_a_connection_opens_while_it_sends() {
             let window = all("congestion_window_segments");
             assert!(window[0] == 10 && window.iter().max() > Some(&10), "{window:?}");
             let in_flight = all("in_flight_segments");
+            // In real time answers may be late; a tail loss probe is not held back by the window (RFC 8985).
+            let probe = u64::from(!run.is_of("virtual"));
             assert!(
-                in_flight.iter().zip(&window).all(|(one, most)| one <= most),
+                in_flight.iter().zip(&window).all(|(one, most)| *one <= most + probe),
                 "{in_flight:?}, {window:?}"
             );
             assert!(in_flight.iter().any(|one| *one > 0) && all("segment_bytes").contains(&1448));

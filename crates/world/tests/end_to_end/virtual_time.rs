@@ -6,15 +6,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::processes::children;
 use crate::support::{
     PROGRAM, Run, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
-    run_command, start, with, with_syn_data,
+    run, run_command, start, with, with_syn_data,
 };
 
 /// The kernel that the environment names or that was installed last for this user, and its arguments.
@@ -49,12 +52,25 @@ pub(crate) fn exactly(job: &Value) -> Option<Run> {
 
 /// Runs the job on each engine, on the virtual one where a kernel is installed.
 pub(crate) fn on_each_engine(job: &Value) -> Vec<Run> {
-    let engines = [Some(Command::new(PROGRAM)), in_virtual_time()];
-    let job = job.to_string();
-    engines.into_iter().flatten().map(|mut engine| run_command(&mut engine, job.as_bytes())).collect()
+    [Some(run(job)), exactly(job)].into_iter().flatten().collect()
+}
+
+/// Keeps the calling thread, and what it starts from now on, on one core: the processes of a virtual kernel
+/// take turns, and to wake one on another core takes longer than most of what it does.
+fn stay_on_a_core() {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let this_thread = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this_thread).expect("a thread may ask");
+    let cores: Vec<_> = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true)).collect();
+    if cores.len() > 1 {
+        let mut one = CpuSet::new();
+        one.set(cores[NEXT.fetch_add(1, Ordering::Relaxed) % cores.len()]).expect("it is a core");
+        sched_setaffinity(this_thread, &one).expect("it is allowed");
+    }
 }
 
 fn on(kernel: &Path, arguments: &[String]) -> Command {
+    stay_on_a_core();
     let mut command = Command::new(PROGRAM);
     command.arg("--kernel").arg(kernel).args(arguments);
     command
