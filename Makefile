@@ -23,10 +23,15 @@ SECONDS ?= 600
 CASES ?= 20000
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
+# What a command says, in one piece at its end, since others run beside it.
+whole = @said=$$(mktemp) && trap 'cat "$$said"; rm -f "$$said"' EXIT && trap 'exit 130' INT TERM && \
+  $(1) >"$$said" 2>&1
+# The packages that Python has: `python-for-tests`, where they are wanted as well, installs all at once.
+PYTHON := python
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness \
   wheel release release-check docs clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint \
-  python-test python-test-real-time
+  python-test python-test-of-worlds python-test-real-time
 
 # Downloads wait for the network, the kernel's build for single files: at once each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -34,11 +39,12 @@ setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv
 	$(call say,ready: $(BIN)/fastopen)
 
 set-up-for-tests: $(STAMPS)/prerequisites
-	@$(MAKE) --jobs=3 $(WORLD) kernel $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests
+	@$(MAKE) --jobs=3 PYTHON=python-for-tests $(WORLD) kernel $(STAMPS)/prerequisites-of-tests \
+	  $(STAMPS)/python-for-tests
 
 # Without it everything works on the host engine: on a machine that cannot build it (exit status 3) the reason
 # is printed, no more.
-kernel: $(STAMPS)/python ## build the virtual engine's kernel where missing (FASTOPEN_NO_KERNEL=1: never)
+kernel: $(STAMPS)/$(PYTHON) ## build the virtual engine's kernel where missing (FASTOPEN_NO_KERNEL=1: never)
 	@if [ -n "$${FASTOPEN_NO_KERNEL:-}" ]; then exit 0; fi; \
 	$(BIN)/fastopen kernel build --if-missing >/dev/null || { status=$$?; \
 	  [ $$status -eq 3 ] || exit $$status; \
@@ -53,13 +59,10 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-# First what fills all cores, then what mostly waits: Rust's tests, and below them, at the lowest priority,
-# linters and tests of Python, those with worlds after the others. What judges times has the machine to itself.
-# Each target's output comes in one piece.
+# Compilers first; at a lower priority, in the gaps these leave, linters and tests of Python. Tests of worlds,
+# which mostly wait, when programs and kernel are there. What judges times has the machine to itself.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
-	@$(MAKE) --jobs=3 $(WORLD) kernel rust-test-programs $(STAMPS)/python-for-tests
-	$(call say,tests of Rust and of worlds; below them at a low priority linters and tests of Python: minutes)
-	@$(MAKE) --jobs=3 --output-sync=target rust-test python-lint python-test
+	@$(MAKE) --jobs=4 PYTHON=python-for-tests rust-test python-lint python-test-of-worlds
 	@$(MAKE) python-test-real-time
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table with ours
@@ -146,9 +149,9 @@ rust-test-programs: rust-lint
 	@cargo test $(CARGO_QUIET) --locked --release --workspace --no-run
 
 # The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
-rust-test: $(STAMPS)/prerequisites-of-tests
+rust-test: rust-test-programs kernel $(WORLD)
 	$(call say,cargo test)
-	@MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --release --workspace
+	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --release --workspace)
 
 python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
@@ -157,9 +160,13 @@ python-lint: $(STAMPS)/python-for-tests
 	@nice -n 19 $(BIN)/mypy --no-error-summary
 	@nice -n 19 $(BIN)/python tools/generate.py --check
 
-python-test: $(STAMPS)/python-for-tests $(WORLD)
-	$(call say,pytest)
-	@nice -n 19 $(BIN)/pytest --numprocesses auto -m 'not real_time'
+python-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
+	$(call say,pytest of what needs no world: minutes)
+	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and not e2e')
+
+python-test-of-worlds: python-test kernel $(WORLD)
+	$(call say,pytest of what needs worlds)
+	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and e2e')
 
 python-test-real-time: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest of what judges times: one after the other)
@@ -185,17 +192,20 @@ $(STAMPS)/venv: | $(STAMPS)/prerequisites
 	@python3 -m venv .venv
 	@touch $@
 
-PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first used, most of them never.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check \
+  --no-compile
+PACKAGES := pyproject.toml constraints.txt Cargo.toml tools/hatch_build.py $(STAMPS)/venv
 
-$(STAMPS)/python: pyproject.toml constraints.txt Cargo.toml tools/hatch_build.py $(STAMPS)/venv
+$(STAMPS)/python: $(PACKAGES)
 	$(call say,Python packages)
 	@$(PIP_INSTALL) --editable .
 	@touch $@
 
-$(STAMPS)/python-for-tests: $(STAMPS)/python
-	$(call say,Python packages of linters and tests)
+$(STAMPS)/python-for-tests: $(PACKAGES)
+	$(call say,Python packages with those of linters and tests)
 	@$(PIP_INSTALL) --editable '.[dev]'
-	@touch $@
+	@touch $@ $(STAMPS)/python
 
 $(TOOLS)/ready: tools/release-requirements.txt
 	$(call say,what a release is built with)

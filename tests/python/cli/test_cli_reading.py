@@ -57,7 +57,10 @@ def test_quiet_is_quiet() -> None:
     assert watched([1, 11, 22], terminal=False, quiet=True) == ""
 
 
-@pytest.mark.parametrize("command", [("page", "show"), ("run", "--no-keep"), ("shell", "--page")])
+@pytest.mark.parametrize(
+    "command",
+    [("page", "show"), ("run", "--no-keep"), pytest.param(("shell", "--page"), marks=pytest.mark.e2e)],
+)
 def test_what_unpacks_to_more_than_is_allowed_is_refused_with_the_option_that_allows_it(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:

@@ -116,6 +116,7 @@ def test_what_limits_the_report_is_said_with_its_remedy(changes: dict[str, Any],
     assert not any(said in note for note in notes(document(tcp_fastopen=3)))
 
 
+@pytest.mark.e2e
 def test_a_report_that_cannot_be_written_is_said_before_the_command_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [*EXEC, "-o", "/nowhere/report", "touch", str(tmp_path / "ran")],
