@@ -224,7 +224,7 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
     let sheets: Vec<_> = (0..24)
         .map(|number| {
             let sheet = image(&format!("http://{}/{number}", hosts[number % 3]), 6000);
-            with(sheet, json!({"type": "stylesheet", "mime": "text/css", "server_think_us": 50_000}))
+            with(sheet, json!({"type": "stylesheet", "mime": "text/css", "server_think_us": 500_000}))
         })
         .collect();
     let page = page(&[&[root(20_000)][..], &sheets].concat());
