@@ -69,7 +69,7 @@ fn a_server_that_asks_for_fast_open_saves_a_round_trip_by_the_kernels_word() {
 #[test]
 fn the_kernel_proves_fast_open_with_each_example() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/servers");
-    for example in ["nginx.conf", "nginx-proxy.conf", "haproxy.cfg"] {
+    for example in ["nginx.conf", "nginx-proxy.conf", "haproxy.cfg", "h2o.conf", "lighttpd.conf"] {
         let text = fs::read_to_string(examples.join(example)).expect("it is there");
         let line = text.split("--server '").nth(1).expect("its command is in the first lines");
         let line = line.split('\'').next().expect("it begins");
@@ -77,15 +77,22 @@ fn the_kernel_proves_fast_open_with_each_example() {
         let words: Vec<_> = line.split(' ').collect();
         let program = ["/usr/sbin", "/usr/bin"].map(|folder| Path::new(folder).join(words[0]));
         let Some(program) = program.iter().find(|program| program.exists()) else {
-            eprintln!("skipped: {} is not installed (apt install nginx-light haproxy)", words[0]);
+            eprintln!(
+                "skipped: {} is not installed (apt install nginx-light haproxy h2o lighttpd)",
+                words[0]
+            );
             continue;
         };
         let words = [&[program.to_str().expect("it is text")], &words[1..]].concat();
-        // What no file is, and what lies on another port.
-        let redirect = json!({"url": "https://b.test/r", "type": "image", "status": 302, "body_bytes": 0,
-            "redirect_to": "http://a.test/x", "initiator": 0});
-        let page = page(&[root(5000), image("http://a.test/x", 20_000), redirect]);
-        let job = with(job(&page, &network(50_000), &["tcp", "warm"]), json!({"origins": {"server": words}}));
+        // What lies on another port; behind it, where the server asks the origins, what no file is.
+        let mut other = image("https://b.test/r", 3000);
+        if text.contains(":8080") {
+            other = json!({"url": "https://b.test/r", "type": "image", "status": 302, "body_bytes": 0,
+                "redirect_to": "http://a.test/x", "initiator": 0});
+        }
+        let page = page(&[root(5000), image("http://a.test/x", 20_000), other]);
+        let origins = json!({"server": words, "server_listen": text.contains("--server-listen")});
+        let job = with(job(&page, &network(50_000), &["tcp", "warm"]), json!({"origins": origins}));
         for run in on_each_engine(&job) {
             let [tcp, warm] = ["tcp", "warm"].map(|arm| run.valid(arm));
             assert_eq!(listener(tcp)["syn_data"], 0, "{example}: {run}");
