@@ -159,8 +159,10 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         says = (
             f"{grown[SYN_RETRANS]} SYNs were sent again, and no counter of TFO grew: loss, or SYNs that ask"
         )
-        says += " for a cookie"
-        yield Finding("asking-lost", True, says + " are dropped", named("drop-option"), "fastopen probe HOST")
+        says += " for a cookie are dropped, or answers to SYNs with data"
+        # ActiveFail is counted with the SYN-ACK, or when the connection is given up after two minutes.
+        rows = named("drop-option", "drop-synack")
+        yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
         says = f"{opened} connections were opened and none had data in its SYN: programs did not ask for TFO,"
         says += " or had no cookie"

@@ -48,7 +48,18 @@ CLIENTS = {
         "client-fails",
         {"drop-syn-data", "drop-option", "drop-synack"},
     ),
+    "drop-option": (
+        {ACTIVE_FAIL: 1, SYN_RETRANS: 1, RETRANS: 2, "TCPTimeouts": 1},
+        "client-fails",
+        {"drop-syn-data", "drop-option", "drop-synack"},
+    ),
+    "drop-synack": (
+        {SYN_RETRANS: 4, RETRANS: 4, "TCPTimeouts": 4},
+        "asking-lost",
+        {"drop-option", "drop-synack"},
+    ),
     "strip-option": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
+    "strip-data": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
     "strip-both": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
     "rst-syn-data": ({ATTEMPT_FAILS: 1}, "refused", {"rst-syn-data"}),
     "drop-answers": ({ACTIVE: 1, BLACKHOLE: 1}, "client-blackhole", {"drop-answers"}),
@@ -71,6 +82,20 @@ def test_each_row_is_among_those_that_its_own_counters_leave(name: str) -> None:
 def test_what_breaks_tfo_comes_with_words_and_a_remedy(row: object) -> None:
     texts = [getattr(row, name) for name in ("does", "costs", "remedy")]
     assert all(texts) or row is BEHAVIOURS["none"]
+
+
+def test_every_row_of_the_table_is_named_for_some_counters_or_setting() -> None:
+    by_setting = {"cookie-less", "no-queue"}
+    assert {*CLIENTS, *SERVERS, *by_setting} == set(BEHAVIOURS)
+
+
+def test_connections_that_a_dropped_synack_ended_are_told_from_stripped_ones() -> None:
+    expected = {"drop-syn-data", "drop-option", "drop-synack"}
+    assert rows({ACTIVE_FAIL: 1, SYN_RETRANS: 10})["client-fails"] == expected
+
+
+def test_servers_that_take_data_without_a_cookie_are_named() -> None:
+    assert "server-cookie-less" in rows({}, machine(0x203))
 
 
 def test_the_paths_of_the_table_are_those_that_the_world_has() -> None:
