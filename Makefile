@@ -59,10 +59,10 @@ check: lint ## what takes under a minute: formatters, linters, types, quick test
 	$(call say,quick tests of Python)
 	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
 
-# Compilers first; at a lower priority, in the gaps these leave, linters and tests of Python. Tests of worlds,
-# which mostly wait, when programs and kernel are there. What judges times has the machine to itself.
+# Compilers first; at a lower priority, in the gaps these leave, linters and tests of Python; then tests of
+# worlds, which mostly wait. What judges times has the machine to itself.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
-	@$(MAKE) --jobs=5 PYTHON=python-for-tests rust-test python-test-of-worlds python-lint python-test
+	@$(MAKE) --jobs=4 PYTHON=python-for-tests rust-test python-lint python-test-of-worlds
 	@$(MAKE) python-test-real-time
 
 reproduce: setup ## set up, then load the TFO paper's pages and print its table with ours
@@ -164,8 +164,8 @@ python-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
 	$(call say,pytest of what needs no world: minutes)
 	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and not e2e')
 
-# With those of Rust, when compilers are done.
-python-test-of-worlds: $(STAMPS)/python-for-tests rust-test-programs kernel $(WORLD)
+# After the others: worlds of real time want a machine that is not too busy.
+python-test-of-worlds: python-test kernel $(WORLD)
 	$(call say,pytest of what needs worlds)
 	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and e2e')
 

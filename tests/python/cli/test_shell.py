@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,13 @@ def namespaces(pids: Iterable[int]) -> set[str]:
     """The network and mount namespaces that threads of these are in."""
     found = set()
     for pid in pids:
-        for link in Path(f"/proc/{pid}/task").glob("*/ns/*"):
-            if link.name in ("net", "mnt", "pid", "user"):
-                try:
-                    found.add(str(link.readlink()))
-                except OSError:
-                    continue
+        # Threads may end at any step.
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with suppress(OSError):
+                    found |= {
+                        str((thread / "ns" / kind).readlink()) for kind in ("net", "mnt", "pid", "user")
+                    }
     return found
 
 
