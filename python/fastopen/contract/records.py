@@ -394,7 +394,7 @@ class LinkUse(_Part):
     """What one direction of the link did during the load."""
 
     packets: Count
-    """That were offered."""
+    """That were accepted: released, or still under way when the load ended."""
     bytes: Count
     """Of their IP packets."""
     dropped_queue: Count

@@ -491,11 +491,14 @@ pub struct LinkRecord {
 
 impl LinkRecord {
     /// With the counts since `before`; what is no count stays.
+    ///
+    /// A queue's management may drop packets that had been accepted before: where it drops more of those than
+    /// were accepted since, none was.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {
-            packets: now.packets - before.packets,
-            bytes: now.bytes - before.bytes,
+            packets: now.packets.saturating_sub(before.packets),
+            bytes: now.bytes.saturating_sub(before.bytes),
             dropped_queue: now.dropped_queue - before.dropped_queue,
             dropped_loss: now.dropped_loss - before.dropped_loss,
             dropped_path: now.dropped_path - before.dropped_path,
@@ -522,4 +525,28 @@ pub struct LinkDirectionRecord {
     pub late_us_p50: u64,
     pub late_us_p99: u64,
     pub late_us_max: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_accepted_before_and_dropped_in_a_load_are_none_of_its_own() {
+        let record = |packets, dropped_queue| LinkRecord {
+            down: LinkDirectionRecord {
+                packets,
+                bytes: 1500 * packets,
+                dropped_queue,
+                ..LinkDirectionRecord::default()
+            },
+            up: LinkDirectionRecord::default(),
+        };
+        let grown = |before: (u64, u64), now: (u64, u64)| {
+            let down = record(now.0, now.1).since(&record(before.0, before.1)).down;
+            (down.packets, down.bytes, down.dropped_queue)
+        };
+        assert_eq!(grown((10, 1), (14, 3)), (4, 6000, 2));
+        assert_eq!(grown((10, 1), (8, 3)), (0, 0, 2));
+    }
 }
