@@ -26,7 +26,7 @@ use fastopen_world::contract::{LinkKind, OriginSettings, Tcp};
 use fastopen_world::engine::Engine;
 use fastopen_world::forwarder::Forwarder;
 use fastopen_world::link_config::LinkConfig;
-use fastopen_world::topology::Topology;
+use fastopen_world::topology::{FastOpenUse, Topology};
 
 const MS: u64 = 1_000_000;
 
@@ -269,7 +269,7 @@ fn one_packet_saving() {
         let bare = Bare::build(link(0, &Rate::Unlimited));
         let (origins, addresses) = serve(&page, &bare.topology.origins);
         // The first connection with Fast Open fetches the cookie.
-        bare.topology.set_fastopen(true).expect("sysctls can be set");
+        bare.topology.set_fastopen(FastOpenUse::Asked).expect("sysctls can be set");
         plt(&page, &bare.topology.client, &addresses, true);
         bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited));
         let mut saved: Vec<f64> = (0..21)

@@ -16,7 +16,7 @@ use fastopen_replay::tls::Version;
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    ListenerRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, TlsRecord,
+    ListenerRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };
 
 /// What was observed of a load.
@@ -42,6 +42,8 @@ pub struct Observations<'a> {
     pub recorded: bool,
     /// What the path does to Fast Open, and to which hosts.
     pub path: &'a PathRule,
+    /// How both ends use Fast Open.
+    pub tcp: &'a Tcp,
     /// What the kernel says of the server of others that the client talked to.
     pub server: Option<&'a ServerRecord>,
     /// Why it serves no longer, if it does not.
@@ -90,14 +92,16 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
 /// Counts the connections that the client gave up in `SYN_SENT`: their kernel cleared them before the SYN-ACK
 /// came, so that the origin alone knows of their SYN data.
 pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
-    let given_up = connections.iter().filter(|one| {
-        let unanswered = one.client.is_some_and(|end| end.segments_out > 0 && end.segments_in == 0);
-        unanswered && one.requests == 0
-    });
+    let given_up = connections.iter().filter(|one| is_given_up(one));
     given_up.fold(GivenUpRecord::default(), |counted, one| GivenUpRecord {
         connections: counted.connections + 1,
         syn_data: counted.syn_data + usize::from(one.origin.is_some_and(|end| end.syn_data_acked)),
     })
+}
+
+fn is_given_up(connection: &ConnectionRecord) -> bool {
+    let unanswered = connection.client.is_some_and(|end| end.segments_out > 0 && end.segments_in == 0);
+    unanswered && connection.requests == 0
 }
 
 /// The counters that grow only where Fast Open is used.
@@ -179,14 +183,17 @@ impl Observations<'_> {
         let BothEnds { client, origins } = self.counters;
         for (counter, kind, what) in FAILURE_COUNTERS {
             let count = grown(origins, counter) + grown(client, counter);
-            let by_path = if counter == "TCPFastOpenPassiveFail" { self.refused_by_path() } else { 0 };
-            if count != by_path {
-                let but = if by_path > 0 { format!(", {by_path} by the path") } else { String::new() };
+            if counter == "TCPFastOpenBlackhole" && self.black_hole() {
+                continue;
+            }
+            let expected = if counter == "TCPFastOpenPassiveFail" { self.refused_as_expected() } else { 0 };
+            if count != expected {
+                let but = if expected > 0 { format!(", {expected} by the path") } else { String::new() };
                 reasons.push(invalid(kind, format!("{count} {what} ({counter}{but})")));
             }
         }
         let lossy = self.lost_packets() > 0;
-        let failed = grown(client, "TCPFastOpenActiveFail") - self.failed_by_path();
+        let failed = grown(client, "TCPFastOpenActiveFail") - self.failed_as_expected();
         if failed != 0 && !lossy {
             let detail =
                 format!("{failed} connections lost the data in their SYN on a link that lost nothing");
@@ -197,7 +204,7 @@ impl Observations<'_> {
         let active = grown(client, "TCPFastOpenActive");
         let passive = grown(origins, "TCPFastOpenPassive") - self.accepted_without_data();
         let given_up = given_up(self.connections).syn_data as i64;
-        let ends_agree = sockets == origin_sockets - given_up || lossy;
+        let ends_agree = sockets == origin_sockets - given_up - self.accepted_unanswered() || lossy;
         if sockets != active || origin_sockets != passive || !ends_agree {
             let mut detail = format!(
                 "data in the SYN: {sockets} client sockets, {origin_sockets} origin sockets, \

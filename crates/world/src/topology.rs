@@ -23,7 +23,7 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
 use crate::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
-use crate::contract::{LinkKind, Tcp};
+use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
 use crate::routers::{Egress, RoutedPath};
 
 const CLIENT_END: &str = "client";
@@ -40,15 +40,13 @@ const RING_FRAMES: u32 = 2048;
 
 /// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where they
 /// are set only in order not to be inherited.
-const SYSCTLS: [(&str, &str); 21] = [
+const SYSCTLS: [(&str, &str); 20] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.ipv4.ip_local_port_range", "10240 65000"),
     ("net.ipv4.tcp_autocorking", "1"),
     ("net.ipv4.tcp_ecn", "2"),
-    // One bad event would turn Fast Open off for the whole namespace.
-    ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", "0"),
     ("net.ipv4.tcp_max_syn_backlog", "8192"),
     ("net.ipv4.tcp_moderate_rcvbuf", "1"),
     // Cookies are kept all the same; windows and RTTs are not carried over.
@@ -66,6 +64,23 @@ const SYSCTLS: [(&str, &str); 21] = [
     ("net.ipv4.tcp_recovery", "1"),
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
+
+/// Which ends may use Fast Open, and how: bits.
+const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
+/// For how long an end does without Fast Open after data in a SYN was taken and nothing came back; 0: it
+/// keeps it. Writing it ends such a pause (`proc_tfo_blackhole_detect_timeout`).
+const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
+
+/// How the ends of a world use Fast Open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FastOpenUse {
+    /// Not at all.
+    Off,
+    /// As an earlier visit did: with cookies.
+    EarlierVisit,
+    /// As the job says.
+    Asked,
+}
 
 /// The namespaces and interfaces of one world; they end with it.
 pub struct Topology {
@@ -111,6 +126,8 @@ impl Topology {
             sysctl::set("net.ipv4.tcp_fastopen_key", &key)?;
             topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))
         })?;
+        // Listeners without a queue of their own get one when they begin to listen.
+        topology.set_fastopen(FastOpenUse::Asked)?;
         topology.wait_until_up()?;
         Ok(topology)
     }
@@ -172,6 +189,7 @@ impl Topology {
         for (name, value) in SYSCTLS {
             sysctl::set(name, value)?;
         }
+        sysctl::set(BLACKHOLE_TIMEOUT, &self.tcp.blackhole_timeout_s.to_string())?;
         disable_offloads(INTERFACE)?;
         let mut routes = RouteSocket::open()?;
         routes.bring_up("lo")?;
@@ -239,15 +257,28 @@ impl Topology {
         self.client_routes.borrow_mut().replace_route(&self.route(ORIGIN_NETWORK, address))
     }
 
-    /// Turns Fast Open on or off at both ends (bit 1 for the client, bit 2 for the origins; no cookie-less
-    /// modes).
+    /// Sets how both ends use Fast Open, and ends the pause of a client that suspects a black hole.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn set_fastopen(&self, on: bool) -> Result<()> {
-        const NAME: &str = "net.ipv4.tcp_fastopen";
-        self.client.run(|| sysctl::set(NAME, if on { "1" } else { "0" }))?;
-        self.origins.run(|| sysctl::set(NAME, if on { "2" } else { "0" }))
+    pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
+        let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
+        let (client, listener) = match used {
+            FastOpenUse::Off => (0, 0),
+            FastOpenUse::EarlierVisit => {
+                (ClientFastOpen::default().bits(), ListenerFastOpen::default().bits())
+            }
+            FastOpenUse::Asked => (client_fastopen.bits(), listener_fastopen.bits()),
+        };
+        for (namespace, bits) in [(&self.client, client), (&self.origins, listener)] {
+            namespace.run(|| {
+                if blackhole_timeout_s > 0 {
+                    sysctl::set(BLACKHOLE_TIMEOUT, &blackhole_timeout_s.to_string())?;
+                }
+                sysctl::set(FASTOPEN, &bits.to_string())
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -266,7 +297,7 @@ fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// The settings that a world makes and records, in order of name.
+/// The settings that a world makes and records.
 pub fn recorded_sysctls() -> impl Iterator<Item = &'static str> {
-    SYSCTLS.iter().map(|(name, _)| *name)
+    SYSCTLS.iter().map(|(name, _)| *name).chain([FASTOPEN, BLACKHOLE_TIMEOUT])
 }

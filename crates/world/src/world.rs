@@ -33,7 +33,7 @@ use crate::memory_guard::MemoryGuard;
 use crate::routers::Routers;
 use crate::server::{self, Server};
 use crate::site::{SyntheticPages, site};
-use crate::topology::{Topology, recorded_sysctls};
+use crate::topology::{FastOpenUse, Topology, recorded_sysctls};
 
 /// The most hosts of a page: the addresses above are those of probes.
 const HOSTS: usize = 60_000;
@@ -81,7 +81,8 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 /// Where the world cannot be built.
 pub fn with_world<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
     let World { network, .. } = &World::build(job, Engine::Host)?;
-    network.topology.set_fastopen(job.loads.iter().any(|load| load.transport.is_fast_open()))?;
+    let used = job.loads.iter().any(|load| load.transport.is_fast_open());
+    network.topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
     network.topology.set_client_address(client_address(1))?;
     network.link.configure(&network.asked)?;
     Ok(network.topology.client.run(|| Ok(inside()))?)

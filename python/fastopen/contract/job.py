@@ -30,6 +30,8 @@ START_PHASE_MAX_US: Final = 60_000_000
 SCALE_MAX: Final = 1000
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8
+# A day.
+BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "rebind")
 # What QUIC has of the kernel's.
@@ -50,6 +52,8 @@ TlsVersion = Literal["1.2", "1.3"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Aqm = Literal["none", "codel", "fq_codel"]
 Way = Literal["down", "up"]
+ClientFastOpen = Literal["0x1", "0x5"]
+ListenerFastOpen = Literal["0x1", "0x2", "0x202", "0x402", "0x602"]
 Traffic = Literal["bulk"]
 Path = Literal[
     "none",
@@ -181,6 +185,17 @@ class Tcp(_Part):
     """As the kernel names it: 1 to 15 lower-case letters, digits, `-` or `_`."""
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
     """Of the congestion window, on the routes of both ends."""
+    blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
+    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: for how long an end does without TFO once
+    nothing came back after data in a SYN was taken. 0: it detects nothing. Each load begins without such a
+    suspicion."""
+    client_fastopen: ClientFastOpen = "0x1"
+    """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs goes with a cookie. `0x5`:
+    the first SYN of each connection has data, and never a cookie or a request for one."""
+    listener_fastopen: ListenerFastOpen = "0x2"
+    """The same of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is taken with a
+    cookie that fits. `0x202`: and with any, or none; cookies are given no more. `0x402`, `0x602`: the same
+    two, and each listener has a queue. Warm cookies are of before, when it was `0x2`."""
 
 
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -26,7 +26,7 @@ MODELS: Final[dict[Part, type[BaseModel]]] = {
 
 
 # Of columns, behind what they are of.
-UNITS: Final = frozenset({"ms", "Mbit/s", "kB", "%", "bytes"})
+UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 
 @dataclass(frozen=True)

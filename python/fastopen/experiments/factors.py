@@ -309,6 +309,21 @@ _TCP: Final = (
         "Congestion control of both ends: cubic, reno, bbr, or what else the kernel has.",
         example="cubic,reno", header="conges-\ntion",
     ),
+    Factor(
+        "blackhole_timeout", "tcp", ("blackhole_timeout_s",), q.SECONDS,
+        "How long an end does without TFO after what looks like a black hole; 0s: no detection.",
+        example="0s,3600s", header="black\nhole s", phrase="a pause of {} s after black holes",
+    ),
+    Factor(
+        "client_fastopen", "tcp", ("client_fastopen",), q.TEXT,
+        "tcp_fastopen of the client, where it uses TFO: 0x1 with cookies, 0x5 always without.",
+        example="0x1,0x5", header="client\nbits", phrase="client bits {}",
+    ),
+    Factor(
+        "listener_fastopen", "tcp", ("listener_fastopen",), q.TEXT,
+        "tcp_fastopen of the hosts, where the client uses TFO: 0x1 without, 0x2 with cookies, 0x202 without.",
+        example="0x2,0x202", header="listener\nbits", phrase="listener bits {}",
+    ),
 )
 ENGINE: Final = Factor(
     "engine", "engine", ("engine",), q.choice(*get_args(AskedEngine)),

@@ -72,6 +72,13 @@ def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], 
     return read
 
 
+def _seconds(value: object) -> int:
+    us = _with_unit(units.parse_duration_us, '"3600s"')(value)
+    if us % 1_000_000:
+        raise UnitError(f"{shown(value)} is not a whole number of seconds")
+    return int(us // 1_000_000)
+
+
 def _size(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -230,6 +237,7 @@ QUEUE: Final = Quantity(
     unit="bytes",
     in_contract=lambda size: size != DEFAULT_QUEUE,
 )
+SECONDS: Final = Quantity(_seconds, "{}s".format, str, kind="int", unit="s")
 BYTES: Final = Quantity(_size, kind="int", unit="bytes")
 COUNT: Final = Quantity(_count, kind="int")
 SCALE: Final = Quantity(_number, "{:g}".format, kind="float")

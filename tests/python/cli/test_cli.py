@@ -104,7 +104,7 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
     document = json.loads(done.stdout)
     client = {"profile": "mget", "connections_per_host": 3, "keep_alive": True, "processing_scale": 0.5}
     assert client.items() <= document["client"].items()
-    assert document["tcp"] == {"congestion_control": "reno", "initial_window_segments": 4}
+    assert {"congestion_control": "reno", "initial_window_segments": 4}.items() <= document["tcp"].items()
     network: dict[str, object] = {
         "rtt_ms": 50,
         "down_bit_per_s": 10**7,

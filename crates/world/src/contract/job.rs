@@ -213,11 +213,87 @@ impl LinkDirection {
 pub struct Tcp {
     pub congestion_control: String,
     pub initial_window_segments: u32,
+    pub blackhole_timeout_s: u32,
+    pub client_fastopen: ClientFastOpen,
+    pub listener_fastopen: ListenerFastOpen,
+}
+
+/// `net.ipv4.tcp_fastopen` of the client in loads with Fast Open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum ClientFastOpen {
+    /// `TFO_CLIENT_ENABLE`: data in a SYN goes with a cookie.
+    #[default]
+    #[serde(rename = "0x1")]
+    WithCookie,
+    /// The same with `TFO_CLIENT_NO_COOKIE`: data in every first SYN, and never a cookie.
+    #[serde(rename = "0x5")]
+    WithoutCookie,
+}
+
+impl ClientFastOpen {
+    /// The value of the setting.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::WithCookie => 0x1,
+            Self::WithoutCookie => 0x5,
+        }
+    }
+}
+
+/// `net.ipv4.tcp_fastopen` of the hosts in loads with Fast Open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum ListenerFastOpen {
+    /// Linux's default, which is for clients alone.
+    #[serde(rename = "0x1")]
+    Off,
+    /// `TFO_SERVER_ENABLE`.
+    #[default]
+    #[serde(rename = "0x2")]
+    On,
+    /// The same with `TFO_SERVER_COOKIE_NOT_REQD`: data is taken with any cookie, and without.
+    #[serde(rename = "0x202")]
+    CookieNotRequired,
+    /// `TFO_SERVER_ENABLE` with `TFO_SERVER_WO_SOCKOPT1`: listeners that ask for no queue have one as long as
+    /// their backlog.
+    #[serde(rename = "0x402")]
+    EveryListener,
+    /// All three.
+    #[serde(rename = "0x602")]
+    EveryListenerCookieNotRequired,
+}
+
+impl ListenerFastOpen {
+    /// The value of the setting.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Off => 0x1,
+            Self::On => 0x2,
+            Self::CookieNotRequired => 0x202,
+            Self::EveryListener => 0x402,
+            Self::EveryListenerCookieNotRequired => 0x602,
+        }
+    }
+
+    /// Whether listeners use Fast Open at all.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
+
+    /// Whether they take data in a SYN without a good cookie.
+    pub fn takes_data_without_cookie(self) -> bool {
+        matches!(self, Self::CookieNotRequired | Self::EveryListenerCookieNotRequired)
+    }
 }
 
 impl Default for Tcp {
     fn default() -> Self {
-        Self { congestion_control: "cubic".into(), initial_window_segments: 10 }
+        Self {
+            congestion_control: "cubic".into(),
+            initial_window_segments: 10,
+            blackhole_timeout_s: 0,
+            client_fastopen: ClientFastOpen::default(),
+            listener_fastopen: ListenerFastOpen::default(),
+        }
     }
 }
 

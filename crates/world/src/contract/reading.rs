@@ -28,6 +28,8 @@ const TARGET_BYTES: u64 = 65_534;
 const WORD_BYTES: u64 = 131_071;
 /// The most session tickets of an origin: what rustls keeps of a host.
 const TICKETS: u8 = 8;
+/// The longest time for which the kernel may turn Fast Open off: a day.
+const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
 /// A time or a size that nobody asks for, as of pages: sums over all resources stay within 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
@@ -61,6 +63,7 @@ impl Job {
             "tcp.congestion_control: not 1 to 15 lower-case letters, digits, - or _".into()
         })?;
         within("tcp.initial_window_segments", tcp.initial_window_segments, 1..=1000)?;
+        within("tcp.blackhole_timeout_s", tcp.blackhole_timeout_s, 0..=BLACKHOLE_TIMEOUT_S)?;
         self.client.validate()?;
         Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;

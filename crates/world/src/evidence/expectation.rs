@@ -2,7 +2,7 @@
 
 use fastopen_replay::tls::{SessionStart, Settings};
 
-use crate::contract::{Cookies, LoadPlan};
+use crate::contract::{ClientFastOpen, Cookies, LoadPlan, Tcp};
 
 /// What a load's evidence must show. The world is prepared by it, and the load judged by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,15 +57,19 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// What a load as `plan` says must show, with TLS set so.
-    pub fn of(plan: &LoadPlan, tls: &Settings) -> Self {
-        let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| match cookies {
-            Cookies::Cold => {
-                FastOpen { cookies_before: CookiesBefore::NoHost, syn_data: SynData::AfterCookie }
-            }
-            Cookies::Warm => {
-                FastOpen { cookies_before: CookiesBefore::EveryHost, syn_data: SynData::EveryConnection }
-            }
+    /// What a load as `plan` says must show, with TLS and TCP set so.
+    pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp) -> Self {
+        let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| {
+            let cookies_before = match cookies {
+                Cookies::Cold => CookiesBefore::NoHost,
+                Cookies::Warm => CookiesBefore::EveryHost,
+            };
+            let syn_data = match (cookies, tcp.client_fastopen) {
+                (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
+                // Whoever sends no cookie waits for none.
+                _ => SynData::EveryConnection,
+            };
+            FastOpen { cookies_before, syn_data }
         });
         let encrypted = plan.transport.is_encrypted();
         let session = if encrypted { tls.session } else { SessionStart::None };

@@ -1,51 +1,85 @@
-//! What a load must show of connections whose packets cross a middlebox (`fastopen_link::path`).
+//! What a load must show where a middlebox (`fastopen_link::path`) or the ends' own settings keep connections
+//! from TCP Fast Open.
 
 use fastopen_link::path::{Behaviour, PathRule};
 
-use super::{Observations, SynData, invalid, retransmitted};
-use crate::contract::{ConnectionRecord, Invalid, InvalidKind};
+use super::{Observations, SynData, invalid, is_given_up, retransmitted};
+use crate::contract::{ClientFastOpen, ConnectionRecord, Invalid, InvalidKind, Tcp};
 
 /// `tcpi_fastopen_client_fail` of `include/uapi/linux/tcp.h`.
+const UNSPECIFIED: u8 = 0;
 const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// What a behaviour does to Fast Open, as Linux 7.3 shows it (docs/paths.md).
+/// What becomes of Fast Open on a connection, as Linux 7.3 shows it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
-    /// Why the client's kernel did without data in a SYN for which it had a cookie; none: the data arrives.
+    /// Why the client's kernel did without data in a SYN that it sent; none: the data arrives.
     fail: Option<u8>,
     /// Whether a client without a cookie gets one.
     cookie: bool,
-    /// Whether the host's kernel counts the cookie as refused.
+    /// Whether the host's kernel counts the cookie of data as refused.
     refused: bool,
+    /// Whether the host's kernel counts a SYN that came without its data as accepted.
+    accepted_without_data: bool,
+    /// The same of a SYN that asks for a cookie.
+    accepted_asking: bool,
     /// Whether a connection whose SYN has data is ever established.
     connects: bool,
+    /// Whether the host's packets reach the client once it has accepted data in a SYN.
+    answered: bool,
+}
+
+/// The cookie of a SYN as it reaches the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cookie {
+    None,
+    Good,
+    Broken,
 }
 
 impl Effect {
-    fn of(behaviour: Behaviour) -> Self {
-        let (fail, cookie, refused) = match behaviour {
-            Behaviour::None
-            | Behaviour::RstSynData
-            | Behaviour::DropSynack
-            | Behaviour::DropAnswers
-            | Behaviour::BlockUdp
-            | Behaviour::LimitUdp
-            | Behaviour::DropZeroRtt
-            | Behaviour::Rebind => (None, true, false),
-            Behaviour::DropSynData => (Some(SYN_RETRANSMITTED), true, false),
-            Behaviour::DropOption => (Some(SYN_RETRANSMITTED), false, false),
-            Behaviour::StripOption | Behaviour::StripBoth => (Some(DATA_NOT_ACKED), false, false),
-            Behaviour::StripData => (Some(DATA_NOT_ACKED), true, false),
-            Behaviour::StripSynackOption => (None, false, false),
-            Behaviour::BreakCookie => (Some(DATA_NOT_ACKED), true, true),
+    /// Follows a SYN with data, and one that asks for a cookie, from the client by the middlebox to the host
+    /// (`tcp_try_fastopen` of `net/ipv4/tcp_fastopen.c`).
+    fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
+        let (listens, any) =
+            (tcp.listener_fastopen.is_on(), tcp.listener_fastopen.takes_data_without_cookie());
+        let own = tcp.client_fastopen == ClientFastOpen::WithCookie;
+        let dropped = match behaviour {
+            Behaviour::DropSynData => true,
+            Behaviour::DropOption => own,
+            _ => false,
         };
-        let connects = !matches!(behaviour, Behaviour::RstSynData | Behaviour::DropSynack);
-        Self { fail, cookie, refused, connects }
+        let cookie = match behaviour {
+            _ if !own => Cookie::None,
+            Behaviour::StripOption | Behaviour::StripBoth => Cookie::None,
+            Behaviour::BreakCookie => Cookie::Broken,
+            _ => Cookie::Good,
+        };
+        let data = !matches!(behaviour, Behaviour::StripData | Behaviour::StripBoth);
+        let taken = listens && (any || cookie == Cookie::Good);
+        let fail = match (dropped, data && taken) {
+            (true, _) => Some(SYN_RETRANSMITTED),
+            (false, false) => Some(DATA_NOT_ACKED),
+            (false, true) => None,
+        };
+        let strips_option =
+            matches!(behaviour, Behaviour::DropOption | Behaviour::StripOption | Behaviour::StripBoth);
+        let asked = own && listens && !strips_option;
+        Self {
+            fail,
+            cookie: asked && !any && behaviour != Behaviour::StripSynackOption,
+            refused: !dropped && listens && !any && data && cookie == Cookie::Broken,
+            accepted_without_data: !dropped && taken && !data && cookie != Cookie::None,
+            accepted_asking: asked && any,
+            connects: !matches!(behaviour, Behaviour::RstSynData | Behaviour::DropSynack),
+            answered: behaviour != Behaviour::DropAnswers,
+        }
     }
 
-    /// Whether a load over the path shows what it would show without it.
+    /// Whether a load shows what it would show over an open path, with cookies.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -53,29 +87,71 @@ impl Effect {
 
 impl Observations<'_> {
     fn effect_on(&self, connection: &ConnectionRecord) -> Option<Effect> {
-        let PathRule { behaviour, .. } = self.path;
         let address = self.hosts.get(&connection.host)?;
-        self.path.affects(address.octets()).then(|| Effect::of(*behaviour))
+        let PathRule { behaviour, .. } = self.path;
+        let behaviour = if self.path.affects(address.octets()) { *behaviour } else { Behaviour::None };
+        Some(Effect::of(behaviour, self.tcp))
     }
 
-    /// Whether the path keeps the data of a connection's SYN from being accepted.
+    /// Whether path or settings keep the data of a connection's SYN from being accepted.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
-        self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data))
+        self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
 
-    /// How many connections the path had do without the data in their SYN.
-    pub(super) fn failed_by_path(&self) -> i64 {
-        self.count_failed(|_| true)
+    /// Whether the client's kernel did without Fast Open, since it suspected a black hole
+    /// (`tcp_fastopen_cookie_check`).
+    fn pauses(&self, connection: &ConnectionRecord) -> bool {
+        let suspected = self.counters.client.get("TCPFastOpenBlackhole").is_some_and(|times| *times > 0);
+        suspected
+            && self.black_hole()
+            && connection
+                .client
+                .is_some_and(|end| !end.syn_data_acked && end.fastopen_client_fail == UNSPECIFIED)
+    }
+
+    /// Whether the client's kernel has a black hole to detect, and is to.
+    pub(super) fn black_hole(&self) -> bool {
+        self.tcp.blackhole_timeout_s > 0 && self.path.behaviour == Behaviour::DropAnswers
+    }
+
+    /// How many connections path or settings had do without the data in their SYN.
+    pub(super) fn failed_as_expected(&self) -> i64 {
+        // The counter grows by the first time-out of a socket that sent data in its SYN, whatever became of
+        // that (`tcp_write_timeout`).
+        let timed_out = self.connections.iter().filter(|one| {
+            let (Some(effect), Some(end)) = (self.effect_on(one), one.client) else { return false };
+            let silent = if end.syn_data_acked { !effect.answered } else { !effect.connects };
+            silent && end.retransmits > 0 && one.handshake_us.is_none()
+        });
+        self.count_failed(|effect| effect.fail.is_some()) + timed_out.count() as i64
+    }
+
+    /// How many connections a host accepted with data in their SYN, whose SYN-ACK never reached the client.
+    pub(super) fn accepted_unanswered(&self) -> i64 {
+        let accepted =
+            self.never_established().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
+        accepted.filter(|one| !is_given_up(one)).count() as i64
+    }
+
+    /// The connections that the path has no SYN-ACK arrive of.
+    fn never_established(&self) -> impl Iterator<Item = &ConnectionRecord> {
+        let unanswered = |one: &&ConnectionRecord| self.effect_on(one).is_some_and(|effect| !effect.connects);
+        self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
     /// How many of them a host's kernel refused the cookie of.
-    pub(super) fn refused_by_path(&self) -> i64 {
+    pub(super) fn refused_as_expected(&self) -> i64 {
         self.count_failed(|effect| effect.refused)
     }
 
-    /// How many of them a host's kernel took for connections with data in their SYN: the cookie was good.
+    /// How many connections a host's kernel took for ones with data in their SYN: the cookie was good, or
+    /// it asks for none.
     pub(super) fn accepted_without_data(&self) -> i64 {
-        self.count_failed(|_| self.path.behaviour == Behaviour::StripData)
+        let asking = self.connections.iter().filter(|one| {
+            let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
+            unavailable && self.effect_on(one).is_some_and(|effect| effect.accepted_asking)
+        });
+        self.count_failed(|effect| effect.accepted_without_data) + asking.count() as i64
     }
 
     fn count_failed(&self, which: impl Fn(Effect) -> bool) -> i64 {
@@ -89,20 +165,21 @@ impl Observations<'_> {
         counted.count() as i64
     }
 
-    /// Each connection behind the path must show what the path does, and no other reason.
+    /// Each connection that path or settings keep from Fast Open must show that, and no other reason.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0;
-        for connection in self.connections.iter().filter(|one| one.requests > 0) {
+        for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {
             let effect = self.effect_on(connection).filter(|one| one.connects && !one.is_none(syn_data));
             let (Some(effect), Some(end)) = (effect, connection.client) else { continue };
-            let warm = syn_data == SynData::EveryConnection;
+            let every = syn_data == SynData::EveryConnection;
             let code_fits = match end.fastopen_client_fail {
-                COOKIE_UNAVAILABLE => !warm,
-                code => effect.fail == Some(code) && (warm || effect.cookie),
+                COOKIE_UNAVAILABLE => !every,
+                code => effect.fail == Some(code) && (every || effect.cookie),
             };
             if end.syn_data_acked || !(code_fits || lossy && retransmitted(connection)) {
                 let detail = format!(
-                    "a connection to {} on a broken path: data in its SYN {}, tcpi_fastopen_client_fail {}",
+                    "a connection to {}, which its path or tcp_fastopen keeps from Fast Open: data in its \
+                     SYN {}, tcpi_fastopen_client_fail {}",
                     connection.host,
                     if end.syn_data_acked { "accepted" } else { "not accepted" },
                     end.fastopen_client_fail

@@ -33,6 +33,7 @@ use crate::memory_guard::MemoryGuard;
 use crate::server::{self, Server};
 use crate::tcp_trace::TcpTrace;
 use crate::tls::{Secure, fetch_tickets};
+use crate::topology::FastOpenUse;
 
 /// A pcapng file, and how many packets are not in it for want of room.
 pub(super) type Packets = (Vec<u8>, u32);
@@ -50,7 +51,9 @@ impl<'a> World<'a> {
         client: &mut dyn UserAgent,
     ) -> Result<(LoadRecord, Option<Packets>), Failure> {
         let address = client_address(number as u16 + 1);
-        let observed = self.prepare(address, Expectation::of(plan, &self.job.tls), client)?.run(client)?;
+        let observed = self
+            .prepare(address, Expectation::of(plan, &self.job.tls, &self.job.tcp), client)?
+            .run(client)?;
         let packets = self.capture.as_ref().map(|capture| {
             let comment = format!("{} {}", self.job.id, plan.id);
             capture.end_load(&comment, &self.hosts, address, observed.ended_unix_ns)
@@ -78,10 +81,12 @@ impl<'a> World<'a> {
         if let Some(secure) = secure.as_ref().filter(|_| expected.tickets_before > 0) {
             self.fetch_tickets(expected, secure)?;
         }
-        self.network.topology.set_fastopen(expected.fast_open.is_some())?;
         if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
+            self.network.topology.set_fastopen(FastOpenUse::EarlierVisit)?;
             self.fetch_cookies()?;
         }
+        let used = if expected.fast_open.is_some() { FastOpenUse::Asked } else { FastOpenUse::Off };
+        self.network.topology.set_fastopen(used)?;
         self.settle()?;
         self.servers.origins.begin_load(expected.tls, expected.early_data == EarlyData::Rejected);
         self.network.link.configure(&self.network.asked)?;
@@ -96,7 +101,7 @@ impl<'a> World<'a> {
         secure: Option<Secure>,
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
-        self.network.topology.set_fastopen(false)?;
+        self.network.topology.set_fastopen(FastOpenUse::Off)?;
         self.servers.origins.begin_load(expected.tls, false);
         let loading = self.loading(expected, secure);
         self.network.topology.client.run(|| {
@@ -120,7 +125,7 @@ impl<'a> World<'a> {
     /// Gets session tickets from each host that speaks TLS, as an earlier visit leaves them: over an unshaped
     /// link and without Fast Open, so that it leaves no cookie.
     fn fetch_tickets(&self, expected: Expectation, secure: &Secure) -> Result<(), Failure> {
-        self.network.topology.set_fastopen(false)?;
+        self.network.topology.set_fastopen(FastOpenUse::Off)?;
         self.servers.origins.begin_load(expected.tls, false);
         let schemes = self.job.schemes(expected.tls);
         let urls = self.job.page.resources.iter().map(|resource| &resource.url);
@@ -467,6 +472,7 @@ impl Observed<'_, '_> {
             repeat_view: job.client.view == View::Repeat,
             recorded: job.origins.bodies == Bodies::Recorded,
             path: &world.network.asked.path,
+            tcp: &job.tcp,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
             late_us: job.tolerance.late_us_at(job.network.rtt_us),

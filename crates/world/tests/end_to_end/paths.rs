@@ -80,15 +80,148 @@ fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say(
     }
 }
 
+/// `tcp_fastopen` of the client and of the hosts, then as of a [`Row`].
+type Setting =
+    (&'static str, &'static str, &'static str, u64, u64, &'static [&'static str], &'static [&'static str]);
+
+const SETTINGS: [Setting; 9] = [
+    // Linux's default, which is for clients alone.
+    ("0x1", "0x1", "cold", 200, 1, &[], &["TCPFastOpenCookieReqd"]),
+    ("0x1", "0x1", "warm", 200, 2, &["TCPFastOpenActiveFail"], &[]),
+    // A client that never has a cookie against hosts that want one, and against those that do not.
+    ("0x5", "0x2", "cold", 200, 2, &["TCPFastOpenActiveFail"], &[]),
+    ("0x5", "0x2", "warm", 200, 2, &["TCPFastOpenActiveFail"], &[]),
+    ("0x5", "0x202", "cold", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
+    // Hosts that want no cookie give none: an ordinary client asks for ever.
+    ("0x1", "0x202", "cold", 200, 1, &[], &["TCPFastOpenCookieReqd", "TCPFastOpenPassive"]),
+    ("0x1", "0x202", "warm", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
+    ("0x1", "0x402", "warm", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
+    ("0x5", "0x602", "warm", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
+];
+
+#[test]
+fn each_setting_of_both_ends_shows_what_linux_makes_of_it_and_the_load_is_valid() {
+    for (client_bits, listener_bits, arm, first_byte, fail, client, origins) in SETTINGS {
+        let place = format!("{client_bits}, {listener_bits}, {arm}");
+        let tcp = json!({"tcp": {"client_fastopen": client_bits, "listener_fastopen": listener_bits}});
+        let job = with(job(&page(&[root(3000)]), &network(100_000), &[arm]), tcp);
+        let Some(run) = exactly(&job) else { return };
+        let load = run.valid(arm);
+        let first_byte_ms = number(&request(load, 0)["first_byte_ns"]) / 1_000_000;
+        assert!((first_byte..=first_byte + 1).contains(&first_byte_ms), "{place}: {first_byte_ms} ms");
+        let [connection] = list(&load["connections"]) else { panic!("{place}: {load:#}") };
+        assert_eq!(connection["client"]["fastopen_client_fail"], fail, "{place}");
+        for (end, expected) in [("client", client), ("origins", origins)] {
+            for counter in WATCHED {
+                let times = u64::from(expected.contains(&counter));
+                assert_eq!(grown(load, end, counter), times, "{place}: {counter} of the {end}");
+            }
+        }
+    }
+}
+
+/// A path over which no page loads, the seconds for which black holes turn Fast Open off, and counters.
+type Never = (&'static str, u64, &'static [(&'static str, u64)], &'static [(&'static str, u64)]);
+
+const NEVER: [Never; 4] = [
+    ("rst-syn-data", 0, &[("AttemptFails", 1)], &[]),
+    (
+        "drop-synack",
+        0,
+        &[("TCPFastOpenActiveFail", 1), ("TCPSynRetrans", 10), ("TCPTimeouts", 10)],
+        &[("TCPFastOpenPassive", 1), ("TCPSynRetrans", 16), ("TCPTimeouts", 6)],
+    ),
+    (
+        "drop-answers",
+        0,
+        &[("TCPFastOpenActive", 1)],
+        &[("TCPFastOpenPassive", 1), ("TCPFastOpenActiveFail", 1), ("TCPTimeouts", 8)],
+    ),
+    // The host's kernel, too, suspects a black hole, by the third time-out in a row.
+    (
+        "drop-answers",
+        3600,
+        &[("TCPFastOpenActive", 1)],
+        &[
+            ("TCPFastOpenPassive", 1),
+            ("TCPFastOpenActiveFail", 1),
+            ("TCPFastOpenBlackhole", 1),
+            ("TCPTimeouts", 8),
+        ],
+    ),
+];
+
 #[test]
 fn a_page_is_not_loaded_where_what_follows_data_in_a_syn_is_answered_by_a_reset_or_dropped() {
-    for path in ["rst-syn-data", "drop-synack", "drop-answers"] {
-        let Some(run) = exactly(&over(path, &page(&[root(3000)]), &["tcp", "warm"])) else { return };
+    for (path, blackhole_timeout_s, client, origins) in NEVER {
+        let settings =
+            json!({"load_timeout_us": 130_000_000, "tcp": {"blackhole_timeout_s": blackhole_timeout_s}});
+        let job = with(over(path, &page(&[root(3000)]), &["tcp", "warm"]), settings);
+        let Some(run) = exactly(&job) else { return };
         run.valid("tcp");
-        assert_eq!(run.load("warm")["invalid"][0]["kind"], "incomplete", "{path}: {run}");
-        let first_byte = &request(run.load("warm"), 0)["first_byte_ns"];
+        let load = run.load("warm");
+        let reasons: Vec<_> = list(&load["invalid"]).iter().map(|one| &one["kind"]).collect();
+        assert_eq!(reasons, ["incomplete"], "{path}: {run}");
+        let first_byte = &request(load, 0)["first_byte_ns"];
         assert!(first_byte.is_null(), "{path}: {first_byte}");
+        for (end, expected) in [("client", client), ("origins", origins)] {
+            for counter in WATCHED.iter().chain(&["AttemptFails"]) {
+                let times = expected.iter().find(|(name, _)| name == counter).map_or(0, |(_, times)| *times);
+                assert_eq!(grown(load, end, counter), times, "{path}: {counter} of the {end}");
+            }
+        }
     }
+}
+
+#[test]
+fn a_client_that_found_a_black_hole_does_without_fast_open_until_the_next_load() {
+    // The rest of a long request is sent again and again: the third time-out in a row says black hole.
+    let mut hole = image("http://behind.test/", 500);
+    hole["request_header_bytes"] = json!(4000);
+    let mut later = image("http://later.test/", 500);
+    let mut script = image("http://a.test/wait.js", 500);
+    script["type"] = json!("script");
+    script["processing_us"] = json!(8_000_000);
+    later["initiator"] = json!(2);
+    let page = page(&[root(500), hole, script, later]);
+    let network = with(network(100_000), json!({"path": "drop-answers", "path_hosts": ["behind.test"]}));
+    for (timeout_s, suspected) in [(0, 0), (3600, 1)] {
+        let tcp = json!({"tcp": {"blackhole_timeout_s": timeout_s}, "load_timeout_us": 20_000_000});
+        let Some(run) = exactly(&with(job(&page, &network, &["warm", "warm"]), tcp)) else { return };
+        for load in run.of_type("load") {
+            assert_eq!(list(&load["invalid"]).len(), 1, "{load:#}");
+            assert_eq!(load["invalid"][0]["kind"], "incomplete");
+            assert_eq!(grown(load, "client", "TCPFastOpenBlackhole"), suspected);
+            let connections = list(&load["connections"]);
+            let to = |host: &str| connections.iter().find(|one| one["host"] == host).expect(host);
+            assert_eq!(to("a.test")["client"]["syn_data_acked"], true, "a load begins without a suspicion");
+            assert_eq!(to("behind.test")["client"]["syn_data_acked"], true);
+            let plain = &to("later.test")["client"];
+            assert_eq!(plain["syn_data_acked"], suspected == 0, "{load:#}");
+            assert_eq!(plain["fastopen_client_fail"], 0);
+        }
+    }
+}
+
+#[test]
+fn of_ten_connections_at_once_a_queue_of_four_takes_data_from_four_and_the_others_wait_a_round_trip() {
+    let images: Vec<_> = (0..10).map(|number| image(&format!("http://b.test/{number}"), 500)).collect();
+    let page = page(&[vec![root(500)], images].concat());
+    let settings = json!({"origins": {"tfo_queue": 4}, "client": {"connections_per_host": 10}});
+    let Some(run) = exactly(&with(job(&page, &network(100_000), &["warm"]), settings)) else { return };
+    let load = run.load("warm");
+    let mut took: Vec<_> = list(&load["requests"])
+        .iter()
+        .filter(|one| number(&one["resource"]) > 0)
+        .map(|one| (number(&one["first_byte_ns"]) - number(&one["queued_ns"])) / 1_000_000)
+        .collect();
+    took.sort_unstable();
+    assert_eq!(took, [[100; 4].as_slice(), &[200; 6]].concat());
+    assert_eq!(load["invalid"][0]["kind"], "listen_overflow");
+    // And one of the document.
+    assert_eq!(grown(load, "origins", "TCPFastOpenPassive"), 5);
+    assert_eq!(grown(load, "origins", "TCPFastOpenListenOverflow"), 6);
+    assert_eq!(grown(load, "client", "TCPFastOpenActiveFail"), 6);
 }
 
 #[test]

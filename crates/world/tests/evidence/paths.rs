@@ -2,7 +2,7 @@
 
 use crate::support::{A, Load, NONE};
 use fastopen_link::path::{Behaviour, PathRule};
-use fastopen_world::contract::InvalidKind;
+use fastopen_world::contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 
 /// A warm load behind a middlebox that takes options out, with what Linux shows of it.
 fn stripped() -> Load {
@@ -41,4 +41,43 @@ fn what_a_path_does_to_connections_is_expected_of_them_and_nothing_else() {
     assert_eq!(one_more.kinds(), [InvalidKind::FastopenFailed]);
     let not_behind = stripped().with(|load| load.path.hosts = Some([A.octets()].into()));
     assert_eq!(not_behind.kinds(), [InvalidKind::FastopenFailed, InvalidKind::NoSynData]);
+}
+
+#[test]
+fn hosts_that_take_no_data_without_their_setting_are_expected_to_refuse_it() {
+    let off = |load: &mut Load| {
+        load.path = PathRule::default();
+        load.tcp.listener_fastopen = ListenerFastOpen::Off;
+    };
+    assert_eq!(stripped().with(off).kinds(), NONE);
+    let as_if_on = stripped().with(|load| load.path = PathRule::default());
+    assert_eq!(as_if_on.kinds(), [InvalidKind::FastopenFailed, InvalidKind::NoSynData]);
+    let accepted = Load::warm().with(off);
+    assert_eq!(accepted.kinds(), [InvalidKind::PathWithoutEffect]);
+    let without_option = stripped().with(|load| {
+        load.tcp.client_fastopen = ClientFastOpen::WithoutCookie;
+        load.tcp.listener_fastopen = ListenerFastOpen::CookieNotRequired;
+    });
+    let reasons = [InvalidKind::FastopenFailed, InvalidKind::NoSynData];
+    assert_eq!(without_option.kinds(), reasons, "there is no option to strip");
+}
+
+#[test]
+fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() {
+    let hole = |load: &mut Load| {
+        load.path = PathRule { behaviour: Behaviour::DropAnswers, hosts: Some([A.octets()].into()) };
+        load.tcp.blackhole_timeout_s = 3600;
+        load.counters.client.insert("TCPFastOpenBlackhole".into(), 1);
+        // The other connection came later.
+        let later = &mut load.connections[1];
+        for end in [&mut later.client, &mut later.origin].into_iter().flatten() {
+            end.syn_data_acked = false;
+        }
+        load.count();
+    };
+    assert_eq!(Load::warm().with(hole).kinds(), NONE);
+    let not_asked = Load::warm().with(hole).with(|load| load.tcp.blackhole_timeout_s = 0);
+    assert_eq!(not_asked.kinds(), [InvalidKind::Blackhole, InvalidKind::NoSynData]);
+    let open = Load::warm().with(hole).with(|load| load.path = PathRule::default());
+    assert_eq!(open.kinds(), [InvalidKind::Blackhole, InvalidKind::NoSynData]);
 }

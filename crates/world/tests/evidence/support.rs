@@ -8,7 +8,7 @@ use fastopen_page::Page;
 use fastopen_replay::tls::{SessionStart, Settings, Version};
 use fastopen_world::contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
-    LoadPlan, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord, TlsRecord,
+    LoadPlan, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
     Transport,
 };
 use fastopen_world::evidence::{Expectation, Observations, judge};
@@ -23,6 +23,7 @@ pub(crate) struct Load {
     pub(crate) link: LinkRecord,
     pub(crate) cookies_before: Vec<Ipv4Addr>,
     pub(crate) path: PathRule,
+    pub(crate) tcp: Tcp,
     pub(crate) server: Option<ServerRecord>,
     pub(crate) server_failure: Option<String>,
     pub(crate) repeat_view: bool,
@@ -148,6 +149,7 @@ impl Load {
             link: LinkRecord { down: way(), up: way() },
             cookies_before: Vec::new(),
             path: PathRule::default(),
+            tcp: Tcp::default(),
             server: None,
             server_failure: None,
             repeat_view: false,
@@ -215,6 +217,7 @@ impl Load {
             requests: &self.requests,
             connections: &self.connections,
             path: &self.path,
+            tcp: &self.tcp,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
             repeat_view: self.repeat_view,
@@ -228,7 +231,7 @@ impl Load {
             origins: &self.origins,
             tolerance_us: 1,
         };
-        judge(&observed, Expectation::of(&self.plan, &self.tls))
+        judge(&observed, Expectation::of(&self.plan, &self.tls, &self.tcp))
     }
 
     pub(crate) fn kinds(&self) -> Vec<InvalidKind> {
