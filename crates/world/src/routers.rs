@@ -12,7 +12,6 @@
 //! `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
 //! two packets earlier than before a wire.
 
-use fastopen_link::path::Behaviour;
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
@@ -76,9 +75,6 @@ impl Routers {
         // stage).
         if any(|direction| direction.jitter.is_some()) {
             return Some("jitter");
-        }
-        if config.path.behaviour != Behaviour::None {
-            return Some("path rules");
         }
         config.extra_delay.iter().any(|delay| *delay > 0).then_some("extra RTTs of hosts")
     }

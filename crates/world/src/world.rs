@@ -212,7 +212,9 @@ struct Network {
 
 impl Network {
     fn build(job: &Job, engine: Engine, asked: LinkConfig) -> Result<Self, Failure> {
+        // A middlebox is the program's alone, whatever is asked for.
         let by_kernel = match job.network.link {
+            _ if asked.path.behaviour != Behaviour::None => false,
             LinkMaker::Auto => engine == Engine::Virtual && Routers::matches_model(&asked),
             LinkMaker::Program => false,
             LinkMaker::Kernel => true,

@@ -144,9 +144,9 @@ class Network(_Part):
     """The largest IP packet."""
     link: LinkMaker = "auto"
     """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
-    neither traces, nor jitter, nor extra RTTs of hosts, nor path rules. `auto` is the program on the engine
-    `host`, and on `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is
-    `tbf`'s child there."""
+    neither traces, nor jitter, nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on
+    `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is `tbf`'s child
+    there. With a `path` it is the program in any case; `link` of the world's record says which it was."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """What shares the link with each load, by direction: `bulk`, a TCP flow that always has something to
     send. It is new for each load and runs for 4.096 s before that begins; its direction has a rate or a
@@ -171,9 +171,9 @@ class Network(_Part):
     @model_validator(mode="after")
     def _the_kernels_link_is_plain(self) -> Self:
         own = [one for way in (self.down, self.up) for one in (way.trace_ms, way.jitter) if one is not None]
-        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values()) or self.path != "none"):
-            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt", "path")
-            message = "the kernel's link has no traces, no jitter, no extra RTTs of hosts, and no path rules"
+        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values())):
+            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt")
+            message = "the kernel's link has no traces, no jitter, and no extra RTTs of hosts"
             raise conflict(message, "ask for link program", *(f"network.{key}" for key in keys))
         return self
 

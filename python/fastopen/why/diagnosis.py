@@ -15,6 +15,7 @@ from fastopen.behaviours import (
     PASSIVE,
     PASSIVE_FAIL,
     SYN_RETRANS,
+    TIMEOUTS,
     Behaviour,
     named,
 )
@@ -118,6 +119,11 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     if active:
         says = f"{ACTIVE} grew by {active}: data in the SYN was acknowledged"
         yield Finding("client-works", False, says, named("none"))
+        silent = grown.get(TIMEOUTS, 0) - grown.get(SYN_RETRANS, 0)
+        if silent > 0 and not grown.get(BLACKHOLE):
+            says = f"{silent} time-outs of established connections beside that: loss, or nothing comes back"
+            says += " after data in the SYN"
+            yield Finding("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
     if grown.get(BLACKHOLE):
         says = f"{BLACKHOLE} grew by {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
         says += " was accepted"

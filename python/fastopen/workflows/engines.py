@@ -31,6 +31,7 @@ from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
 
 NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
+MIDDLEBOX_IS_OURS: Final = "the link of broken paths is the program's: the kernel's has no middlebox"
 ONE_IS_ENOUGH: Final = "cells in which nothing is random are loaded once"
 
 
@@ -101,7 +102,10 @@ class EngineSet:
 
     def description(self, plan: Plan) -> str:
         """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where it was not named."""
-        return "; ".join(self._describe(plan, name) for name in plan.engines)
+        described = "; ".join(self._describe(plan, name) for name in plan.engines)
+        networks = plan.experiment.networks
+        taken_over = any(one.link == "kernel" and one.path != "none" for one in networks)
+        return f"{described}; {MIDDLEBOX_IS_OURS}" if taken_over else described
 
     def _describe(self, plan: Plan, name: EngineName) -> str:
         if name == "host" or self.kernel is None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
-from fastopen.workflows.engines import EngineSet, auto_engine
+from fastopen.workflows.engines import MIDDLEBOX_IS_OURS, EngineSet, auto_engine
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 PROGRAM = Path(__file__).parents[3] / "target" / "release" / "fastopen-world"
@@ -117,6 +118,18 @@ def test_a_named_engine_is_not_explained(page: Page, fake_world: Callable[..., P
     fake_world()
     plan = planned(page, "host")
     assert EngineSet.of(plan, None, None).description(plan) == "engine host"
+
+
+def test_a_kernels_link_of_a_broken_path_is_said_to_be_the_programs(
+    page: Page, fake_world: Callable[..., Path]
+) -> None:
+    fake_world()
+    plan = planned(page, "host")
+    network = plan.experiment.networks[0]
+    for path, said in (("none", "engine host"), ("strip-both", f"engine host; {MIDDLEBOX_IS_OURS}")):
+        networks = [network.model_copy(update={"link": "kernel", "path": path})]
+        asked = replace(plan, experiment=plan.experiment.model_copy(update={"networks": networks}))
+        assert EngineSet.of(asked, None, None).description(asked) == said
 
 
 def test_auto_is_virtual_where_the_variable_names_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """A client, a middlebox and a server, each in a network namespace: `unshare -Urn python probe_world.py ...`.
 
-Arguments: what the middlebox does (`nothing`, `drop data`, `drop option`, `strip option`, `strip data`), the
-server's net.ipv4.tcp_fastopen, and the command that the client runs, whose output and exit code are ours.
+Arguments: what the middlebox does (a behaviour of docs/paths.md, or `none`), the server's
+net.ipv4.tcp_fastopen, and the command that the client runs, whose output and exit code are ours.
 """
 
 import select
@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 SERVER = """
 import socket
@@ -23,25 +24,66 @@ while True:
         client.sendall(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n")
     client.close()
 """
-SYN, FASTOPEN_OPTION, NOP = 0x02, 34, 1
+SYN, RST, ACK, FASTOPEN_OPTION, NOP = 0x02, 0x04, 0x10, 34, 1
 OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: what we sent ourselves
 
 
-def rewritten(frame: bytes, rule: str) -> bytes | None:
-    """The frame as the middlebox hands it on; None: it drops it."""
-    if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP:
-        return frame
-    ip, rest = bytearray(frame[14:34]), frame[34:]  # the kernel's SYNs have no IP options
-    rest = rest[: int.from_bytes(ip[2:4]) - 20]  # without Ethernet's padding
-    head_bytes = (rest[12] >> 4) * 4
-    head, data = bytearray(rest[:head_bytes]), rest[head_bytes:]
-    if head[13] & SYN:
-        if (rule == "drop data" and data) or (rule == "drop option" and has_option(head)):
-            return None
-        if rule == "strip option":
+class Middlebox:
+    """What stands between the two sides; it knows the flows whose SYN had data."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+        self.after_syn: dict[bytes, int] = {}
+        self.accepted: set[bytes] = set()
+
+    def passed(self, frame: bytes, from_client: bool) -> tuple[bytes | None, bytes | None]:
+        """The frame as it goes on, and what goes back."""
+        if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP:
+            return frame, None
+        ip, rest = bytearray(frame[14:34]), frame[34:]  # the kernel's SYNs have no IP options
+        rest = rest[: int.from_bytes(ip[2:4]) - 20]  # without Ethernet's padding
+        head_bytes = (rest[12] >> 4) * 4
+        head, data = bytearray(rest[:head_bytes]), rest[head_bytes:]
+        flags = head[13] & (SYN | ACK)
+        if from_client and flags == SYN:
+            return self._syn(frame, ip, head, data)
+        if not from_client and self._is_dropped(bytes(head), flags == SYN | ACK):
+            return None, None
+        if flags == SYN | ACK and self.rule == "strip-synack-option":
             strip_option(head)
-        if rule == "strip data":
+        return assembled(frame, ip, head, data), None
+
+    def _syn(
+        self, frame: bytes, ip: bytearray, head: bytearray, data: bytes
+    ) -> tuple[bytes | None, bytes | None]:
+        dropped = {"drop-syn-data": bool(data), "drop-option": has_option(head)}
+        if dropped.get(self.rule):
+            return None, None
+        if self.rule == "rst-syn-data" and data:
+            return None, reset(frame, ip, head, data)
+        if data:
+            self.after_syn[bytes(head[:2])] = int.from_bytes(head[4:8]) + 1
+        if self.rule in ("strip-option", "strip-both"):
+            strip_option(head)
+        if self.rule == "break-cookie":
+            break_cookie(head)
+        if self.rule in ("strip-data", "strip-both"):
             data = b""
+        return assembled(frame, ip, head, data), None
+
+    def _is_dropped(self, head: bytes, synack: bool) -> bool:
+        port = head[2:4]
+        if port not in self.after_syn:
+            return False
+        if synack and int.from_bytes(head[8:12]) != self.after_syn[port]:
+            self.accepted.add(port)
+        if self.rule == "drop-answers":
+            return not synack and port in self.accepted
+        return synack and self.rule == "drop-synack"
+
+
+def assembled(frame: bytes, ip: bytearray, head: bytearray, data: bytes) -> bytes:
+    """The frame with these headers and data, and checksums that fit."""
     ip[2:4] = (20 + len(head) + len(data)).to_bytes(2)
     ip[10:12] = b"\0\0"
     ip[10:12] = checksum(bytes(ip))
@@ -49,6 +91,16 @@ def rewritten(frame: bytes, rule: str) -> bytes | None:
     pseudo = ip[12:20] + struct.pack("!HH", socket.IPPROTO_TCP, len(head) + len(data))
     head[16:18] = checksum(bytes(pseudo + head) + data)
     return frame[:14] + bytes(ip) + bytes(head) + data
+
+
+def reset(frame: bytes, ip: bytearray, head: bytearray, data: bytes) -> bytes:
+    """What a closed port answers a SYN (RFC 9293, section 3.10.7.1)."""
+    back = bytearray(ip)
+    back[12:16], back[16:20] = ip[16:20], ip[12:16]
+    acknowledged = int.from_bytes(head[4:8]) + 1 + len(data) & 0xFFFF_FFFF
+    ports = bytes(head[2:4] + head[:2])
+    answer = bytearray(ports + struct.pack("!IIBBHHH", 0, acknowledged, 5 << 4, RST | ACK, 0, 0, 0))
+    return assembled(frame[6:12] + frame[:6] + frame[12:14], back, answer, b"")
 
 
 def options(head: bytearray) -> list[tuple[int, int, int]]:
@@ -76,6 +128,14 @@ def strip_option(head: bytearray) -> None:
             head[at : at + length] = bytes([NOP]) * length
 
 
+def break_cookie(head: bytearray) -> None:
+    """Another cookie of the same length; a request for one has none."""
+    for kind, at, length in options(head):
+        if is_fastopen(head, kind, at):
+            first = at + (2 if kind == FASTOPEN_OPTION else 4)
+            head[first : at + length] = bytes(byte ^ 0xFF for byte in head[first : at + length])
+
+
 def checksum(data: bytes) -> bytes:
     total: int = sum(struct.unpack(f"!{len(data) // 2 + len(data) % 2}H", data + b"\0" * (len(data) % 2)))
     while total >> 16:
@@ -85,7 +145,7 @@ def checksum(data: bytes) -> bytes:
 
 def forward(rule: str) -> None:
     """Hands frames on between the two sides for ever."""
-    sides = []
+    sides, middlebox = [], Middlebox(rule)
     for name in ("m-client", "m-server"):
         side = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         side.bind((name, 0))
@@ -93,9 +153,18 @@ def forward(rule: str) -> None:
     while True:
         for side in select.select(sides, [], [])[0]:
             frame, (_, _, kind, *_) = side.recvfrom(65_536)
-            new = None if kind == OUTGOING else rewritten(frame, rule)
-            if new is not None:
-                sides[1 - sides.index(side)].send(new)
+            if kind == OUTGOING:
+                continue
+            onward, back = middlebox.passed(frame, side is sides[0])
+            if onward is not None:
+                sides[1 - sides.index(side)].send(onward)
+            if back is not None:
+                side.send(back)
+
+
+def forward_until_they_end(rule: str) -> None:
+    with suppress(OSError):
+        forward(rule)
 
 
 def namespace(commands: str, *command: str) -> subprocess.Popen[str]:
@@ -127,7 +196,7 @@ def run(rule: str, setting: str, command: list[str]) -> int:
             link = ["ip", "link", "add", f"m-{side}", "type", "veth", "peer", "name", side]
             subprocess.run([*link, "netns", str(process.pid)], check=True)
             subprocess.run(["ip", "link", "set", f"m-{side}", "up"], check=True)
-        threading.Thread(target=forward, args=(rule,), daemon=True).start()
+        threading.Thread(target=forward_until_they_end, args=(rule,), daemon=True).start()
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write("\n")

@@ -160,41 +160,41 @@ def probed(sandbox: list[str], rule: str, setting: int = 2) -> dict[str, Any]:
 @pytest.mark.e2e
 class TestServersAndPaths:
     def test_a_server_with_fast_open_answers_data_in_the_syn(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "nothing")
+        found = probed(sandbox, "none")
         assert found["verdict"] == "Fast Open works"
         assert (found["cookie"], found["data_with_cookie"]) == (True, "accepted")
         assert found["data_without_cookie"] == "not accepted"
         assert found["answer_with_syn_data_ms"] > 0
 
     def test_a_server_without_fast_open_hands_out_no_cookie(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "nothing", setting=0)
+        found = probed(sandbox, "none", setting=0)
         assert (found["cookie"], found["data_with_cookie"]) == (False, "not tried")
         assert found["verdict"].startswith("no Fast Open")
         assert not found["disabled_here"]
 
     def test_a_server_that_takes_data_without_a_cookie_is_warned_of(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "nothing", setting=0x202)
+        found = probed(sandbox, "none", setting=0x202)
         assert found["data_without_cookie"] == "accepted"
         assert any("forges" in sentence for sentence in found["meaning"])
 
     def test_a_path_that_drops_syns_with_data_is_found(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "drop data")
+        found = probed(sandbox, "drop-syn-data")
         assert (found["cookie"], found["data_with_cookie"]) == (True, "dropped")
         assert found["data_without_cookie"] == "dropped"
         assert found["verdict"] == "hands out cookies, but SYNs with data are dropped"
 
     def test_a_path_that_drops_syns_with_the_option_is_found(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "drop option")
+        found = probed(sandbox, "drop-option")
         assert (found["cookie"], found["asking_dropped"]) == (False, True)
         assert found["verdict"] == "the path drops SYNs that ask for a cookie"
 
     def test_a_path_that_strips_the_option_looks_like_a_server_without(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "strip option")
+        found = probed(sandbox, "strip-option")
         assert (found["cookie"], found["asking_dropped"]) == (False, False)
         assert "path" in found["meaning"][0]
 
     def test_a_path_that_strips_the_data_is_told_from_one_that_drops_it(self, sandbox: list[str]) -> None:
-        found = probed(sandbox, "strip data")
+        found = probed(sandbox, "strip-data")
         assert (found["cookie"], found["data_with_cookie"]) == (True, "not accepted")
         assert "takes data or cookie out" in found["meaning"][0]
 

@@ -225,6 +225,16 @@ fn of_ten_connections_at_once_a_queue_of_four_takes_data_from_four_and_the_other
 }
 
 #[test]
+fn the_program_makes_the_link_of_a_broken_path_whoever_is_asked_for() {
+    for (path, link) in [("strip-both", "program"), ("none", "kernel")] {
+        let network = with(network(20_000), json!({"path": path, "link": "kernel"}));
+        let Some(run) = exactly(&job(&page(&[root(500)]), &network, &["warm"])) else { return };
+        assert_eq!(run.only("world")["link"], link, "{path}");
+        run.valid("warm");
+    }
+}
+
+#[test]
 fn hosts_that_are_not_behind_it_keep_fast_open() {
     let page = page(&[root(500), image("http://behind.test/", 500)]);
     let network = with(network(100_000), json!({"path": "strip-both", "path_hosts": ["behind.test"]}));
