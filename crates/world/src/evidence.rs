@@ -68,8 +68,11 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     observed.server(expected, &mut reasons);
     observed.completeness(&mut reasons);
     observed.counters(&mut reasons);
+    let without_queue = reasons.iter().any(|one| one.kind == InvalidKind::NoListenerQueue);
     match expected.fast_open {
         None => observed.no_fast_open(&mut reasons),
+        // Neither cookies nor data in SYNs: that is all there is to say.
+        Some(_) if without_queue => {}
         Some(FastOpen { cookies_before, syn_data }) => {
             match cookies_before {
                 CookiesBefore::NoHost => observed.no_cookies(&mut reasons),

@@ -74,7 +74,8 @@ def _settings(machine: Machine) -> Iterator[Finding]:
         says += " ordinary server does not take"
         yield Finding("client-cookie-less", True, says, named("cookie-less"), _set(value & ~CLIENT_NO_COOKIE))
     if value & SERVER and value & SERVER_NO_COOKIE:
-        says = f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers take data from forged addresses too"
+        says = f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers take data from forged addresses too,"
+        says += " and hand out no cookies, so that ordinary clients never send data"
         yield Finding("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
     seconds = machine.settings.get("net.ipv4.tcp_fastopen_blackhole_timeout_sec", 0)
     times = machine.counters.get(BLACKHOLE, 0)

@@ -36,6 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Time between two looks at its sockets: until it listens, and when a load ends.
 const START_INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_millis(1);
+/// What to do about a server that could not write a file.
+const MAY_WRITE: &str = "; a server may write below its working directory alone: have logs, PID file and \
+                         temporary files there (nginx -p ., examples/servers/nginx.conf has the lines)";
 /// How many of its last lines are shown.
 const LAST_LINES: usize = 4;
 
@@ -157,7 +160,10 @@ impl Server {
             Problem::Failed(what) | Problem::Elsewhere(what) | Problem::Ended(what) => what.clone(),
             Problem::Silent => format!("does not listen on port {PORT}"),
         };
-        format!("the server {} {what}{}", self.name, self.home.last_words(LAST_LINES))
+        let words = self.home.last_words(LAST_LINES);
+        let refused = ["Read-only file system", "Permission denied"].iter().any(|why| words.contains(why));
+        let remedy = if refused { MAY_WRITE } else { "" };
+        format!("the server {} {what}{words}{remedy}", self.name)
     }
 }
 

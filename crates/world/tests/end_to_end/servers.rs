@@ -141,6 +141,17 @@ fn a_server_that_does_not_listen_where_it_has_to_is_told_with_its_last_lines() {
 }
 
 #[test]
+fn a_server_that_may_not_write_where_it_would_is_told_with_what_to_do() {
+    let script = ["sh", "-c", "echo 1 > /var/log/own.log"];
+    for run in on_each_engine(&meeting(&script, &["tcp"], false)) {
+        let told = error(&run);
+        let (words, remedy) = told.rsplit_once("; ").expect("a remedy");
+        assert!(words.contains("/var/log/own.log"), "{run}");
+        assert!(remedy.starts_with("a server may write below its working directory alone"), "{run}");
+    }
+}
+
+#[test]
 fn a_server_that_dies_during_a_load_or_answers_wrongly_makes_it_invalid() {
     let dying = "import os, socket\n\
         listener = socket.create_server(('', 80))\n\

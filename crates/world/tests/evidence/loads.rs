@@ -177,6 +177,11 @@ fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
         let server = listening(queue, connections);
         assert_eq!(Load::warm().with(|load| load.server = server).kinds(), kinds);
     }
+    let without_cookies = Load::warm().with(|load| {
+        load.server = listening(Some(0), 2);
+        load.cookies_before.clear();
+    });
+    assert_eq!(without_cookies.kinds(), [InvalidKind::NoListenerQueue], "what follows from it is not said");
     assert_eq!(Load::tcp().with(|load| load.server = listening(Some(0), 2)).kinds(), NONE);
     let ended = Load::tcp().with(|load| load.server_failure = Some("the server x ended".into()));
     assert_eq!(ended.kinds(), [InvalidKind::ServerFailed]);
