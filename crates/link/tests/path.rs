@@ -26,7 +26,16 @@ fn packet(way: Way, flags: u8, ack: u32, options: &[u8], payload: &[u8]) -> Vec<
     ip.extend([ISN.to_be_bytes(), ack.to_be_bytes()].concat());
     ip.extend([((5 + options.len() as u8 / 4) << 4), flags, 0xff, 0xff, 0, 0, 0, 0]);
     ip.extend([options, payload].concat());
+    let segment = (ip.len() - 20) as u16;
+    for (at, sum) in [(10, sum(&ip[..20])), (36, sum(&pseudo(&ip, segment)))] {
+        ip[at..at + 2].copy_from_slice(&(!sum).to_be_bytes());
+    }
     ip
+}
+
+/// The pseudo header and the segment of so many bytes.
+fn pseudo(ip: &[u8], length: u16) -> Vec<u8> {
+    [&ip[12..20], &[0, 6], &length.to_be_bytes(), &ip[20..]].concat()
 }
 
 fn syn(options: &[u8], payload: &[u8]) -> Vec<u8> {
@@ -74,8 +83,7 @@ fn sum(words: &[u8]) -> u16 {
 fn assert_checksums(ip: &[u8]) {
     assert_eq!(sum(&ip[..20]), 0xffff, "of the IP header: {ip:?}");
     let length = (ip.len() - 20) as u16;
-    let pseudo = [&ip[12..20], &[0, 6], &length.to_be_bytes(), &ip[20..]].concat();
-    assert_eq!(sum(&pseudo), 0xffff, "of the segment: {ip:?}");
+    assert_eq!(sum(&pseudo(ip, length)), 0xffff, "of the segment: {ip:?}");
     assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
 }
 
@@ -103,6 +111,10 @@ fn the_option_becomes_padding_and_the_data_goes_on() {
     assert_checksums(&stripped);
     let stripped = crossed(&mut middlebox, Way::Up, syn(EXPERIMENT, b"")).expect("it goes on");
     assert_eq!(&stripped[40..], &[1, 1, 1, 1]);
+    // Across the bounds of words, too.
+    let odd = crossed(&mut middlebox, Way::Up, syn(&[1, 34, 5, 9, 8, 7, 1, 0], b"odd")).expect("it goes on");
+    assert_eq!(&odd[40..48], &[1, 1, 1, 1, 1, 1, 1, 0]);
+    assert_checksums(&odd);
 }
 
 #[test]

@@ -282,16 +282,28 @@ impl<'a> Segment<'a> {
 
     fn strip_option(&mut self) {
         if let Some((start, end, _)) = self.fast_open_option() {
-            self.ip[start..end].fill(OPTION_NOP);
-            self.changed = true;
+            self.rewrite(start, end, |option| option.fill(OPTION_NOP));
         }
     }
 
     fn break_cookie(&mut self) {
         if let Some((_, end, cookie)) = self.fast_open_option() {
-            self.ip[cookie..end].iter_mut().for_each(|byte| *byte ^= 0xff);
-            self.changed |= cookie < end;
+            self.rewrite(cookie, end, |cookie| cookie.iter_mut().for_each(|byte| *byte ^= 0xff));
         }
+    }
+
+    /// Changes these bytes of the header, and its checksum by what they were and are (RFC 1624, equation 3).
+    fn rewrite(&mut self, start: usize, end: usize, change: impl FnOnce(&mut [u8])) {
+        // Whole words: a header begins with one, and is of whole ones.
+        let (first, last) = (start & !1, end.next_multiple_of(2));
+        let before = words(&self.ip[first..last]);
+        change(&mut self.ip[start..end]);
+        let after = words(&self.ip[first..last]);
+        let at = self.tcp + 16;
+        // The complement of each word that was there.
+        let were = 0xffff * (last - first) as u32 / 2 - before;
+        let sum = !folded(u32::from(!self.word(at)) + were + after);
+        self.ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
     fn strip_payload(&mut self) {
@@ -351,15 +363,23 @@ fn sum_transport(ip: &mut [u8], start: usize, at: usize) {
 
 /// The Internet checksum (RFC 1071) of `bytes`, on top of the sum of other words.
 fn checksum(others: u32, bytes: &[u8]) -> u16 {
+    !folded(others + words(bytes))
+}
+
+/// The sum of the words of `bytes`.
+fn words(bytes: &[u8]) -> u32 {
     // Chunks whose length the compiler knows become vector instructions.
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
-    let mut sum =
-        others + last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
+    last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()
+}
+
+/// A sum with its carries added to it, as ones' complement has it.
+fn folded(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !(sum as u16)
+    sum as u16
 }
 
 /// The middlebox as a stage of one direction; both directions share it.
