@@ -30,8 +30,8 @@ whole = @said=$$(mktemp) && trap 'cat "$$said"; rm -f "$$said"' EXIT && trap 'ex
 PYTHON := python
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness \
-  wheel release release-check docs clean help set-up-for-tests rust-lint rust-test-programs rust-test python-lint \
-  python-test python-test-of-worlds python-test-real-time
+  wheel release release-check docs clean help set-up-for-tests rust-lint rust-quick-test rust-test-programs \
+  rust-test python-lint python-quick-test python-test python-test-of-worlds python-test-real-time
 
 # Downloads wait for the network, the kernel's build for single files: at once each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -52,12 +52,17 @@ kernel: $(STAMPS)/$(PYTHON) ## build the virtual engine's kernel where missing (
 
 world: $(WORLD) ## build the Rust program
 
-check: lint ## what takes under a minute: formatters, linters, types, quick tests
+check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## in a minute: linters, types, quick tests
+	@$(MAKE) --jobs=3 rust-quick-test python-lint python-quick-test
+
+rust-quick-test: rust-lint
 	$(call say,tests of the pure crates)
-	@PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked --release \
-	  --package fastopen-link --package fastopen-page
+	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked --release \
+	  --package fastopen-link --package fastopen-page)
+
+python-quick-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
 	$(call say,quick tests of Python)
-	@$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow'
+	$(call whole,$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow')
 
 # Compilers first; at a lower priority, in the gaps these leave, linters and tests of Python; then tests of
 # worlds, which mostly wait. What judges times has the machine to itself.
@@ -164,10 +169,10 @@ python-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
 	$(call say,pytest of what needs no world: minutes)
 	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and not e2e')
 
-# After the others: worlds of real time want a machine that is not too busy.
+# After the others: worlds of real time want a machine that is not too busy. They wait more than they compute.
 python-test-of-worlds: python-test kernel $(WORLD)
 	$(call say,pytest of what needs worlds)
-	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and e2e')
+	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses $$((2 * $$(nproc))) -m 'not real_time and e2e')
 
 python-test-real-time: $(STAMPS)/python-for-tests $(WORLD)
 	$(call say,pytest of what judges times: one after the other)

@@ -44,12 +44,15 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 def mime_of(response: Mapping[str, Any]) -> str:
     """A Content-Type that may be sent: the recorded one, or application/octet-stream."""
-    content = fields.mapping(response.get("content"))
-    listed = fields.header(fields.headers(response.get("headers")), "content-type")
-    for value in (fields.text(content.get("mimeType")), listed or ""):
-        if _TOKEN.match(value) and _ESSENCE.match(_essence(value)):
-            return value
-    return "application/octet-stream"
+    declared = fields.text(fields.mapping(response.get("content")).get("mimeType"))
+    if _may_be_sent(declared):
+        return declared
+    listed = fields.header(fields.headers(response.get("headers")), "content-type") or ""
+    return listed if _may_be_sent(listed) else "application/octet-stream"
+
+
+def _may_be_sent(mime: str) -> bool:
+    return bool(_TOKEN.match(mime) and _ESSENCE.match(_essence(mime)))
 
 
 def is_certificate_check(entry: Mapping[str, Any]) -> bool:
