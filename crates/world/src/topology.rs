@@ -40,7 +40,7 @@ const RING_FRAMES: u32 = 2048;
 
 /// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where they
 /// are set only in order not to be inherited.
-const SYSCTLS: [(&str, &str); 20] = [
+const SYSCTLS: [(&str, &str); 19] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
@@ -53,7 +53,6 @@ const SYSCTLS: [(&str, &str); 20] = [
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
-    ("net.ipv4.tcp_slow_start_after_idle", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
     // A SYN cookie cannot carry Fast Open: better a refused connection that shows.
     ("net.ipv4.tcp_syncookies", "0"),
@@ -70,6 +69,9 @@ const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
 /// For how long an end does without Fast Open after data in a SYN was taken and nothing came back; 0: it
 /// keeps it. Writing it ends such a pause (`proc_tfo_blackhole_detect_timeout`).
 const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
+
+/// Whether a congestion window shrinks while its connection sends nothing.
+const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// How the ends of a world use Fast Open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +191,7 @@ impl Topology {
         for (name, value) in SYSCTLS {
             sysctl::set(name, value)?;
         }
+        sysctl::set(SLOW_START_AFTER_IDLE, &u8::from(self.tcp.slow_start_after_idle).to_string())?;
         sysctl::set(BLACKHOLE_TIMEOUT, &self.tcp.blackhole_timeout_s.to_string())?;
         disable_offloads(INTERFACE)?;
         let mut routes = RouteSocket::open()?;
@@ -299,5 +302,5 @@ fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
 
 /// The settings that a world makes and records.
 pub fn recorded_sysctls() -> impl Iterator<Item = &'static str> {
-    SYSCTLS.iter().map(|(name, _)| *name).chain([FASTOPEN, BLACKHOLE_TIMEOUT])
+    SYSCTLS.iter().map(|(name, _)| *name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

@@ -310,6 +310,11 @@ _TCP: Final = (
         example="cubic,reno", header="conges-\ntion",
     ),
     Factor(
+        "slow_start_after_idle", "tcp", ("slow_start_after_idle",), q.FLAG,
+        "Whether the congestion window shrinks while a connection is idle.", example="on,off",
+        header="idle\nrestart", phrase="slow start after idle {}",
+    ),
+    Factor(
         "blackhole_timeout", "tcp", ("blackhole_timeout_s",), q.SECONDS,
         "How long an end does without TFO after what looks like a black hole; 0s: no detection.",
         example="0s,3600s", header="black\nhole s", phrase="a pause of {} s after black holes",

@@ -213,6 +213,7 @@ impl LinkDirection {
 pub struct Tcp {
     pub congestion_control: String,
     pub initial_window_segments: u32,
+    pub slow_start_after_idle: bool,
     pub blackhole_timeout_s: u32,
     pub client_fastopen: ClientFastOpen,
     pub listener_fastopen: ListenerFastOpen,
@@ -290,6 +291,7 @@ impl Default for Tcp {
         Self {
             congestion_control: "cubic".into(),
             initial_window_segments: 10,
+            slow_start_after_idle: true,
             blackhole_timeout_s: 0,
             client_fastopen: ClientFastOpen::default(),
             listener_fastopen: ListenerFastOpen::default(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{job, list, network, number, page, plt_ms, root, run, with};
+use crate::support::{image, job, list, network, number, page, plt_ms, root, run, with};
 
 fn route(algorithm: &str, window: u64) -> Value {
     json!({"congestion_control": algorithm, "initial_window_segments": window})
@@ -28,6 +28,23 @@ fn a_larger_initial_window_saves_round_trips() {
     };
     let (ten, forty) = (took(10), took(40));
     assert!((300.0..390.0).contains(&ten) && (200.0..290.0).contains(&forty), "{ten} and {forty} ms");
+}
+
+#[test]
+fn a_window_that_grew_is_used_again_after_a_pause_unless_it_shrinks_while_idle() {
+    let mut late = image("http://a.test/late", 29 * 1448);
+    late["server_think_us"] = json!(3_000_000);
+    let took = |shrinks: bool| {
+        let settings = json!({"tcp": {"slow_start_after_idle": shrinks}});
+        let run =
+            run(&with(job(&page(&[root(200_000), late.clone()]), &network(100_000), &["tcp"]), settings));
+        let restart = if shrinks { "1" } else { "0" };
+        assert_eq!(run.only("world")["sysctls"]["origins"]["net.ipv4.tcp_slow_start_after_idle"], restart);
+        plt_ms(run.valid("tcp"))
+    };
+    let (shrunk, kept) = (took(true), took(false));
+    // 30 segments need two windows from 10 on, and one of the window that 200 kB left.
+    assert!((80.0..150.0).contains(&(shrunk - kept)), "{shrunk} and {kept} ms");
 }
 
 #[test]
