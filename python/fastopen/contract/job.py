@@ -186,8 +186,8 @@ class Tcp(_Part):
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
     """Of the congestion window, on the routes of both ends."""
     slow_start_after_idle: bool = True
-    """`net.ipv4.tcp_slow_start_after_idle` of both ends: whether the congestion window shrinks, to its initial
-    size at the least, while a connection sends nothing for longer than its retransmission timeout (RFC 2861)."""
+    """`net.ipv4.tcp_slow_start_after_idle` of both ends: whether the congestion window shrinks, at most to
+    its initial size, while a connection sends nothing for longer than its retransmission timeout."""
     blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
     """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: for how long an end does without TFO once
     nothing came back after data in a SYN was taken. 0: it detects nothing. Each load begins without such a
