@@ -1,6 +1,7 @@
 """Consoles, exit codes and JSON, the same for all commands."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,19 @@ EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_MACHINE: Final = 3
 EXIT_INTERRUPTED: Final = 130
-# Files and pipes have no width; tables are made to fit this one.
+# Files and pipes have no width; unless COLUMNS says one, tables are made to fit this one.
 PLAIN_WIDTH: Final = 100
+LEAST_WIDTH: Final = 40
 
 
 def console() -> Console:
     """For what was asked for: standard output. Colours only on a terminal and without NO_COLOR."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False, emoji=False)
+    return Console(width=None if sys.stdout.isatty() else _piped_width(), highlight=False, emoji=False)
+
+
+def _piped_width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return max(int(columns), LEAST_WIDTH) if columns.isdecimal() else PLAIN_WIDTH
 
 
 def errors_console() -> Console:

@@ -71,6 +71,8 @@ class Factor:
     """Over a column of a table, with the unit; empty: an experiment has one value, and no table shows it."""
     phrase: str = "{}"
     """In sentences, and in ids of jobs where `label` is not given; the text of the value stands for `{}`."""
+    full: str = ""
+    """The phrase where nothing around it says what it is of, if not given the phrase."""
     absent_phrase: str = ""
     """The same where there is no value."""
     label: str = ""
@@ -218,6 +220,10 @@ class Factor:
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         return self.phrase.format(self.text_at(point))
+
+    def full_phrase_at(self, point: Point) -> str:
+        """The value as it says by itself what it is of."""
+        return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:
         """The value in the id of a job."""

@@ -56,7 +56,7 @@ def _security_for_bodies(point: Point) -> tuple[Any, ...]:
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", ("rtt_us",), q.DURATION, "Round-trip time of the access link.", example="20ms,100ms",
-    default="20ms,100ms,200ms", header="RTT\nms", phrase="{} ms", columns=("rtt_ms",),
+    default="20ms,100ms,200ms", header="RTT\nms", phrase="{} ms", full="RTT {} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,

@@ -17,7 +17,7 @@ from fastopen.attribution.phrases import (
     with_sign,
 )
 from fastopen.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
-from fastopen.report.grid import Column, Entry, Grid, Tone
+from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 
 MISSING: Final = "-"
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
@@ -67,7 +67,7 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
     for cell in cells:
         tone = TONES.get(cell.outcome, "quiet" if cell.outcome is Outcome.SAME else "")
         at = point(cell.before.cell)
-        entries = [Entry(f.text_at(at) or "none", phrase=f.phrase_at(at)) for f in factors]
+        entries = [of_factor(factor, at) for factor in factors]
         arm = cell.before.cell.arm.short_label
         plts = (_figure(one.plt_ms_median, 1) for one in (cell.before, cell.after))
         saves = (one.improvement_percent for one in (cell.before, cell.after))
@@ -83,7 +83,7 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
                 _difference(points, ""),
             )
         )
-    return Grid(page, columns, tuple(rows), note=_note(cells))
+    return Grid(page, columns, tuple(rows), note=_note(cells)).told_once()
 
 
 def _note(cells: Sequence[CellChange]) -> str:

@@ -15,8 +15,8 @@ from fastopen.report.compared import (
     unshared_lines,
     verdict_line,
 )
-from fastopen.report.printed import filled
-from fastopen.report.terminal import STYLES, fitting_table
+from fastopen.report.printed import filled, tabled
+from fastopen.report.terminal import STYLES
 
 
 def comparison_renderables(
@@ -27,8 +27,7 @@ def comparison_renderables(
     yield Text()
     notes: dict[str, None] = {}
     for grid in comparison_grids(compared):
-        yield Text(grid.title, style="bold")
-        yield fitting_table(grid, width)[0]
+        yield from tabled(grid, width)
         notes[grid.note] = None
     yield from filled([verdict_line(compared)], width, "bold")
     yield from filled(path_lines(compared), width, indent="  ")

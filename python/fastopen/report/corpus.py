@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fastopen.attribution.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import treatments_of
-from fastopen.report.grid import Column, Entry, Grid, Tone
+from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 from fastopen.statistics import PROPERTIES, Correlation, Distribution, Effect, Results
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
@@ -123,7 +123,7 @@ def _distribution_grid(results: Results) -> Grid:
         counts = (Effect.REDUCES, Effect.NONE, Effect.INCREASES)
         rows.append(
             (
-                *(Entry(factor.text_at(point), phrase=factor.phrase_at(point)) for factor in factors),
+                *(of_factor(factor, point) for factor in factors),
                 *(Entry(one.arm.name), Entry(str(len(one.savings)))),
                 *(low, quarter, Entry(middle.text, aside=aside), three_quarters, high),
                 *(Entry(str(one.effects.get(effect, 0))) for effect in counts),
@@ -134,7 +134,7 @@ def _distribution_grid(results: Results) -> Grid:
         " brackets: where the median would lie of all pages that these are a sample of (95 % interval)."
         " Faster, same, slower: pages by the smallest effect of interest."
     )
-    return Grid("Saved over the pages, %", columns, tuple(rows), note)
+    return Grid("Saved over the pages, %", columns, tuple(rows), note).told_once()
 
 
 def _correlation_grid(judged: Sequence[Distribution], most: int | None) -> Grid:

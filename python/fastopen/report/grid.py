@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fastopen.experiments import Factor, Point
+
 Tone = Literal["", "good", "bad", "quiet", "notable"]
 Kind = Literal["key", "factor", "figure", "words"]
 Value = str | float | bool | None
@@ -29,6 +31,11 @@ class Entry:
         return f"{self.text}{self.mark} {self.aside}".rstrip()
 
 
+def of_factor(factor: Factor, point: Point) -> Entry:
+    """The value of a factor, in a column of its own or in the words that stand in place of one."""
+    return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
+
+
 @dataclass(frozen=True)
 class Column:
     """`kind`: what a row is about (key), which of its factors (factor), a figure, or words."""
@@ -41,7 +48,7 @@ class Column:
     answer: bool = False
     """Whether it is what readers look for first."""
     proof: bool = False
-    """Whether it proves the figures, and is left out where there is no room."""
+    """Whether it proves or explains the figures, and is left out where there is no room."""
 
     @property
     def heading(self) -> str:
@@ -73,6 +80,27 @@ class Grid:
         order = sorted(range(len(ranks)), key=ranks.__getitem__)
         rows = (tuple(row[index] for index in order) for row in self.rows)
         return replace(self, columns=tuple(self.columns[index] for index in order), rows=tuple(rows))
+
+    def told_once(self) -> "Grid":
+        """The same with the factors that all rows have in common above it; rows keep one head."""
+        heads = [number for number, column in enumerate(self.columns) if column.is_head]
+        told = [
+            number
+            for number in heads
+            if self.columns[number].kind == "factor" and len({row[number].text for row in self.rows}) == 1
+        ]
+        if told == heads:
+            told = told[:-1]
+        if not told:
+            return self
+        kept = [number for number in range(len(self.columns)) if number not in told]
+        words = ", ".join(self.rows[0][number].phrase for number in told)
+        return replace(
+            self,
+            columns=tuple(self.columns[number] for number in kept),
+            rows=tuple(tuple(row[number] for number in kept) for row in self.rows),
+            subtitle="; ".join(filter(None, (words, self.subtitle))),
+        )
 
     @property
     def in_words(self) -> bool:

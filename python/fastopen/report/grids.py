@@ -16,8 +16,6 @@ from fastopen.experiments import (
     Arm,
     ArmName,
     Experiment,
-    Factor,
-    Point,
     SmallestEffect,
     all_named,
     compared,
@@ -27,7 +25,7 @@ from fastopen.report.browser_metrics import paint_grid
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
 from fastopen.report.first_flight import of_first_flight
-from fastopen.report.grid import Column, Entry, Grid, Tone
+from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 from fastopen.report.published import label_texts
 from fastopen.statistics import (
     BEYOND_BOUND,
@@ -52,7 +50,9 @@ PUBLISHED_FACTORS: Final = ("down", "rtt")
 def result_grid(results: Results, page: str) -> Grid:
     """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
     grid = _results_of(results, [page])
-    return replace(grid, title=page, subtitle=_in_common(results, page))
+    initiators = {"inferred": "inferred", "mixed": "partly inferred"}.get(results.pages[page].initiators)
+    made = f"(initiators {initiators})" if initiators else ""
+    return replace(grid, title=page, subtitle="  ".join(filter(None, (grid.subtitle, made))))
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
@@ -83,7 +83,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         ),
         *([Column(f"at\nmost{NBSP}%")] if gaining else []),
         *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}", proof=True) for name in with_tfo),
-        *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}") for name in flights),
+        *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}", proof=True) for name in flights),
         Column("n"),
     )
     entries = []
@@ -95,7 +95,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         entries.append(
             (
                 *(Entry(comparison.page) for _ in named),
-                *(_factor(factor, point) for factor in factors.varying),
+                *(of_factor(factor, point) for factor in factors.varying),
                 *of_each(arms, lambda one: _time(one.plt_ms_median, unit)),
                 *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
                 *([_percent(bound.percent if bound else None)] if gaining else []),
@@ -107,7 +107,8 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     notes = [spread_note(results.experiment, cells)]
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
-    return Grid("", columns, tuple(entries), " ".join(filter(None, notes)))
+    note = " ".join(filter(None, notes))
+    return Grid("", columns, tuple(entries), note, fixed_rates(results)).told_once()
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
@@ -129,18 +130,18 @@ def flight_grid(results: Results, page: str) -> Grid | None:
             saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
             beaten = beaten or (saving is not None and saving.beats_bound)
             figures += _flight_saving(saving)
-        entries.append((*(_factor(factor, point) for factor in factors.varying), *figures))
+        entries.append((*(of_factor(factor, point) for factor in factors.varying), *figures))
     note = (
         "Of the median PLT of the plainest first flight without TFO over the same version of HTTP, of HTTP/3"
         " over HTTP/2. At most: what the parts of handshakes in a row took there that a first flight does"
         " without."
     )
     return Grid(
-        f"First flights of {page}",
+        f"First flights of {page}: what each saves",
         tuple(columns),
         tuple(entries),
         f"{note} {BEYOND_BOUND_NOTE}" if beaten else note,
-    )
+    ).told_once()
 
 
 def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
@@ -260,7 +261,7 @@ def published_grid(results: Results) -> Grid | None:
         rows.append(
             (
                 Entry(one.comparison.page),
-                *(_factor(factor, point) for factor in factors),
+                *(of_factor(factor, point) for factor in factors),
                 *(_time(one.theirs.off_ms, "s"), _time(one.theirs.tfo_ms, "s")),
                 Entry(with_sign(one.theirs.improvement_percent)),
                 _time(one.baseline_ms, "s"),
@@ -278,8 +279,9 @@ def published_grid(results: Results) -> Grid | None:
             )
         )
     sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
-    note = f"Theirs: {sources}. At most: what our handshakes in a row took of our page load time."
-    return Grid("Compared with the published figures", columns, tuple(rows), note, sources, grouped=True)
+    note = "At most: what our handshakes in a row took of our page load time."
+    title = "Compared with the published figures"
+    return Grid(title, columns, tuple(rows), note, sources, grouped=True).told_once()
 
 
 def path_grid(source: Source) -> Grid:
@@ -406,10 +408,6 @@ def _heads(page: str, place: str, arm: Arm) -> tuple[Entry, ...]:
     return (Entry(page), Entry(place), Entry(arm.name))
 
 
-def _factor(factor: Factor, point: Point) -> Entry:
-    return Entry(factor.text_at(point), phrase=factor.phrase_at(point))
-
-
 def _time(milliseconds: float | None, unit: str) -> Entry:
     """`1.648` in seconds, `63.4` in milliseconds, or a hyphen."""
     if milliseconds is None:
@@ -437,13 +435,6 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
         return Entry(text, aside="[n < 3]", mark=mark)
     low, high = result.interval
     return Entry(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]", mark)
-
-
-def _in_common(results: Results, page: str) -> str:
-    """The rates, and how it is known what made the browser ask."""
-    initiators = results.pages[page].initiators
-    words = {"inferred": "inferred", "mixed": "partly inferred"}.get(initiators)
-    return "  ".join(filter(None, (fixed_rates(results), f"(initiators {words})" if words else "")))
 
 
 def fixed_rates(results: Results) -> str:

@@ -63,6 +63,8 @@ def _lines(source: Source) -> Iterator[str]:
 
 def _table(grid: Grid) -> Iterator[str]:
     yield f"\n### {escaped(grid.title)}\n"
+    if grid.subtitle:
+        yield f"{escaped(grid.subtitle)}\n"
     yield _row(escaped(column.heading) for column in grid.columns)
     yield _row("---:" if column.kind == "figure" else "---" for column in grid.columns)
     for row in grid.rows:

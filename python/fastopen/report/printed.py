@@ -29,6 +29,7 @@ from fastopen.report.certainty import certainty_lines
 from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines
+from fastopen.report.grid import Grid
 from fastopen.report.grids import (
     flight_grid,
     paper_grid,
@@ -40,7 +41,7 @@ from fastopen.report.grids import (
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines
-from fastopen.report.terminal import fitting_table, plain
+from fastopen.report.terminal import below_table, fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, all_invalid, of_arms, page_verdicts, why_invalid
 from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 
@@ -75,10 +76,9 @@ def results_renderables(
         yield Text()
     published = published_grid(results)
     if published is not None:
-        table, layout = fitting_table(published, width)
-        yield from filled([f"{published.title}: {published.subtitle}"], width, "bold", indent="  ")
-        yield table
-        lines = comparison_sentences(results, discrepancies(results), short=layout.short)
+        yield from tabled(published, width)
+        short = fitting_table(published, width)[1].short
+        lines = comparison_sentences(results, discrepancies(results), short=short)
         yield from filled(lines, width, indent="  ")
         yield Text()
     yield from filled(certainty_lines(results), width, "dim")
@@ -89,7 +89,7 @@ def _of_pages(
     results: Results, pages: Sequence[str], width: int, reasons: Reasons
 ) -> Iterator[RenderableType]:
     """Many pages in one table, and what is wrong with any of them."""
-    yield fitting_table(paper_grid(results, pages), width)[0]
+    yield from tabled(paper_grid(results, pages), width)
     yield from filled(pages_in_the_clear(results, pages), width)
     for page in pages:
         lines = [*_beyond_the_bound(results, page), *_problems(results, page)]
@@ -103,8 +103,7 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
     """Too many pages for a table: what is saved over them, what goes with it, and the extremes."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
-        yield Text(plain(grid.title), style="bold")
-        yield fitting_table(grid, width)[0]
+        yield from tabled(grid, width)
     yield from filled(corpus_sentences(results), width)
     yield from filled(_extremes(results, reasons), width)
     yield from filled(pages_in_the_clear(results, pages), width)
@@ -141,15 +140,9 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
 
 
 def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:
-    grid = result_grid(results, page)
-    yield Text.assemble((page, "bold"), f"  {plain(grid.subtitle)}")
-    table, layout = fitting_table(grid, width)
-    yield table
-    if layout.bare:
-        yield from filled(["SYN data is left out: the terminal is too narrow for it."], width, "dim")
+    yield from tabled(result_grid(results, page), width)
     if flights := flight_grid(results, page):
-        yield Text(f"{flights.title}: what each saves", style="bold")
-        yield fitting_table(flights, width)[0]
+        yield from tabled(flights, width)
         yield from filled([flights.note], width, "dim")
     yield from filled(first_flight_lines(results, page), width)
     yield from filled(page_verdicts(results, page), width)
@@ -164,6 +157,16 @@ def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -
     yield from filled(unmatched_lines(results, page), width, "dim")
     yield from filled(_problems(results, page), width, "yellow", indent="  ")
     yield Text()
+
+
+def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
+    """A table, with what it is of and what all its rows have in common above it."""
+    for line in filled([f"{grid.title}  {grid.subtitle}".rstrip()], width, indent="  "):
+        line.stylize("bold", 0, len(grid.title))
+        yield line
+    table, layout = fitting_table(grid, width)
+    yield table
+    yield from filled(below_table(grid, layout), width, "dim", indent="   ")
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:

@@ -1,5 +1,7 @@
 """Tables in a terminal, by Rich: the roomiest layout that fits its width."""
 
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,9 +36,13 @@ class Layout:
     tight: bool = False
     """Columns are one space apart."""
     merged: bool = False
-    """All factors but the last are put together into one column of words, on several lines where need be."""
+    """All factors but the last are put together into one column of words, on two lines where need be."""
+    numbered: bool = False
+    """Numbers stand for those words, which go below the table."""
     bare: bool = False
     """What proves the figures is left out."""
+    split: bool = False
+    """Intervals take two lines."""
 
 
 LAYOUTS: Final = (
@@ -46,9 +52,12 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True),
     Layout(asides_below=True, short=True, merged=True),
     Layout(asides_below=True, short=True, tight=True, merged=True),
-    Layout(asides_below=True, short=True, tight=True, merged=True, bare=True),
+    Layout(asides_below=True, short=True, tight=True, numbered=True),
+    Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
+    Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# Words of factors that are put together need so many columns to be read.
+# Words of factors that are put together need so many columns to be read, as many as the longest, and half of
+# them all.
 WORDS_MIN: Final = 9
 
 
@@ -57,10 +66,36 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
         shown = _without_proof(grid) if layout.bare else grid
-        table = _table(_merged(shown) if layout.merged else shown, layout)
+        if layout.merged or layout.numbered:
+            shown = _merged(shown, _numbers(grid) if layout.numbered else {})
+        table = _table(shown, layout)
         if _least(table) <= width:
             break
     return table, layout
+
+
+def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
+    """What a table that is laid out like this does not say itself."""
+    if layout.numbered:
+        yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
+    left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
+    if left_out:
+        yield f"Left out, since the terminal is too narrow: {', '.join(left_out)}."
+
+
+def _merged_factors(grid: Grid) -> list[int]:
+    """All but the last, which by itself tells rows apart best."""
+    return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
+
+
+def _words(grid: Grid, row: Sequence[Entry]) -> str:
+    return ", ".join(row[number].phrase for number in _merged_factors(grid))
+
+
+def _numbers(grid: Grid) -> dict[str, int]:
+    """The words of the rows' factors, numbered from 1."""
+    distinct = dict.fromkeys(_words(grid, row) for row in grid.rows) if _merged_factors(grid) else {}
+    return {words: number for number, words in enumerate(distinct, 1)}
 
 
 def _least(table: Table) -> int:
@@ -69,7 +104,7 @@ def _least(table: Table) -> int:
     for column in table.columns:
         if not column.no_wrap:
             widest = max((cell.cell_len for cell in column.cells if isinstance(cell, Text)), default=0)
-            least -= max(0, widest - WORDS_MIN)
+            least -= max(0, widest - (column.min_width or 0))
     return least
 
 
@@ -79,8 +114,9 @@ def _without_proof(grid: Grid) -> Grid:
     return replace(grid, columns=tuple(grid.columns[number] for number in kept), rows=rows)
 
 
-def _merged(grid: Grid) -> Grid:
-    factors = [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
+def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
+    """With the words of factors in one column, or their numbers."""
+    factors = _merged_factors(grid)
     if not factors:
         return grid
     first = factors[0]
@@ -88,12 +124,16 @@ def _merged(grid: Grid) -> Grid:
     rows = [
         (
             *row[:first],
-            Entry(", ".join(row[number].phrase for number in factors)),
+            Entry(str(numbers[_words(grid, row)]) if numbers else _words(grid, row)),
             *(row[number] for number in others),
         )
         for row in grid.rows
     ]
-    columns = (*grid.columns[:first], Column("", "key"), *(grid.columns[number] for number in others))
+    columns = (
+        *grid.columns[:first],
+        Column("no." if numbers else "", "key"),
+        *(grid.columns[number] for number in others),
+    )
     return Grid(grid.title, columns, tuple(rows), grouped=grid.grouped)
 
 
@@ -101,14 +141,15 @@ def _table(grid: Grid, layout: Layout) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0 if layout.tight else 1, 0, 0), pad_edge=False)
     headers = [plain((layout.short and column.short) or column.header) for column in grid.columns]
     lines = max(header.count("\n") for header in headers)
-    for column, header in zip(grid.columns, headers, strict=True):
+    for number, (column, header) in enumerate(zip(grid.columns, headers, strict=True)):
+        words = [] if header else [row[number].text for row in grid.rows]
         above = "\n" * (lines - header.count("\n")) if column.kind == "key" and header else ""
         table.add_column(
             Text(above + header),
             justify="left" if column.kind in ("key", "words") else "right",
             no_wrap=bool(column.header),
             overflow="fold",
-            min_width=None if column.header else WORDS_MIN,
+            min_width=max(map(_words_width, words)) if words else None,
         )
     marked = [any(row[number].mark for row in grid.rows) for number in range(len(grid.columns))]
     before = None
@@ -126,10 +167,19 @@ def _table(grid: Grid, layout: Layout) -> Table:
     return table
 
 
+def _words_width(words: str) -> int:
+    """Of the narrowest column in which these words take two lines."""
+    longest = max(map(len, words.split()), default=0)
+    whole = len(words)
+    widths = range(max(WORDS_MIN, longest, whole // 2), whole + 1)
+    return next((width for width in widths if len(textwrap.wrap(words, width)) <= 2), whole)
+
+
 def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
     """`marked`: whether figures of this column have marks, for which the others leave room."""
     text = entry.short if layout.short and entry.short else entry.text
     text += entry.mark or (" " if marked else "")
     if entry.aside:
-        text += ("\n" if layout.asides_below else " ") + entry.aside
+        aside = entry.aside.replace(f",{NBSP}", ",\n ") if layout.split else entry.aside
+        text += ("\n" if layout.asides_below else " ") + aside
     return Text(plain(text), style=STYLES[entry.tone])

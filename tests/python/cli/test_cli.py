@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from command_line import FASTOPEN, fastopen
-from fastopen.cli import commands, doctor
+from fastopen.cli import commands, doctor, output
 
 FakeWorld = Callable[..., Path]
 
@@ -54,9 +54,19 @@ def test_a_table_of_many_axes_loses_no_figure(fake_world: FakeWorld, columns: in
     done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "1", *sweep, "--no-keep", columns=columns)
     table = done.stdout.partition("Too few")[0]
     assert "\N{HORIZONTAL ELLIPSIS}" not in table
-    assert "keep-alive off" in table
-    # The RTT, of each of the 32 rows.
-    assert len(re.findall(r"\b20 ", table)) == 32
+    assert ("keep-alive off" if columns == 80 else " alive ") in table
+    # The RTT once, and the congestion control of each of the 32 rows.
+    assert table.startswith("example  RTT 20 ms; 4 Mbit/s down, 256 kbit/s up\n")
+    assert re.findall(r"\b(?:cubic|reno)\b", table) == ["cubic", "reno"] * 16
+
+
+@pytest.mark.parametrize(("said", "width"), [("80", 80), ("7", 40), ("", 100), ("wide", 100)])
+def test_what_is_piped_is_as_wide_as_columns_says(
+    said: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", said)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert output.console().width == width
 
 
 def test_run_prints_one_json_document(fake_world: FakeWorld) -> None:
@@ -342,7 +352,10 @@ def test_reproduce_prints_the_published_figures_and_ours(fake_world: FakeWorld, 
     (tmp_path / "one.toml").write_text(text)
     done = fastopen("reproduce", tmp_path / "one.toml")
     assert done.returncode == 0
-    assert "Compared with the published figures: Radhakrishnan et al., CoNEXT 2011, Table 1" in done.stdout
+    assert (
+        "Compared with the published figures  RTT 20 ms; Radhakrishnan et al., CoNEXT 2011, Table 1"
+        in done.stdout
+    )
     published = json.loads(fastopen("reproduce", tmp_path / "one.toml", "--json").stdout)["cells"][0][
         "published"
     ]

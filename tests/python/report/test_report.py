@@ -17,8 +17,9 @@ from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import page_verdicts, results_document, results_renderables
 from fastopen.report.grid import Column, Entry, Grid
-from fastopen.report.grids import fixed_rates
-from fastopen.report.terminal import fitting_table
+from fastopen.report.grids import fixed_rates, paper_grid, result_grid
+from fastopen.report.latex import escaped, latex
+from fastopen.report.terminal import below_table, fitting_table
 from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Results, Verdict, collect
@@ -265,7 +266,7 @@ def test_what_is_no_claim_has_no_certainty() -> None:
     assert how_sure(Verdict.WORTH_IT, few) == " (75\N{NO-BREAK SPACE}% sure)"  # type: ignore[arg-type]
 
 
-def test_a_narrow_terminal_gets_words_of_factors_and_less_proof_in_place_of_cut_figures() -> None:
+def test_a_narrow_terminal_gets_numbers_for_factors_and_less_proof_in_place_of_cut_figures() -> None:
     columns = (
         Column("loss\n%", "factor"),
         Column("conges-\ntion", "factor"),
@@ -277,13 +278,78 @@ def test_a_narrow_terminal_gets_words_of_factors_and_less_proof_in_place_of_cut_
     loss = Entry("1", phrase="1 % loss")
     row = (loss, Entry("cubic", phrase="cubic"), Entry("28", phrase="28 ms"))
     figures = [Entry("5.078"), Entry("4.699"), Entry("4.646"), Entry("+8.4", aside="[-0.6, 25.9]")]
-    table, layout = fitting_table(Grid("", columns, ((*row, *figures, Entry("113/114")),)), 50)
+    grid = Grid("", columns, ((*row, *figures, Entry("113/114")),))
+    table, layout = fitting_table(grid, 44)
     assert layout.bare
-    console = Console(width=50, file=io.StringIO(), record=True, highlight=False)
+    assert list(below_table(grid, layout)) == [
+        "1: 1 % loss, cubic",
+        "Left out, since the terminal is too narrow: SYN data.",
+    ]
+    console = Console(width=44, file=io.StringIO(), record=True, highlight=False)
     console.print(table)
     text = console.export_text()
-    assert all(figure in text for figure in ("1 % loss,", "cubic", "5.078", "[-0.6, 25.9]"))
+    assert all(figure in text for figure in ("1 ", "28", "5.078", "[-0.6, 25.9]"))
     assert "113" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_table_with_many_factors_and_ranges_fits_with_every_figure_whole(width: int) -> None:
+    words = ("profile mget", "12 connections a host", "think time x 1")
+    columns = [Column(name, "factor") for name in ("profile", "conns", "think", "RTT\nms")]
+    columns += [Column(f"PLT\n{name} s") for name in ("off", "off2", "cold", "warm")]
+    columns += [Column(f"{arm} saves\n%", short=f"{arm}\nsaves\n%") for arm in ("off2", "cold", "warm")]
+    columns += [Column("at\nmost %"), Column("SYN data\nwarm", proof=True), Column("n")]
+    rows = [
+        (
+            *(Entry(word.split()[-1], phrase=word) for word in words),
+            Entry(rtt, phrase=f"RTT {rtt} ms"),
+            *(Entry(plt) for plt in ("12.345", "12.346", "12.347", "12.348")),
+            *(Entry("-10.5", aside=f"[-{low}.4,\N{NO-BREAK SPACE}45.2]") for low in (61, 62, 63)),
+            *(Entry(text) for text in ("41.9", "1234/1235", "29-30")),
+        )
+        for rtt in ("20", "200")
+    ]
+    grid = Grid("", tuple(columns), tuple(rows))
+    table, layout = fitting_table(grid, width)
+    console = Console(width=width, file=io.StringIO(), record=True, highlight=False)
+    console.print(table)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert max(map(len, lines)) <= width
+    text = " ".join(lines)
+    below = list(below_table(grid, layout))
+    figures = ("12.345", "12.348", "[-61.4,", "[-63.4,", "45.2]", "41.9", "29-30", "200")
+    assert all(figure in text for figure in figures)
+    if width == 80:
+        assert below == [
+            f"1: {', '.join(words)}",
+            "Left out, since the terminal is too narrow: SYN data warm.",
+        ]
+
+
+def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
+    networks = [
+        {
+            "rtt_us": 20_000,
+            "down": {"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000, "loss": loss},
+            "up": {"rate_bit_per_s": 256_000, "queue_bytes": 256_000, "loss": loss},
+        }
+        for loss in (0.0, 0.01)
+    ]
+    results = virtual_run(networks=networks)
+    grid = result_grid(results, "small")
+    assert grid.subtitle == "RTT 20 ms; 4 Mbit/s down, 256 kbit/s up"
+    assert [column.heading[:7] for column in grid.columns][:2] == ["loss %", "PLT off"]
+    assert printed(results, 80).splitlines()[0] == f"small  {grid.subtitle}"
+    assert escaped(grid.subtitle) in latex([grid])
+    # A single row keeps what it is about.
+    assert result_grid(virtual_run(), "small").columns[0].heading == "RTT ms"
+    # Where pages are at the head of rows, the only network goes above them.
+    two = made_up_plan([made_up_page("a"), made_up_page("b")], (20,), 1, engines=["virtual"])
+    with RunStore.create(None, two, {}) as store:
+        fill(store, two)
+        paper = paper_grid(collect(store))
+    assert [column.heading[:7] for column in paper.columns][:2] == ["page", "PLT off"]
+    assert paper.subtitle.startswith("RTT 20 ms; ")
 
 
 @pytest.mark.parametrize(
