@@ -73,7 +73,7 @@ fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u
 /// The sum of RFC 1071 over the words of header and pseudo header, which is 0xffff where a checksum is right.
 fn sum(words: &[u8]) -> u16 {
     let mut sum: u32 =
-        words.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
+        words.chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

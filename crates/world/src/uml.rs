@@ -202,10 +202,12 @@ fn boot(
         if ended {
             let status = running.status();
             let reason = || running.exit_reason(status);
-            return match progress.done == task.parts() {
-                true => Ok(progress.worst),
-                false if booted => Err(progress.unfinished(reason(), "")),
-                false => Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) }),
+            return if progress.done == task.parts() {
+                Ok(progress.worst)
+            } else if booted {
+                Err(progress.unfinished(reason(), ""))
+            } else {
+                Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
         if spinning.is_seen(running.child.id()) {

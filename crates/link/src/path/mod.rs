@@ -227,7 +227,7 @@ impl<'a> Segment<'a> {
     }
 
     fn number(&self, at: usize) -> u32 {
-        u32::from(self.word(at)) << 16 | u32::from(self.word(at + 2))
+        (u32::from(self.word(at)) << 16) | u32::from(self.word(at + 2))
     }
 
     fn address(&self, at: usize) -> [u8; 4] {
@@ -356,7 +356,8 @@ impl<'a> Segment<'a> {
 fn sum_transport(ip: &mut [u8], start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let pseudo_header = u32::from(ip[9]) + (ip.len() - start) as u32;
-    let addresses: u32 = ip[12..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let addresses: u32 =
+        ip[12..20].chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(pair[1])).sum();
     let sum = checksum(pseudo_header + addresses, &ip[start..]);
     ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }

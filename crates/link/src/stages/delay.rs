@@ -46,7 +46,7 @@ impl Jitter {
 }
 
 fn sum_of_four(draw: u64) -> i64 {
-    (0..4).map(|number| (draw >> (16 * number) & 0xffff) as i64).sum()
+    (0..4).map(|number| ((draw >> (16 * number)) & 0xffff) as i64).sum()
 }
 
 /// A delay that is the same for all packets, or one with jitter.
