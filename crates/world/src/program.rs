@@ -68,7 +68,7 @@ impl Home {
     }
 
     /// A colon and the last lines that are not empty, at most so many; nothing where there are none.
-    pub fn last_words(&self, lines: usize) -> String {
+    pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let mut last: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -136,7 +136,7 @@ def _archive(path: Path) -> Callable[..., list[ImportedPage]] | None:
 
 def _reject_foreign(text: str, path: Path) -> None:
     """An error of its own for what is likely to be given by mistake."""
-    if "fastopen-experiment/" in text:
+    if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("an experiment, not a page", str(path), f"fastopen reproduce {path}")
     kinds = {"<": "looks like HTML or XML", "\x00": "is a binary file"}
     for start, kind in kinds.items():

@@ -103,6 +103,13 @@ def test_a_file_of_another_kind_gets_an_error_that_says_so(tmp_path: Path, conte
     assert said in str(caught.value)
 
 
+def test_a_file_of_toml_is_an_experiment_also_where_it_names_no_format(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('pages = ["example"]\n')
+    with pytest.raises(InputError, match="an experiment, not a page"):
+        load_pages([file])
+
+
 def test_a_compressed_page_file_reads_like_a_plain_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(gzip.compress(packaged_pages()["example"].read_bytes()))
     assert load_pages([tmp_path / "x"]) == load_pages(["example"])

@@ -26,7 +26,7 @@ impl CommandLine {
     }
 
     fn failed(&self, status: ExitStatus, home: &Home) -> String {
-        format!("{} {}{}", self.words[0], how_ended(status), home.last_words(1))
+        format!("{} {}{}", self.words[0], how_ended(status), home.last_lines(1))
     }
 }
 
@@ -54,7 +54,7 @@ impl UserAgent for CommandLine {
             let status = child.wait().blame(Fault::Machine, waiting)?;
             (!status.success()).then(|| self.failed(status, &home))
         } else {
-            Some(format!("{} was not done in the time given{}", self.words[0], home.last_words(1)))
+            Some(format!("{} was not done in the time given{}", self.words[0], home.last_lines(1)))
         };
         let opened = watch.connections(None);
         let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");

@@ -160,7 +160,7 @@ impl Server {
             Problem::Failed(what) | Problem::Elsewhere(what) | Problem::Ended(what) => what.clone(),
             Problem::Silent => format!("does not listen on port {PORT}"),
         };
-        let words = self.home.last_words(LAST_LINES);
+        let words = self.home.last_lines(LAST_LINES);
         let refused = ["Read-only file system", "Permission denied"].iter().any(|why| words.contains(why));
         let remedy = if refused { MAY_WRITE } else { "" };
         format!("the server {} {what}{words}{remedy}", self.name)
