@@ -13,7 +13,7 @@ from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.paths import payoff_lines
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
-from fastopen.report.verdict import page_verdicts
+from fastopen.report.verdict import invalid_lines, page_verdicts
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
@@ -41,6 +41,7 @@ def _lines(source: Source) -> Iterator[str]:
             sentences = [
                 *first_flight_lines(results, grid.title),
                 *page_verdicts(results, grid.title),
+                *invalid_lines(results, [cell for cell in results.cells if cell.cell.page == grid.title]),
                 *deciding_lines(results, grid.title),
                 *payoff_lines(results, grid.title),
                 *surprise_lines(results, grid.title, source.reasons),

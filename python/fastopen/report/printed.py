@@ -42,7 +42,7 @@ from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines
 from fastopen.report.terminal import below_table, fitting_table, plain
-from fastopen.report.verdict import ROWS_IN_WORDS, all_invalid, of_arms, page_verdicts, why_invalid
+from fastopen.report.verdict import ROWS_IN_WORDS, invalid_lines, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 
 # More pages are one table, with a row for each page and network.
@@ -146,6 +146,7 @@ def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -
         yield from filled([flights.note], width, "dim")
     yield from filled(first_flight_lines(results, page), width)
     yield from filled(page_verdicts(results, page), width)
+    yield from filled(_problems(results, page), width, "yellow", indent="  ")
     yield from filled(deciding_lines(results, page), width)
     yield from filled(surprise_lines(results, page, reasons), width)
     yield from filled(_beyond_the_bound(results, page), width, "yellow")
@@ -155,7 +156,6 @@ def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -
     yield from filled(cache_lines(results, page), width, "dim")
     yield from filled(missing_screenshot_lines(results, page), width, "yellow")
     yield from filled(unmatched_lines(results, page), width, "dim")
-    yield from filled(_problems(results, page), width, "yellow", indent="  ")
     yield Text()
 
 
@@ -178,22 +178,12 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def _problems(results: Results, page: str) -> Iterator[str]:
-    """A line for each reason and network with the arms whose loads it struck; one for what was not done."""
-    missing: list[int] = []
-    comparisons = results.comparisons(page)
-    all_cells = [cell for cells in comparisons.values() for cell in cells.values()]
-    # The verdict has said it of all loads.
-    said = all_invalid(all_cells) and why_invalid(all_cells)
-    for row, cells in comparisons.items():
-        struck: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        for arm, cell in cells.items():
-            for reason in cell.reasons:
-                struck[reason.kind, reason.example][arm] = reason.loads
-        where = f"{results.factors.name(row)}: " if len(comparisons) > 1 else ""
-        for (kind, example), arms in struck.items() if not said else ():
-            counts = ", ".join(f"{loads} {arm}" for arm, loads in arms.items())
-            yield f"{where}invalid loads: {counts}: {kind}: {example}"
-        missing.append(sum(cell.asked - cell.loads for cell in cells.values()))
+    """A line for each reason why loads are invalid, and one for what was not done."""
+    yield from invalid_lines(results, [cell for cell in results.cells if cell.cell.page == page])
+    missing = [
+        sum(cell.asked - cell.loads for cell in cells.values())
+        for cells in results.comparisons(page).values()
+    ]
     if short := [loads for loads in missing if loads]:
         rows = f", in {len(short)} of {len(missing)} rows" if len(missing) > 1 else ""
         yield f"Not done: {plural(sum(short), 'load')}{rows}."

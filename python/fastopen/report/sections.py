@@ -28,7 +28,7 @@ from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import surprise_lines
 from fastopen.report.templates import environment
-from fastopen.report.verdict import page_verdicts
+from fastopen.report.verdict import invalid_lines, page_verdicts
 from fastopen.statistics import Results, discrepancies
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
@@ -136,6 +136,7 @@ def _page(source: Source, name: str) -> dict[str, Any]:
         "verdicts": [
             *first_flight_lines(results, name),
             *page_verdicts(results, name),
+            *invalid_lines(results, [cell for cell in results.cells if cell.cell.page == name]),
             *deciding_lines(results, name),
             *payoff_lines(results, name),
             *surprise_lines(results, name, source.reasons),

@@ -13,11 +13,11 @@ from fastopen.report.verdict import (
     NO_SYN,
     all_invalid,
     how_sure,
+    invalid_lines,
     of_arms,
     over_quic,
     questions_of,
     verdict_words,
-    why_invalid,
 )
 from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
@@ -124,8 +124,8 @@ def _sentences(
         known = [cell for cell in of_arm if cell.improvement_percent is not None]
         if known:
             sentences.append(_sentence(results, arm, known))
-        elif verdict is Verdict.INVALID and arm is arms[0] and (why := why_invalid(of_arm)):
-            sentences.append(f"Invalid loads{why_invalid(cells) if all_invalid(cells) else why}.")
+        elif verdict is Verdict.INVALID and arm is arms[0]:
+            sentences += invalid_lines(results, cells if all_invalid(cells) else of_arm)
     return sentences
 
 

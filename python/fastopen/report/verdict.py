@@ -4,8 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.attribution.phrases import NBSP, listed, percents, plural, saves
-from fastopen.experiments import Arm, treatments_of
-from fastopen.statistics import CONFIDENCE, CellResult, Effect, Results, Verdict, effect_of, verdict_on
+from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
+from fastopen.statistics import (
+    CONFIDENCE,
+    CellResult,
+    Effect,
+    Reason,
+    Results,
+    Verdict,
+    effect_of,
+    verdict_on,
+)
 
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
@@ -66,8 +75,6 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
         return NO_SYN
     verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
     words = verdict_words(verdict, cells)
-    if verdict is Verdict.INVALID:
-        return f"{words}{why_invalid(cells if all_invalid(cells) else of_arm[0])}."
     sentences = [f"{words}{how_sure(verdict, of_arm[0])}."]
     known = [
         (arm, of_this)
@@ -83,9 +90,15 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """The verdict on these cells of all arms, where it is not TFO's matter."""
+    """The verdict on these cells of all arms; where it is not TFO's matter, which arms have no valid load."""
     if all_invalid(cells):
         return "No load is valid"
+    loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
+    without = [arm for arm in loaded_arms if all_invalid(*of_arms(cells, [arm]))]
+    if BASELINE in without:
+        return f"No load {BASELINE.words} is valid"
+    if verdict is Verdict.INVALID and any(arm.fast_open and arm not in without for arm in loaded_arms):
+        return f"No load {max(without, key=lambda arm: arm.preference).words} is valid"
     loaded = any(cell.loads > cell.invalid for cell in cells)
     if verdict is Verdict.UNKNOWN and loaded and not any(cell.connections for cell in cells):
         return "The client opened no connection: there is nothing to compare"
@@ -118,14 +131,33 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
     return f" ({pairs} of loads{each}: {saves(savings)})"
 
 
-def why_invalid(cells: Sequence[CellResult]) -> str:
-    """`: all 12 for the same reason: ...` of cells without a valid load; empty where reasons differ."""
-    reasons = [reason for cell in cells for reason in cell.reasons]
-    if len({reason.kind for reason in reasons}) != 1:
-        return ""
-    loads = sum(cell.invalid for cell in cells)
-    which = f"all {loads} for the same reason, " if loads > 1 else ""
-    return f": {which}{reasons[0].kind}: {reasons[0].example}"
+def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """`Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: a line for
+    each kind of reason, with the rows and arms that it concerns, and an example.
+    """
+    by_kind: dict[str, list[tuple[CellResult, Reason]]] = {}
+    for cell in cells:
+        for reason in cell.reasons:
+            by_kind.setdefault(reason.kind, []).append((cell, reason))
+    rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
+    for kind, struck in by_kind.items():
+        places = [row for row in rows if any(cell.cell.comparison == row for cell, _ in struck)]
+        counts: list[str] = []
+        for arm in dict.fromkeys(cell.cell.arm.name for cell, _ in struck):
+            loads = sum(reason.loads for cell, reason in struck if cell.cell.arm.name == arm)
+            of_arm = [cell for cell in cells if cell.cell.arm.name == arm and cell.cell.comparison in places]
+            total = sum(cell.loads for cell in of_arm)
+            counts.append(f"{arm}: {loads} of {total if counts else plural(total, 'load')}")
+        where = ""
+        if len(places) < len(rows):
+            many = len(places) > ROWS_IN_WORDS
+            names = [results.factors.name(row) for row in places]
+            where = (
+                f" in {len(places)} of {len(rows)} rows" if many else f" {_at(results.factors.word, names)}"
+            )
+        examples = list(dict.fromkeys(reason.example for _, reason in struck))
+        such_as = ", for example" if len(examples) > 1 else ""
+        yield f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:

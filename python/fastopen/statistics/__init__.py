@@ -3,7 +3,7 @@
 from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, change_interval, median_intervals
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
-from fastopen.statistics.cells import CellResult, central, summarise
+from fastopen.statistics.cells import CellResult, Reason, central, summarise
 from fastopen.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
@@ -38,6 +38,7 @@ __all__ = [
     "Label",
     "ListenerUse",
     "Payoff",
+    "Reason",
     "Results",
     "Sensitivity",
     "ServerUse",

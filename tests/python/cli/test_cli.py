@@ -228,7 +228,7 @@ def test_a_run_with_faults_prints_its_table_and_exits_with_1(fake_world: FakeWor
     fake_world({"example@20ms#0": "dies"})
     done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "4")
     assert done.returncode == 1
-    assert "\ninvalid loads: " in done.stdout
+    assert "\nInvalid: " in done.stdout
     assert "fault in example@20ms#0: the world program ended with exit code 70" in done.stderr
 
 

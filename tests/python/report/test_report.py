@@ -57,7 +57,7 @@ def test_the_table_of_a_run(small_plan: MakePlan, fake_world: FakeWorld, width: 
     plan = small_plan((20, 100, 200), repeats=5)
     program = fake_world({"small@100ms#1": "dies"})
     text = printed(results_of(plan, program), width)
-    assert max(len(line) for line in text.splitlines() if "invalid loads" not in line) <= width
+    assert max(len(line) for line in text.splitlines() if "Invalid " not in line) <= width
     compare(f"table-{width}.txt", text)
 
 
