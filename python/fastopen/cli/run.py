@@ -134,4 +134,4 @@ def reproduce(
     experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
     check_commands(experiment, name, allowed=allow_command)
     pages = Reading().pages(experiment.pages, choice=experiment.corpus, quiet=settings.quiet)
-    settings.run(experiment, pages, inputs=experiment.pages)
+    settings.run(experiment, pages, inputs=experiment.pages, place_of=lambda factor: f"{name}: {factor.toml}")

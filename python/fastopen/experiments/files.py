@@ -6,10 +6,11 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.asked import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.spec import experiment_of
+from fastopen.pages import missing
 from fastopen.resources import packaged_folder
 from fastopen.user_files import read_text
 
@@ -29,17 +30,38 @@ def load_experiment(name_or_path: str) -> Experiment:
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
-        return read_experiment(Path(name_or_path))
+        return read_experiment(Path(name_or_path), find_pages=True)
     near = difflib.get_close_matches(name_or_path, packaged, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"there are: {', '.join(packaged) or 'none'}"
     raise InputError(f"no experiment is called {name_or_path!r}", "", remedy)
 
 
-def read_experiment(path: Path) -> Experiment:
-    """The experiment in a TOML file, by default of its name. Raises InputError naming file and key."""
+def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
+    """The experiment in a TOML file, by default of its name. Raises InputError naming file and key, also
+    where pages are not to be found and `find_pages` says that they have to be.
+    """
     try:
         data = tomllib.loads(read_text(path, "TOML is UTF-8 text"))
     except (ValueError, RecursionError) as error:  # of numbers of thousands of digits, Python's own
         raise InputError(f"malformed TOML: {error}", str(path)) from None
+    problems: list[InputError] = []
+    with collected(problems):
+        if find_pages:
+            _check_pages(data.get("pages"), path)
     data.setdefault("name", re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).lstrip("-._") or "experiment")
-    return experiment_of(data, toml_file(path), path.parent)
+    with collected(problems):
+        experiment = experiment_of(data, toml_file(path), path.parent)
+    raise_all(problems)
+    return experiment
+
+
+def _check_pages(pages: object, path: Path) -> None:
+    """What is nowhere is named with its place here, beside all else that is wrong with the file."""
+    names = pages if isinstance(pages, list) else []
+    raise_all(
+        [
+            InputError(error.message, f"{path}: pages: {error.place}", error.remedy)
+            for name in names
+            if isinstance(name, str) and (error := missing(name)) is not None
+        ]
+    )

@@ -2,7 +2,7 @@
 
 from fastopen.pages.corpus import Choice, load_chosen
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.library import load_pages, packaged_pages
+from fastopen.pages.library import load_pages, missing, packaged_pages
 from fastopen.pages.model import Page, Resource, page_json, read_page, write_page
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Resource",
     "load_chosen",
     "load_pages",
+    "missing",
     "packaged_pages",
     "page_json",
     "read_page",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.errors import InputError
+from fastopen.errors import InputError, raise_all
 from fastopen.pages import har
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, budget_for
@@ -54,11 +54,27 @@ def load_pages(
     files entries and records, of folders whole files where nothing of them can be read (LeftOutWarning).
     """
     found: list[ImportedPage] = []
+    paths = list(paths)
+    raise_all([error for path in paths if (error := missing(path)) is not None])
     for path in paths:
         watch = silent if progress is None else partial(progress, str(path))
         with budget_for(str(path), max_unpacked):
             found += _load(path, library, lenient, watch)
     return found
+
+
+def missing(argument: Path | str) -> InputError | None:
+    """What is wrong where it is no file, no folder, no URL and no packaged page."""
+    name, packaged = str(argument), packaged_pages()
+    url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
+    with suppress(OSError, ValueError):  # of names that no file can have
+        if url or name in packaged or Path(argument).exists():
+            return None
+    near = difflib.get_close_matches(name, packaged, n=1)
+    remedy = (
+        f"did you mean the packaged page {near[0]}?" if near else f"packaged pages are {', '.join(packaged)}"
+    )
+    return InputError("no such file and no packaged page of that name", name, remedy)
 
 
 def _load(
@@ -78,11 +94,7 @@ def _load(
     packaged = packaged_pages()
     if name in packaged:
         return _load_file(packaged[name], library, lenient)
-    near = difflib.get_close_matches(name, packaged, n=1)
-    remedy = (
-        f"did you mean the packaged page {near[0]}?" if near else f"packaged pages are {', '.join(packaged)}"
-    )
-    raise InputError("no such file and no packaged page of that name", name, remedy)
+    raise missing(argument) or InputError("has just been removed", name)
 
 
 def _load_recordings(

@@ -13,7 +13,17 @@ from fastopen.closing import Closing
 from fastopen.engines import ResultsStore
 from fastopen.engines.base import Bodies
 from fastopen.errors import InputError, MachineError
-from fastopen.experiments import Experiment, Plan, PlannedJob, Shard, Variation, make_plan
+from fastopen.experiments import (
+    COMMAND_LINE,
+    Experiment,
+    Factor,
+    Plan,
+    PlannedJob,
+    Shard,
+    Variation,
+    make_plan,
+)
+from fastopen.experiments.factors import BY_NAME
 from fastopen.pages import ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
@@ -33,6 +43,7 @@ from fastopen.runs import (
 )
 from fastopen.runs.bodies import bodies_digests, check_bodies
 from fastopen.statistics import Results, UntilInterval, collect
+from fastopen.workflows.congestion import check_congestion_controls
 from fastopen.workflows.engines import EngineSet, auto_engine
 
 Watch = Callable[[RunProgress], None]
@@ -71,6 +82,8 @@ class RunOptions:
     """A store of results, which is looked into before a job runs and written to when it is done."""
     executor: Executor | None = None
     """What runs the jobs of virtual time; None: this machine."""
+    place_of: Callable[[Factor], str] = COMMAND_LINE.key_of
+    """Where the values of a factor are written down."""
 
     def as_json(self) -> dict[str, Any]:
         """What resuming the run needs, as the run keeps it."""
@@ -143,7 +156,7 @@ def run_experiment(
         raise InputError("no page in what was given")
     if options.watched.packets and options.output is None and not options.keep:
         raise InputError("packets are kept in the run's folder", "--pcap", "without --no-keep")
-    check_hosts(experiment, imported)
+    check_hosts(experiment, imported, options.place_of)
     check_recorded(experiment, imported)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, options)
@@ -154,6 +167,8 @@ def run_experiment(
     bodies = bodies_of(plan, imported)
     # Before anything is written: can this machine do it at all?
     engines = EngineSet.of(plan, options.kernel, options.jobs, None, options.store, options.executor)
+    place = options.place_of(BY_NAME["congestion_control"])
+    check_congestion_controls(experiment, engines.engines, place)
     kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
     folder, not_kept = options.output, None
     if folder is None and options.keep:
@@ -327,18 +342,19 @@ def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
     return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
 
 
-def check_hosts(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
+def check_hosts(
+    experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
+) -> None:
     """A host that no page asks is a slip of the pen, which would make no difference in silence."""
     known = {host for one in imported for host in one.page.hosts()}
     for network in experiment.networks:
-        for option, named in (
-            ("--extra-rtt", network.host_extra_rtt_us),
-            ("--path-hosts", network.path_hosts or ()),
+        for factor, named in (
+            ("extra_rtt", network.host_extra_rtt_us),
+            ("path_hosts", network.path_hosts or ()),
         ):
             if unknown := [host for host in named if host not in known]:
-                raise InputError(
-                    f"no page asks the host {unknown[0]}", option, "fastopen page show names them"
-                )
+                place, remedy = place_of(BY_NAME[factor]), "fastopen page show names them"
+                raise InputError(f"no page asks the host {unknown[0]}", place, remedy)
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:

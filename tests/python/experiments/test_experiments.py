@@ -117,6 +117,19 @@ def test_every_problem_of_a_file_is_named_at_once(tmp_path: Path) -> None:
     assert "did you mean network.rtt?" in lines[0]
 
 
+def test_pages_that_are_not_to_be_found_are_among_the_problems_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path, 'pages = ["example", "amazn", "x.har"]\nseed = -1')
+    with pytest.raises(InputError) as raised:
+        load_experiment(str(path))
+    amazn, har, seed = str(raised.value).splitlines()
+    assert amazn == (
+        f"{path}: pages: amazn: no such file and no packaged page of that name"
+        " (did you mean the packaged page amazon?)"
+    )
+    assert har.startswith(f"{path}: pages: x.har: no such file")
+    assert seed.startswith(f"{path}: seed: ")
+
+
 def test_a_file_without_a_name_has_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "My Copy.toml"
     path.write_text(SMALL.replace('name = "small"\n', ""))

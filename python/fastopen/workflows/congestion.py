@@ -1,0 +1,75 @@
+"""Congestion controls that a kernel does not have, found before a run starts."""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import product
+from typing import Final
+
+from fastopen.contract import CONTRACT, Job, Network, RateLimit, Tcp
+from fastopen.engines import Engine
+from fastopen.engines.base import WorldBuilt
+from fastopen.errors import InputError, raise_all
+from fastopen.experiments import BASELINE, EngineName, Experiment
+from fastopen.pages import Page, Resource
+
+# Every Linux has it, whatever it was built with.
+ALWAYS: Final = "reno"
+# What distributions and the virtual engine's kernels have: where one is missing, the first job says so.
+USUAL: Final = (ALWAYS, "cubic")
+UNKNOWN: Final = "no congestion control"
+
+
+def check_congestion_controls(
+    experiment: Experiment, engines: Mapping[EngineName, Engine], place: str
+) -> None:
+    """Raises InputError, at `place`, for each that the kernel of an engine does not have.
+
+    The kernel itself is asked, by a world with nothing in it: it may have modules to load.
+    """
+    asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
+    unusual = [name for name in asked if name not in USUAL]
+    raise_all(
+        [
+            problem
+            for (_, engine), name in product(engines.items(), unusual)
+            for problem in _problems(engine, name, place)
+        ]
+    )
+
+
+def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
+    try:
+        with closing(engine.run([_job(name)], {})) as events:
+            next((event for event in events if isinstance(event, WorldBuilt)), None)
+    except InputError as error:
+        if UNKNOWN not in error.message:
+            raise
+        known = re.search(r"it has ([\w, -]+)", error.remedy)
+        near = difflib.get_close_matches(name, known[1].split(", ") if known else [ALWAYS], n=1)
+        remedy = f"did you mean {near[0]}? {error.remedy}" if near else error.remedy
+        yield InputError(error.message, place, remedy)
+
+
+def _job(congestion_control: str) -> Job:
+    """The smallest there is."""
+    resource = Resource(url="http://check.test/", type="document", body_bytes=1, initiator=None)
+    page = Page(
+        format="fastopen-page/1",
+        name="check",
+        url=resource.url,
+        source="made here",
+        initiators="declared",
+        resources=[resource],
+    )
+    free = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+    return Job(
+        contract=CONTRACT,
+        id="check",
+        seed=0,
+        page=page,
+        network=Network(rtt_us=0, down=free, up=free),
+        tcp=Tcp(congestion_control=congestion_control),
+        loads=[BASELINE.load()],
+    )
