@@ -1,6 +1,7 @@
 """What several tests share: small plans, and the fake world program."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +28,9 @@ settings.load_profile("same")
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+# pytest-xdist has its own width for its workers; what programs under test print is as wide as in a pipe.
+os.environ["COLUMNS"] = "100"
 
 HERE = Path(__file__).parent
 

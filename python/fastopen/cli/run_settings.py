@@ -90,6 +90,9 @@ class RunSettings:
             help="Keep the run here; resume one that is here, unfinished. (default: among your runs)",
         ),
     ] = None
+    label: Annotated[
+        str, typer.Option(metavar="TEXT", help="A name of your own for the kept run, which ls shows.")
+    ] = ""
     no_keep: Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")] = False
     keep_going: KeepGoingOption = False
     pcap: Annotated[
@@ -133,6 +136,8 @@ class RunSettings:
 
         `named` are the factors that somebody asked for, all if not given: those `quick` does not shorten.
         """
+        if self.label and self.no_keep:
+            raise InputError("a run that is not kept has none", "--label", "without --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
         if self.quick:
             if self.until_ci is not None:
@@ -146,6 +151,7 @@ class RunSettings:
         options = RunOptions(
             output=self.output,
             keep=not self.no_keep,
+            label=self.label,
             keep_going=self.keep_going,
             watched=Watched(packets=self.pcap, tcp_trace=self.tcp_trace),
             kernel=self.kernel,

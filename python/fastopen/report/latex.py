@@ -48,7 +48,7 @@ def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fast
 
 def _table(grid: Grid, name: str) -> str:
     columns = "".join("r" if column.kind == "figure" else "l" for column in grid.columns)
-    caption = ". ".join(escaped(text.rstrip(".")) for text in (grid.title, grid.subtitle, grid.note) if text)
+    caption = ". ".join(escaped(text) for text in (grid.title, grid.subtitle, grid.note) if text)
     return "\n".join(
         [
             "",

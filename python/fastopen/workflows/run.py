@@ -57,6 +57,8 @@ class RunOptions:
     """The folder to keep it in; a run of the same experiment that is there is resumed."""
     keep: bool = True
     """Whether it is kept among the user's runs where no folder is named."""
+    label: str = ""
+    """What the kept run is called besides; empty: a run that is resumed keeps its own."""
     kernel: str | None = None
     jobs: int | None = None
     """Worlds at once; None: by cores."""
@@ -160,6 +162,9 @@ def run_experiment(
     check_recorded(experiment, imported)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, options)
+        if options.label:
+            with RunStore.resume(options.output) as kept:
+                kept.set_label(options.label)
         return resume_run(options.output, options, observe, imported)
     plan = make_plan(experiment, [one.page for one in imported], auto_engine(options.kernel))
     if options.shard is not None:
@@ -181,6 +186,8 @@ def run_experiment(
         # The folder was not asked for: the run is measured all the same, in memory.
         not_kept = error
         store = RunStore.create(None, plan, engines.environment, kept_options)
+    if options.label:
+        store.set_label(options.label)
     started = StartedRun(
         *(store, plan, bodies, engines, options.until),
         keep_going=options.keep_going,

@@ -1,7 +1,6 @@
 """The Python API: experiments, runs, frames and figures, and the notebook that shows them."""
 
 import copy
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,8 +127,7 @@ def test_the_command_line_resumes_what_the_notebook_started_and_shows_the_same(
         "resume",
         str(tmp_path / "kept"),
     ]
-    environment = {**os.environ, "COLUMNS": "100"}
-    resumed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    resumed = subprocess.run(command, capture_output=True, text=True, check=True)
     with run(small(), tmp_path / "kept", progress=False) as finished:
         assert finished.outcome is None
         assert resumed.stdout == repr(finished)

@@ -1,6 +1,7 @@
 """Names that people give to runs, and what `ls` says besides."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from command_line import fastopen
@@ -16,6 +17,40 @@ def test_a_label_is_shown_in_the_list_and_can_be_taken_away(tmp_path: Path) -> N
     fastopen("label", run, "")
     (listed,) = json.loads(fastopen("ls", tmp_path, "--json").stdout)["runs"]
     assert listed["label"] == ""
+
+
+def test_a_run_is_given_its_label_when_it_starts_or_when_it_is_asked_for_again(
+    fake_world: Callable[..., Path], tmp_path: Path
+) -> None:
+    fake_world()
+    command = [
+        "run",
+        "example",
+        "--rtt",
+        "20ms",
+        "--repeats",
+        "1",
+        "--seed",
+        "1",
+        "-q",
+        "-o",
+        tmp_path / "one",
+    ]
+
+    def label() -> str:
+        (listed,) = json.loads(fastopen("ls", tmp_path, "--json").stdout)["runs"]
+        return str(listed["label"])
+
+    first = fastopen(*command, "--label", "before the patch")
+    assert (first.returncode, label()) == (0, "before the patch")
+    # A finished run that is asked for again is printed.
+    again = fastopen(*command)
+    assert (again.returncode, again.stdout, label()) == (0, first.stdout, "before the patch")
+    assert fastopen(*command, "--label", "after it").returncode == 0
+    assert label() == "after it"
+    refused = fastopen("run", "example", "--label", "x", "--no-keep")
+    assert refused.returncode == 2
+    assert refused.stderr == "error: --label: a run that is not kept has none (without --no-keep)\n"
 
 
 def test_a_label_changes_nothing_else_of_a_run(tmp_path: Path) -> None:
