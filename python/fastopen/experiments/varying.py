@@ -67,6 +67,12 @@ class VaryingFactors:
         point = self.point(at)
         return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
 
+    def name_without(self, at: Located, factor: Factor) -> str:
+        """The same without one factor, and without the RTT where it does not vary."""
+        point = self.point(at)
+        told = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
+        return ", ".join(one.phrase_at(point) for one in told if one is not factor)
+
     def name_within_question(self, at: Located) -> str:
         """`20 ms, 2 Mbit/s down`: what tells it from the others of its page and question, or the RTT."""
         return self._phrase(self.point(at), [factor for factor in self.varying if not factor.question])

@@ -1,16 +1,18 @@
 """What a reader would stumble over, explained where it stands: below the table of its page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
 from fastopen.attribution import Reasons, setups_slower, where_slower
-from fastopen.attribution.phrases import plural
+from fastopen.attribution.phrases import listed, plural
 from fastopen.audit import Finding, PrintedCell, audit
-from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
+from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
 from fastopen.report.verdict import of_arms, questions_of, said_once
 from fastopen.statistics import CellResult, Effect, Results, effect_of, slower_in_the_median, syn_data_max
 
+# By the texts of their factors and their arm.
+Loads = Mapping[tuple[object, ...], CellResult]
 IN_THE_CLEAR: Final = (
     "are loaded in the clear here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
 )
@@ -28,9 +30,46 @@ def surprise_lines(results: Results, page: str, reasons: Reasons | None = None) 
     return [
         *_in_the_clear(results, page),
         *said_once(said, len(questions)),
+        *_without_effect(results, of_page),
         *setups_slower(results, page, reasons or Reasons()),
         *_medians_apart(results, of_page),
     ]
+
+
+def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """Values of a factor with which all loads take the same time to the nanosecond, in virtual time."""
+    for factor in results.factors.varying:
+        of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
+        for cell in cells:
+            point = results.factors.point(cell.cell)
+            others = (one.text_at(point) for one in results.factors.varying if one is not factor)
+            key = (*others, cell.cell.arm.name)
+            of_value.setdefault(factor.phrase_at(point), {})[key] = cell
+        while of_value:
+            phrase, first = of_value.popitem()
+            alike = [other for other, loads in of_value.items() if _same_loads(first, loads)]
+            if alike:
+                for other in alike:
+                    del of_value[other]
+                yield (
+                    f"Page load times are the same, to the nanosecond, with {listed([*alike, phrase])}: the"
+                    f" {factor.name.replace('_', ' ')} has no effect here{_no_loss(factor, first)}."
+                )
+
+
+def _same_loads(
+    first: Mapping[tuple[object, ...], CellResult], second: Mapping[tuple[object, ...], CellResult]
+) -> bool:
+    return first.keys() == second.keys() and all(
+        cell.deterministic and cell.plts_ms and cell.plts_ms == second[key].plts_ms
+        for key, cell in first.items()
+    )
+
+
+def _no_loss(factor: Factor, cells: Loads) -> str:
+    """Why, of what acts on losses alone."""
+    lost = any(cell.retransmitted for cell in cells.values())
+    return ", as no segment is sent again" if factor.name == "congestion_control" and not lost else ""
 
 
 def _in_the_clear(results: Results, page: str) -> Iterator[str]:

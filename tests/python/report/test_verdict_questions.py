@@ -17,6 +17,7 @@ from fastopen.report.surprises import surprise_lines
 from fastopen.report.verdict import invalid_lines
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import Effect, FirstFlight, Reason, Results, collect, effect_of
+from made_up_run import fill, made_up_page, made_up_plan
 
 FakeWorld = Callable[..., Path]
 MakePlan = Callable[..., Plan]
@@ -177,6 +178,28 @@ def test_reasons_name_the_rows_and_arms_that_they_concern_and_verdicts_the_arms_
     assert headline == "Worth turning on."
     assert reasons == ["Invalid at 100 ms: cold: 1 of 1 load: link_late: a packet was 9 ms late"]
     assert verdict_and_reasons({"off"}, {0, 1})[0] == "No load without TFO is valid."
+
+
+def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> None:
+    setups = [{"tcp": {"congestion_control": name}} for name in ("cubic", "bbr", "reno")]
+    plan = made_up_plan([made_up_page("small")], (20, 100), 1, engines=["virtual"], setups=setups)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        results = collect(store)
+    same = [
+        replace(cell, plts_ms={0: 100.0 + cell.cell.network}, deterministic=True, retransmitted=0.0)
+        if cell.cell.setup in (0, 2)
+        else replace(cell, plts_ms={0: 90.0})
+        for cell in results.cells
+    ]
+    words = "Page load times are the same, to the nanosecond, with cubic and reno: the congestion control has"
+    assert f"{words} no effect here, as no segment is sent again." in surprise_lines(
+        replace(results, cells=same), "small"
+    )
+    lossy = [replace(cell, retransmitted=1.0) for cell in same]
+    assert f"{words} no effect here." in surprise_lines(replace(results, cells=lossy), "small")
+    random = [replace(cell, deterministic=False) for cell in same]
+    assert not [line for line in surprise_lines(replace(results, cells=random), "small") if words in line]
 
 
 def test_a_client_that_opens_no_connection_leaves_nothing_to_compare(several_questions: Results) -> None:
