@@ -15,8 +15,17 @@ ClientKind = Literal["loader", "command", "chromium"]
 NO_SESSION: Final = frozenset({"none"})
 # Settings that some clients have; all have keep_alive, connections and view.
 OwnSetting = Literal[
-    "profile", "processing_scale", "phases", "screenshot", "key_share", "request_heads", "fixed_scripts"
+    "profile",
+    "processing_scale",
+    "phases",
+    "screenshot",
+    "filmstrip",
+    "key_share",
+    "request_heads",
+    "fixed_scripts",
 ]
+PICTURES: Final[tuple[OwnSetting, ...]] = ("screenshot", "filmstrip")
+"""Settings that keep what a client shows; what is loaded is the same."""
 OWN_SETTINGS: Final[tuple[OwnSetting, ...]] = get_args(OwnSetting)
 
 URL: Final = "{url}"
@@ -116,7 +125,7 @@ CHROMIUM: Final = ClientType(
     # The first that is there, as in crates/world/src/clients/chromium/browser.rs.
     executables=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     package="chromium",
-    takes=frozenset({"processing_scale", "phases", "screenshot", "request_heads", "fixed_scripts"}),
+    takes=frozenset({"processing_scale", "phases", *PICTURES, "request_heads", "fixed_scripts"}),
     cache=True,
     paints=True,
     http_in_the_clear=frozenset({"1.0", "1.1"}),

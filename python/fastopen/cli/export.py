@@ -18,12 +18,13 @@ from fastopen.workflows.export_packets import export_packets
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     form: Annotated[
-        Literal["parquet", "csv", "har", "png", "pcap"],
+        Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"],
         typer.Option(
             "--format",
             "-f",
             help="Tables as parquet or csv; a file for each load: har, for browsers; png: its screenshot;"
-            " pcap: its packets, for Wireshark.",
+            " pcap: its packets, for Wireshark; filmstrip: what median loads showed over time, without TFO"
+            " and with, as a still and as a moving picture.",
         ),
     ] = "parquet",
     output: Annotated[
@@ -58,9 +59,17 @@ def export(
                 check_commands(store.experiment(), str(folder), allowed=allow_command)
             exported = export_packets(folder, place, job=job, replace_export=force, jobs=jobs, watch=watch)
             count, missing = exported.written, exported.missing
+        elif form == "filmstrip":
+            from fastopen.attribution import read_source
+            from fastopen.figures.filmstrip import export_filmstrips
+
+            source = read_source(store)
+            count = export_filmstrips(source, folder, place, replace=force, watch=watch)
+            missing = {}
         else:
             count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}
     for why, without in missing.items():
         errors_console().print(f"no packets of {without:,} loads: {why}", markup=False, soft_wrap=True)
-    loads = "1 load" if count == 1 else f"{count:,} loads"
-    console().print(f"{loads} in {place}", markup=False, soft_wrap=True)
+    what = "comparison" if form == "filmstrip" else "load"
+    written = f"1 {what}" if count == 1 else f"{count:,} {what}s"
+    console().print(f"{written} in {place}", markup=False, soft_wrap=True)

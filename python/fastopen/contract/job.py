@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fastopen.clients import CLIENTS, COMMAND, LOADER, ClientKind, ClientType, client_type
+from fastopen.clients import CLIENTS, COMMAND, LOADER, PICTURES, ClientKind, ClientType, client_type
 from fastopen.pages import Page
 from fastopen.pages.model import Bytes, Microseconds, Phase
 from fastopen.pages.url import target_of
@@ -262,6 +262,8 @@ class Client(_Part):
     the same numbers."""
     screenshot: bool = False
     """Whether to keep what is shown when a load is over, of clients that can (`chromium`)."""
+    filmstrip: bool = False
+    """Whether to keep what is shown each time that it changes, of the same clients."""
     view: View = "first"
     """`repeat`, of clients that have a cache (`chromium`): each load is a second view, with the cache that a
     first one left."""
@@ -301,10 +303,11 @@ class Client(_Part):
 
     @model_validator(mode="after")
     def _a_picture_needs_a_browser(self) -> Self:
-        if self.screenshot and "screenshot" not in self.type.takes:
-            able = " or ".join(one.label for one in CLIENTS.values() if "screenshot" in one.takes)
-            remedy = f"screenshot goes with the kind {able}"
-            raise conflict(f"{self.label} shows nothing", remedy, "client.kind", "client.screenshot")
+        for key in PICTURES:
+            if getattr(self, key) and key not in self.type.takes:
+                able = " or ".join(one.label for one in CLIENTS.values() if key in one.takes)
+                remedy = f"{key} goes with the kind {able}"
+                raise conflict(f"{self.label} shows nothing", remedy, "client.kind", f"client.{key}")
         return self
 
     @model_validator(mode="after")

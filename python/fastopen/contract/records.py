@@ -431,6 +431,15 @@ class CrossTraffic(_Part):
     """The same."""
 
 
+class Frame(_Part):
+    """What a browser showed from one moment on."""
+
+    at_ns: Nanoseconds
+    """Since the navigation's start; 0: what it showed before."""
+    jpeg: str
+    """The picture, a JPEG in base64."""
+
+
 class Browser(_Part):
     """What a browser measured besides the requests; times in nanoseconds since the navigation's start."""
 
@@ -446,6 +455,10 @@ class Browser(_Part):
     """What it showed when the load was over, in base64, where the job asked for it."""
     screenshot_error: str | None = None
     """Why there is no such picture, where the job asked for one."""
+    frames: list[Frame] = []
+    """What it showed each time that this changed, in order, where the job asked for it."""
+    frames_dropped: Count = 0
+    """How many of these were left out, since a load keeps 4 MiB of them."""
     dialogs: Count = 0
     """How many dialogs the page opened (`alert` and the like); each was answered at once."""
 

@@ -204,6 +204,10 @@ _CLIENT: Final = (
         "screenshots", "client", ("screenshot",), q.FLAG,
         "Keep what Chromium shows at each load's end (fastopen export --format png).", switch=True,
     ),
+    Factor(
+        "filmstrip", "client", ("filmstrip",), q.FLAG,
+        "Keep what Chromium shows while it loads (fastopen export --format filmstrip).", switch=True,
+    ),
 )
 _ORIGINS_AND_TLS: Final = (
     Factor(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, TypeVar
 
-from fastopen.clients import COMMAND, OWN_SETTINGS
+from fastopen.clients import COMMAND, OWN_SETTINGS, PICTURES
 from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
@@ -47,11 +47,11 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     """
     own = {"kind", "name", "command"}
     # What pictures are wanted of does not change what is loaded: the wish is the experiment's.
-    pictures = any(setup.client.screenshot for setup in setups)
+    pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
     made: dict[str, Setup] = {}
     for setup in setups:
         others = set(OWN_SETTINGS) - setup.client.type.takes
-        settings = setup.client.model_dump(exclude=own | others) | {"screenshot": pictures}
+        settings = setup.client.model_dump(exclude=own | others) | pictures
         clients = clients_of({**settings, "kind": list(kinds)})
         made |= {repr(one): one for one in setups_of(clients, [setup.origins], [setup.tcp], [setup.tls])}
     return list(made.values())

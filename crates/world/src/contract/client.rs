@@ -152,6 +152,7 @@ pub enum RequestHeads {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct ClientSettings {
     pub kind: ClientKind,
     pub name: Option<String>,
@@ -165,6 +166,7 @@ pub struct ClientSettings {
     pub phases: Option<Vec<Phase>>,
     pub fixed_scripts: bool,
     pub screenshot: bool,
+    pub filmstrip: bool,
     pub view: View,
     pub request_heads: RequestHeads,
 }

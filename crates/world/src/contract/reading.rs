@@ -254,6 +254,9 @@ impl ClientSettings {
         demand(!self.screenshot || can.screenshots, || {
             format!("client.screenshot: {} shows nothing", self.kind)
         })?;
+        demand(!self.filmstrip || can.screenshots, || {
+            format!("client.filmstrip: {} shows nothing", self.kind)
+        })?;
         demand(self.view == View::First || can.cache, || {
             format!("client.view: {} has no cache for a repeat view", self.kind)
         })?;

@@ -208,7 +208,18 @@ pub struct BrowserRecord {
     pub largest_contentful_paint_ns: Option<u64>,
     pub screenshot_png: Option<String>,
     pub screenshot_error: Option<String>,
+    pub frames: Vec<FrameRecord>,
+    pub frames_dropped: u64,
     pub dialogs: u64,
+}
+
+/// What a browser showed from one moment on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct FrameRecord {
+    pub at_ns: u64,
+    pub jpeg: String,
 }
 
 /// Where the times of requests and connections were seen.

@@ -92,6 +92,25 @@ fn a_browser_requests_exactly_the_pages_resources_every_time() {
     assert!(counts[2] > 3, "{run}");
 }
 
+#[test]
+fn a_film_has_what_was_shown_from_the_start_to_the_end() {
+    if !browser() {
+        return;
+    }
+    let late = with(image("http://a.test/1", 2000), json!({"server_think_us": 500_000}));
+    let page = page(&[root(3000), late]);
+    let film = json!({"client": {"kind": "chromium", "filmstrip": true}, "origins": {"bodies": "synthetic"}});
+    let run = run(&with(job(&page, &network(20_000), &["tcp"]), film));
+    let load = run.valid("tcp");
+    let times: Vec<u64> = list(&load["browser"]["frames"]).iter().map(|one| number(&one["at_ns"])).collect();
+    // Nothing yet, and the page.
+    assert!(times.len() >= 2 && times.is_sorted(), "{times:?}");
+    let end_ns = number(&load["plt_ns"]) + 2_500_000_000;
+    assert!(times.iter().all(|at| *at < end_ns), "{times:?}");
+    let is_jpeg = |one: &Value| one["jpeg"].as_str().is_some_and(|text| text.starts_with("/9j/"));
+    assert!(list(&load["browser"]["frames"]).iter().all(is_jpeg));
+}
+
 /// Bytes of the load's requests that the origins' kernel has received, in the clear.
 fn request_bytes(load: &Value) -> u64 {
     let of_origin = list(&load["connections"]).iter().map(|connection| &connection["origin"]);

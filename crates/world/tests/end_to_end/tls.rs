@@ -139,7 +139,10 @@ fn a_downloader_that_follows_references_does_so_over_tls() {
     for load in [without, fast] {
         let asked: BTreeSet<u64> =
             list(&load["requests"]).iter().map(|one| number(&one["resource"])).collect();
-        assert_eq!((asked, &load["unknown_requests"]), ((0..3).collect(), &json!(0)), "{run}");
+        assert_eq!(asked, (0..3).collect(), "{run}");
+        // wget2 2.2 asks each host for it, also with --robots=off.
+        let is_robots = |one: &Value| one.as_str().is_some_and(|url| url.ends_with("/robots.txt"));
+        assert!(list(&load["unmatched"]).iter().all(is_robots), "{run}");
         // The ClientHello of wget2 fits into a SYN.
         assert!(sessions(load).iter().all(|session| number(&session["hello_bytes"]) < 1420), "{run}");
     }

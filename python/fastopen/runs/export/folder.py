@@ -11,7 +11,7 @@ from fastopen.errors import InputError, MachineError, unwritable
 # What a killed export leaves; the next one to the same place removes it.
 UNFINISHED: Final = ".unfinished"
 # What exports are made of: nothing else is replaced.
-SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".pcapng")
+SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 
 @contextmanager

@@ -6,6 +6,7 @@
 
 mod browser;
 mod conduct;
+mod film;
 mod heads;
 mod observer;
 mod pipe;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
 use self::conduct::Conduct;
+use self::film::Film;
 use self::heads::RequestHeads;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
@@ -42,10 +44,7 @@ pub struct Chromium {
     browser: Option<Browser>,
     /// The first view, if the next load is a repeat view.
     first_view: Option<FirstView>,
-    screenshot: bool,
-    /// Whether requests have the page's header sizes.
-    recorded_heads: bool,
-    fixed_scripts: bool,
+    settings: ClientSettings,
 }
 
 /// A browser that has loaded the page, and the browser context with its cache.
@@ -59,21 +58,24 @@ struct FirstView {
 impl Chromium {
     /// A browser that starts with the first load.
     pub fn new(settings: &ClientSettings) -> Self {
-        let recorded_heads = settings.request_heads == contract::RequestHeads::Recorded;
-        let (screenshot, fixed_scripts) = (settings.screenshot, settings.fixed_scripts);
-        Self { browser: None, first_view: None, screenshot, recorded_heads, fixed_scripts }
+        Self { browser: None, first_view: None, settings: settings.clone() }
+    }
+
+    /// Whether requests have the page's header sizes.
+    fn recorded_heads(&self) -> bool {
+        self.settings.request_heads == contract::RequestHeads::Recorded
     }
 
     /// The script that fixes clock and chance of the page's scripts, if that is asked for.
     fn script(&self, loading: &Loading) -> Option<String> {
         let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
-        self.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1))
+        self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1))
     }
 
     /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
     /// HTTP cache.
     fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
-        let (pauses, script) = (self.recorded_heads, self.script(loading));
+        let (pauses, script) = (self.recorded_heads(), self.script(loading));
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
             let tab = browser.open_tab(&context, cache, pauses, script.as_deref())?;
@@ -96,7 +98,7 @@ impl UserAgent for Chromium {
     fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading, true)?;
         loading.engine.begin_load(loading.start_phase);
-        let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), true);
+        let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), true, None);
         // The repeat view has a tab of its own, without a memory cache. The closed tab of a failed view
         // cannot request the page again when its connection is reset.
         let closed = match &outcome {
@@ -118,7 +120,7 @@ impl UserAgent for Chromium {
             }
             Some(FirstView { mut browser, context, error }) => {
                 let script = self.script(loading);
-                let open = || browser.open_tab(&context, cache, self.recorded_heads, script.as_deref());
+                let open = || browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref());
                 let tab = error.map_or_else(open, Err);
                 (browser, context, tab)
             }
@@ -128,8 +130,12 @@ impl UserAgent for Chromium {
         loading.engine.begin_load(loading.start_phase);
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
+        let mut film = None;
         let outcome = match &tab {
-            Ok(tab) => self.follow(&mut browser, tab, loading, &mut observer, cache),
+            Ok(tab) => self.film(&mut browser, tab).and_then(|started| {
+                film = started;
+                self.follow(&mut browser, tab, loading, &mut observer, cache, film.as_mut())
+            }),
             Err(error) => Err(PipeError::Refused(format!("the first view: {error}"))),
         };
         let opened = browser.watch.connections(None).blame(Fault::Machine, reading)?;
@@ -143,11 +149,17 @@ impl UserAgent for Chromium {
         after();
         // A screenshot takes time and draws frames, so it follows the load.
         if let Some((record, tab)) =
-            loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| self.screenshot)
+            loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| self.settings.screenshot)
         {
             match browser.screenshot(tab) {
                 Ok(picture) => record.screenshot_png = Some(picture),
                 Err(error) => record.screenshot_error = Some(error.to_string()),
+            }
+        }
+        if let Some(((record, tab), film)) = loaded.browser.as_mut().zip(tab.as_ref().ok()).zip(film) {
+            // A browser that has ended has no more pictures, and serves no other load.
+            if let Ok((frames, dropped)) = film.end(&mut browser, tab, start_ns) {
+                (record.frames, record.frames_dropped) = (frames, dropped);
             }
         }
         // A browser that fails to close its context serves no other load.
@@ -168,6 +180,11 @@ fn resolver_rules(loading: &Loading) -> String {
 }
 
 impl Chromium {
+    /// Begins to take pictures, if that is asked for.
+    fn film(&self, browser: &mut Browser, tab: &Tab) -> Result<Option<Film>, PipeError> {
+        self.settings.filmstrip.then(|| Film::start(browser, tab)).transpose()
+    }
+
     /// Navigates, and handles events until the page is loaded and no request is in flight.
     fn follow(
         &self,
@@ -176,9 +193,10 @@ impl Chromium {
         loading: &Loading,
         observer: &mut LoadObserver,
         cache: bool,
+        mut film: Option<&mut Film>,
     ) -> Result<Navigation, PipeError> {
         let deadline = monotonic_ns() + loading.timeout_ns;
-        let mut heads = self.recorded_heads.then(|| RequestHeads::new(loading, cache));
+        let mut heads = self.recorded_heads().then(|| RequestHeads::new(loading, cache));
         let url = url_of(loading, 0);
         browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
         let recorded = loading.origins.bodies == Bodies::Recorded;
@@ -198,7 +216,10 @@ impl Chromium {
             match browser.pipe.event(until.min(conduct.due_ns)) {
                 // Of the last load's tab, which was closed since.
                 Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
-                Ok(event) => {
+                Ok(mut event) => {
+                    if let Some(film) = &mut film {
+                        film.handle(&mut event, browser, tab)?;
+                    }
                     conduct.handle(&event, browser, tab)?;
                     let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
                     if let Some(params) = continued {
@@ -266,6 +287,8 @@ impl Navigation {
             largest_contentful_paint_ns: value(3),
             screenshot_png: None,
             screenshot_error: None,
+            frames: Vec::new(),
+            frames_dropped: 0,
             dialogs: 0,
         };
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })

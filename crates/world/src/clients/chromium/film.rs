@@ -1,0 +1,90 @@
+//! What the browser shows while a page is loaded: a picture each time that it changes
+//! (`Page.startScreencast`).
+
+use fastopen_netns::clock::{monotonic_ns, realtime_ns};
+use serde_json::json;
+
+use super::browser::{Browser, Tab};
+use super::pipe::{Event, PipeError};
+use crate::contract::FrameRecord;
+
+/// Width and height of a picture in pixels, at most.
+const SIZE: u32 = 480;
+/// Of JPEG, of 100.
+const QUALITY: u32 = 70;
+/// The pictures of a load in base64, at most, in bytes.
+const BUDGET: usize = 4 << 20;
+/// After the load the page counts as drawn when it has shown nothing new for so long, in nanoseconds.
+const STILL_NS: u64 = 300_000_000;
+/// The longest wait for that, in nanoseconds.
+const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
+
+/// The pictures of one load.
+pub(super) struct Film {
+    /// When each was shown, in nanoseconds of the monotonic clock, and its JPEG in base64.
+    pictures: Vec<(u64, String)>,
+    bytes: usize,
+    dropped: u64,
+}
+
+impl Film {
+    /// Begins to take pictures of a tab.
+    pub(super) fn start(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
+        let settings = json!({"format": "jpeg", "quality": QUALITY, "maxWidth": SIZE, "maxHeight": SIZE});
+        browser.pipe.send(Some(&tab.session), "Page.startScreencast", &settings)?;
+        Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
+    }
+
+    /// Takes a picture out of an event, if it is one. The browser sends the next when this is acknowledged.
+    pub(super) fn handle(
+        &mut self,
+        event: &mut Event,
+        browser: &mut Browser,
+        tab: &Tab,
+    ) -> Result<(), PipeError> {
+        if event.method != "Page.screencastFrame" {
+            return Ok(());
+        }
+        let acknowledged = json!({"sessionId": event.params["sessionId"]});
+        browser.pipe.send(Some(&tab.session), "Page.screencastFrameAck", &acknowledged)?;
+        let (now, wall) = (monotonic_ns(), realtime_ns());
+        let shown = event.params["metadata"]["timestamp"].as_f64().map(|seconds| (seconds * 1e9) as u64);
+        let age = shown.map_or(0, |shown| wall.saturating_sub(shown));
+        let serde_json::Value::String(jpeg) = event.params["data"].take() else { return Ok(()) };
+        if self.bytes + jpeg.len() > BUDGET {
+            self.dropped += 1;
+            return Ok(());
+        }
+        self.bytes += jpeg.len();
+        self.pictures.push((now.saturating_sub(age), jpeg));
+        Ok(())
+    }
+
+    /// Waits for what is drawn after the load, and returns the pictures, with times since `start_ns`, and how
+    /// many had no room.
+    pub(super) fn end(
+        mut self,
+        browser: &mut Browser,
+        tab: &Tab,
+        start_ns: u64,
+    ) -> Result<(Vec<FrameRecord>, u64), PipeError> {
+        let until = monotonic_ns() + DRAWING_TIMEOUT_NS;
+        while monotonic_ns() < until {
+            match browser.pipe.event(until.min(monotonic_ns() + STILL_NS)) {
+                Ok(mut event) if event.session.as_ref() == Some(&tab.session) => {
+                    self.handle(&mut event, browser, tab)?;
+                }
+                Ok(_) => {}
+                Err(PipeError::TimedOut) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        browser.pipe.send(Some(&tab.session), "Page.stopScreencast", &json!({}))?;
+        self.pictures.sort_by_key(|(shown_ns, _)| *shown_ns);
+        // What was there before: one picture at the start.
+        let before = self.pictures.partition_point(|(shown_ns, _)| *shown_ns <= start_ns).saturating_sub(1);
+        let frame =
+            |(shown_ns, jpeg): (u64, String)| FrameRecord { at_ns: shown_ns.saturating_sub(start_ns), jpeg };
+        Ok((self.pictures.drain(before..).map(frame).collect(), self.dropped))
+    }
+}
