@@ -9,7 +9,15 @@ from fastopen.attribution.phrases import listed, plural
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
 from fastopen.report.verdict import of_arms, questions_of, said_once
-from fastopen.statistics import CellResult, Effect, Results, effect_of, slower_in_the_median, syn_data_max
+from fastopen.statistics import (
+    CellResult,
+    Effect,
+    Results,
+    effect_of,
+    saves_in_the_median,
+    slower_in_the_median,
+    syn_data_max,
+)
 
 # By the texts of their factors and their arm.
 Loads = Mapping[tuple[object, ...], CellResult]
@@ -109,7 +117,7 @@ def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
     """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
     smallest = results.experiment.smallest_effect
-    saves = {result.cell.index: effect_of(result, smallest) is Effect.REDUCES for result in cells}
+    saves = {result.cell.index: saves_in_the_median(result, smallest) for result in cells}
     amount = "little" if any(saves.values()) else "nothing"
     for result in cells:
         flight = results.first_flights.get(result.cell.index)

@@ -8,7 +8,14 @@ from fastopen.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.statistics.deciding import Deciding, deciding_factor
 from fastopen.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.statistics.flight_savings import FlightSaving
-from fastopen.statistics.judgement import Effect, Verdict, effect_of, slower_in_the_median, verdict_on
+from fastopen.statistics.judgement import (
+    Effect,
+    Verdict,
+    effect_of,
+    saves_in_the_median,
+    slower_in_the_median,
+    verdict_on,
+)
 from fastopen.statistics.listeners import ListenerUse, ServerUse
 from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
@@ -54,6 +61,7 @@ __all__ = [
     "median_intervals",
     "pairs_needed",
     "payoffs",
+    "saves_in_the_median",
     "sensitivity",
     "slopes",
     "slower_in_the_median",

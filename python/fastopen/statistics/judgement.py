@@ -69,6 +69,12 @@ def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
     return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
 
 
+def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
+    """Whether the median load is sooner by what matters, certainly or not."""
+    saving = result.improvement_percent
+    return saving is not None and saving >= _matters_percent(result, smallest)
+
+
 def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
     return max(smallest.percent, 100 * smallest.ms / result.plt_ms_median if result.plt_ms_median else 0.0)
 
