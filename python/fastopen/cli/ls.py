@@ -1,5 +1,6 @@
 """`fastopen ls`, `label` and `rm`: which runs there are and what they are called; and away with them."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -40,7 +41,7 @@ def ls(
     target, table = console(), _table(runs)
     if Measurement.get(target, target.options.update(width=MEASURED), table).maximum > target.width:
         for run in runs:
-            target.print(_lines(run))
+            target.print(_lines(run, target.width))
     else:
         target.print(table)
     total = units.format_bytes(_rounded(sum(run.bytes for run in runs)))
@@ -97,15 +98,16 @@ def _table(runs: Sequence[RunSummary]) -> Table:
     return table
 
 
-def _lines(run: RunSummary) -> Text:
-    """The same in two lines, where the table does not fit."""
+def _lines(run: RunSummary, width: int) -> Text:
+    """The same in lines of their own, where the table does not fit."""
     facts = (_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines]), *run.varying)
     loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
     size = units.format_bytes(_rounded(run.bytes))
     first = "  ".join(filter(None, (run.folder.name, run.label)))
     status = Text(run.status, style=STYLES.get(run.status, "yellow"))
     second = "; ".join(filter(None, (*facts, loads, size)))
-    return Text.assemble((first, "bold"), "  ", status, "\n  ", second)
+    indented = textwrap.fill(second, width, initial_indent="  ", subsequent_indent="    ")
+    return Text.assemble((first, "bold"), "  ", status, "\n", indented)
 
 
 def _pages(names: Sequence[str]) -> str:

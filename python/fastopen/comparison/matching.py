@@ -92,8 +92,7 @@ def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterato
     told = [factor for factor in differing if not _follows(factor, before, after)]
     for factor in told or differing:
         texts = [factor.text_at(points(side)[0]) for side in (before, after)]
-        unit = factor.heading.removeprefix(factor.title).strip()
-        named = [f"{text} {unit}" if unit and text else text for text in texts]
+        named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]
         yield Setting(factor.title, *named)
 
 

@@ -71,6 +71,8 @@ class Factor:
     """Over a column of a table, with the unit; empty: an experiment has one value, and no table shows it."""
     phrase: str = "{}"
     """In sentences, and in ids of jobs where `label` is not given; the text of the value stands for `{}`."""
+    called: str = ""
+    """What people call it, where the header is too short for that."""
     full: str = ""
     """The phrase where nothing around it says what it is of, if not given the phrase."""
     absent_phrase: str = ""
@@ -134,8 +136,13 @@ class Factor:
     @property
     def title(self) -> str:
         """What people call it, without the unit."""
-        words = self.heading.split(" ")
-        return " ".join(word for word in words if word not in UNITS) or self.name.replace("_", " ")
+        words = (word for word in self.heading.split(" ") if word not in UNITS)
+        return self.called or " ".join(words) or self.name.replace("_", " ")
+
+    @property
+    def unit(self) -> str:
+        """Of the values in a table's column; empty where they have none."""
+        return " ".join(word for word in self.heading.split(" ") if word in UNITS)
 
     @property
     def kind(self) -> Kind:

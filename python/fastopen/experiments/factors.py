@@ -163,17 +163,20 @@ _CLIENT: Final = (
     ),
     Factor(
         "keep_alive", "client", ("keep_alive",), q.FLAG, "Whether the client uses connections again.",
-        example="on,off", otherwise="as the profile", header="keep-\nalive", phrase="keep-alive {}",
+        example="on,off", otherwise="as the profile", header="keep-\nalive",
+        called="keep-alive", phrase="keep-alive {}",
         natural=_of_profile("keep_alive"),
     ),
     Factor(
         "connections_per_host", "client", ("connections_per_host",), q.COUNT,
         "Connections to one host at once.", example="2,6", otherwise="the profile's",
-        header="conns\na host", phrase="{} connections a host", natural=_of_profile("connections_per_host"),
+        header="conns\na host",
+        called="connections a host", phrase="{} connections a host", natural=_of_profile("connections_per_host"),
     ),
     Factor(
         "connections_total", "client", ("connections_total",), q.COUNT, "Connections to all hosts at once.",
-        example="17,256", otherwise="the profile's", header="conns\nin all", phrase="{} connections in all",
+        example="17,256", otherwise="the profile's", header="conns\nin all",
+        called="connections in all", phrase="{} connections in all",
         natural=_of_profile("connections_total"),
     ),
     Factor(
@@ -264,7 +267,8 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "early_data_rejected", "tls", ("early_data_rejected",), q.FLAG,
         "Whether origins reject early data, so that it has to be sent again.", example="on,off",
-        header="early\nrejected", phrase="early data rejected {}", natural=_of_tls("early_data_rejected"),
+        header="early\nrejected",
+        called="rejected early data", phrase="early data rejected {}", natural=_of_tls("early_data_rejected"),
     ),
     Factor(
         "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",
@@ -273,12 +277,14 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "origins_keep_alive", "origins", ("keep_alive",), q.FLAG, "Whether origins keep connections open.",
-        example="on,off", header="origins\nkeep", phrase="keep-alive of the origins {}",
+        example="on,off", header="origins\nkeep",
+        called="keep-alive of the origins", phrase="keep-alive of the origins {}",
         columns=("origins_keep_alive",),
     ),
     Factor(
         "think_scale", "origins", ("think_scale",), q.SCALE,
         "Origins take so many times the recorded think time; 0: none.", example="0,1", header="think",
+        called="think time",
         phrase="think time x {}",
     ),
     Factor(
@@ -311,12 +317,12 @@ _TCP: Final = (
     Factor(
         "congestion_control", "tcp", ("congestion_control",), q.TEXT,
         "Congestion control of both ends: cubic, reno, bbr, or what else the kernel has.",
-        example="cubic,reno", header="conges-\ntion",
+        example="cubic,reno", header="conges-\ntion", called="congestion control",
     ),
     Factor(
         "slow_start_after_idle", "tcp", ("slow_start_after_idle",), q.FLAG,
         "Whether the congestion window shrinks while a connection is idle.", example="on,off",
-        header="idle\nrestart", phrase="slow start after idle {}",
+        header="idle\nrestart", called="slow start after idle", phrase="slow start after idle {}",
     ),
     Factor(
         "blackhole_timeout", "tcp", ("blackhole_timeout_s",), q.SECONDS,

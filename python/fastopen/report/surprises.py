@@ -61,7 +61,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
                     del of_value[other]
                 yield (
                     f"Page load times are the same, to the nanosecond, with {listed([*alike, phrase])}: the"
-                    f" {factor.name.replace('_', ' ')} has no effect here{_no_loss(factor, first)}."
+                    f" {factor.title} has no effect here{_no_loss(factor, first)}."
                 )
 
 

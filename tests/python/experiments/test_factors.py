@@ -132,6 +132,14 @@ def test_a_factor_is_asked_for_in_the_same_words_everywhere(tmp_path: Path, name
     assert asked != by_options({} if name == "command" else NEEDED.get(name, {}))
 
 
+def test_people_call_a_factor_by_whole_words_and_its_unit_stands_apart() -> None:
+    named = {factor.name: (factor.title, factor.unit) for factor in FACTORS}
+    assert named["congestion_control"] == ("congestion control", "")
+    assert named["think_scale"] == ("think time", "")
+    assert named["loss"] == ("loss", "%")
+    assert named["chain_bytes"] == ("chain", "bytes")
+
+
 def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     assert by_options({}) == by_file(tmp_path, {}) == by_call({})
     usual = {factor.name: factor.usual for factor in ASKED if factor.usual is not None and factor.several}
