@@ -171,7 +171,8 @@ _CLIENT: Final = (
         "connections_per_host", "client", ("connections_per_host",), q.COUNT,
         "Connections to one host at once.", example="2,6", otherwise="the profile's",
         header="conns\na host",
-        called="connections a host", phrase="{} connections a host", natural=_of_profile("connections_per_host"),
+        called="connections a host", phrase="{} connections a host",
+        natural=_of_profile("connections_per_host"),
     ),
     Factor(
         "connections_total", "client", ("connections_total",), q.COUNT, "Connections to all hosts at once.",
