@@ -59,6 +59,8 @@ LAYOUTS: Final = (
 # Words of factors that are put together need so many columns to be read, as many as the longest, and half of
 # them all.
 WORDS_MIN: Final = 9
+# Names that are longer than this go on several lines where room is short.
+NAME_MIN: Final = 20
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
@@ -142,14 +144,17 @@ def _table(grid: Grid, layout: Layout) -> Table:
     headers = [plain((layout.short and column.short) or column.header) for column in grid.columns]
     lines = max(header.count("\n") for header in headers)
     for number, (column, header) in enumerate(zip(grid.columns, headers, strict=True)):
-        words = [] if header else [row[number].text for row in grid.rows]
+        texts = [row[number].text for row in grid.rows]
+        least = None if header else max(map(_words_width, texts), default=WORDS_MIN)
+        if header and layout.tight and column.kind == "key":
+            least = min(max(map(len, (*texts, *header.split("\n")))), NAME_MIN)
         above = "\n" * (lines - header.count("\n")) if column.kind == "key" and header else ""
         table.add_column(
             Text(above + header),
             justify="left" if column.kind in ("key", "words") else "right",
-            no_wrap=bool(column.header),
+            no_wrap=least is None,
             overflow="fold",
-            min_width=max(map(_words_width, words)) if words else None,
+            min_width=least,
         )
     marked = [any(row[number].mark for row in grid.rows) for number in range(len(grid.columns))]
     before = None

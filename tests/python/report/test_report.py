@@ -326,6 +326,20 @@ def test_a_table_with_many_factors_and_ranges_fits_with_every_figure_whole(width
         ]
 
 
+def test_long_names_of_pages_go_on_several_lines_before_a_figure_is_cut() -> None:
+    columns = [Column("page", "key"), Column("RTT\nms", "factor")]
+    columns += [Column(f"PLT\n{name} s") for name in ("off", "cold", "warm")]
+    name = "a-very-long-name-of-a-recording-that-somebody-made"
+    figures = [Entry(text) for text in ("12.345", "12.346", "12.347")]
+    rows = [(Entry(f"{name}-{number}"), Entry("100"), *figures) for number in range(2)]
+    table, _ = fitting_table(Grid("", tuple(columns), tuple(rows), grouped=True), 50)
+    console = Console(width=50, file=io.StringIO(), record=True, highlight=False)
+    console.print(table)
+    lines = console.export_text().splitlines()
+    assert sum(all(figure in line for figure in ("100", "12.345", "12.347")) for line in lines) == 2
+    assert max(map(len, lines)) <= 50
+
+
 def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
     networks = [
         {
