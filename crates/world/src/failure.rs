@@ -75,6 +75,11 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
         Some(Errno::EMFILE | Errno::ENFILE) => {
             Some("the limit of open files is reached: raise it (ulimit -n)")
         }
+        // A container's /proc/sys: namespaces of its own have settings of their own, which it hides.
+        Some(Errno::EROFS) => Some(
+            "in a container: podman run --security-opt unmask=ALL (docker: systempaths=unconfined), or \
+             --engine virtual",
+        ),
         _ => None,
     }
 }

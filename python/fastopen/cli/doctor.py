@@ -202,7 +202,7 @@ def _print(checks: list[Check], target: Console) -> None:
             target.print(Text(_filled(f"to do: {check.remedy}", " " * INDENT, target)), soft_wrap=True)
     failed = sum(not check.ok for check in checks)
     message = (
-        f"{failed} missing: this machine cannot run experiments yet."
+        f"{failed} missing: this machine cannot run all experiments yet."
         if failed
         else "This machine can run it."
     )
