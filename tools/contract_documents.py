@@ -489,6 +489,11 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {**_RECORDED, "/tls/security": "tls"},
     {**_RECORDED, "/loads": [{"id": "tcp", "transport": "tcp"}]},
     {"/tls/security": "recorded", "/origins/keep_alive": True, "/origins/http2_hosts": ["b.test"]},
+    {"/tls/security": "recorded", "/origins/keep_alive": True, "/origins/http": "2"},
+    *(
+        {**_HTTP3, "/origins": {"http3_hosts": [host]}, "/tls": {"security": "recorded"}}
+        for host in ("b.test", "c.test")  # its URLs are http, https
+    ),
     {"/network/down/trace_ms": [1]},
     {"/network/down/rate_bit_per_s": None},
     {"/network/link": "kernel"},

@@ -106,10 +106,11 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// Waits for the client's first byte, and tells whether it is this one; it stays to be read.
-    pub async fn begins_with(&self, byte: u8) -> bool {
-        let mut first = [0];
-        self.stream.peek(&mut first).await.is_ok_and(|count| count > 0 && first[0] == byte)
+    /// Waits for what the client sends first, and tells whether it begins with these bytes, 4 at most, which
+    /// a client sends together; they stay to be read.
+    pub async fn begins_with(&self, bytes: &[u8]) -> bool {
+        let mut first = [0; 4];
+        self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
     /// Clears tokio's readiness after a short read, so that no read(2) returns EAGAIN: a short read empties

@@ -97,8 +97,8 @@ class Setup(BaseModel):
             remedy = f"ask for the client {CHROMIUM.label}, or for other bodies"
             raise conflict(f"{client.label} does not read bodies", remedy, "client.kind", "origins.bodies")
         recorded = self.tls is not None and self.tls.security == "recorded"
-        if recorded and client.type.loads_everything and self.origins.multiplex:
-            version = self.origins.versions[0]
+        version = self.origins.http
+        if recorded and client.type.loads_everything and version in ("2", "3"):
             message = (
                 f"{client.label} speaks HTTP/{version} on all connections to a host, with TLS or without"
             )
@@ -138,7 +138,7 @@ class Setup(BaseModel):
             message = f"HTTP/3 runs over QUIC, whose congestion control is {able}"
             remedy = "ask for one of them, or for http 1.1 or 2"
             raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
-        if self.origins.http2_hosts:
+        if self.origins.all_quic and self.origins.http2_hosts:
             remedy = "ask for http 1.1, or leave http2_hosts out"
             keys = ("origins.http", "origins.http2_hosts")
             raise conflict("with http 3 all hosts speak HTTP/3", remedy, *keys)

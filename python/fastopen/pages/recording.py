@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+Carrier = Literal["one at a time", "streams", "quic"]
+"""What a connection carries: one request at a time (HTTP/1.x), or many over TCP (HTTP/2) or QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,13 @@ class RecordedExchange:
     """The handshake of a connection that was opened for this request, without TLS."""
     tls: float
     """The rest of that handshake."""
-    multiplexed: bool
-    """Whether its connection carried several requests at once (HTTP/2, HTTP/3)."""
+    carrier: Carrier
     received_bytes: int
+
+    @property
+    def multiplexed(self) -> bool:
+        """Whether its connection carried several requests at once (HTTP/2, HTTP/3)."""
+        return self.carrier != "one at a time"
 
     @property
     def stalled(self) -> float:

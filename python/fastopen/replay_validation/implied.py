@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
-from fastopen.contract import Client, Network, Origins, Tcp, Tolerance
-from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit
+from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
+from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit, SessionStart
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource
@@ -57,7 +58,7 @@ class Rules:
     handshakes: bool = True
     """Handshakes and lookups where they were recorded, and no others; else TCP's own on each connection."""
     versions: bool = True
-    """Hosts that spoke HTTP/2 or 3 speak HTTP/2 again; else all speak HTTP/1.1."""
+    """Hosts that spoke HTTP/2 or 3 do so again; else all speak HTTP/1.1."""
     waits: bool = True
     """On a page with HTTP/2, requests to the other hosts wait for connections as recorded; else for six."""
 
@@ -71,11 +72,26 @@ class Replay:
     client: Client
     tcp: Tcp
     origins: Origins
+    tls: Tls | None
+    """None: no host speaks HTTP/3, and all speak in the clear; else those that do have QUIC's TLS."""
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
     """By resource: how long it is held before it is queued, for what the recorder's browser waited for."""
     arm: ArmName = ARM
+
+    def loaded_page(self) -> Page:
+        """The page as it is loaded: URLs are https where QUIC has TLS, others http, on the same ports."""
+        quic = self.origins.http3_hosts
+        if not quic:
+            return self.page
+
+        def at_its_port(resource: Resource) -> Resource:
+            scheme = "https" if resource.host in quic else "http"
+            return resource.model_copy(update={"url": _with_scheme(resource.url, scheme)})
+
+        resources = tuple(map(at_its_port, self.page.resources))
+        return self.page.model_copy(update={"url": resources[0].url, "resources": resources})
 
     def experiment(self, repeats: int) -> Experiment:
         """The replay as an experiment of one cell."""
@@ -83,7 +99,7 @@ class Replay:
             name="truth",
             pages=[self.page.name],
             networks=[self.network],
-            setups=[Setup(client=self.client, origins=self.origins, tcp=self.tcp)],
+            setups=[Setup(client=self.client, origins=self.origins, tcp=self.tcp, tls=self.tls)],
             arms=[self.arm],
             tolerance=Tolerance(late_us=max(LATE_MIN_US, round(LATE_SHARE * self.recorded_ms * 1000))),
             repeats=repeats,
@@ -100,6 +116,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     multiplexed = multiplexed_hosts(page.resources, recording)
     waits = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
     shared = set(multiplexed) if rules.versions else set()
+    quic = quic_hosts(page.resources, recording, multiplexed) if rules.versions else []
     held = tuple(
         _held(x, rules, waits and (rules.waits or one.host in multiplexed), one.host in shared)
         for one, x in zip(page.resources, recording.exchanges, strict=True)
@@ -112,7 +129,8 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         network=_network(recording, rate),
         client=Client.model_validate({"profile": "browser", **(limits if waits and rules.waits else {})}),
         tcp=Tcp(initial_window_segments=window),
-        origins=Origins(http2_hosts=multiplexed if rules.versions else []),
+        origins=Origins(http2_hosts=sorted(shared - set(quic)), http3_hosts=quic),
+        tls=_tls(rules) if quic else None,
         recorded_ms=recording.load_event_ms,
         recording=recording,
         held_ms=held,
@@ -179,6 +197,32 @@ def multiplexed_hosts(resources: Sequence[Resource], recording: Recording) -> li
     for resource, exchange in zip(resources, recording.exchanges, strict=True):
         shared[resource.host].append(exchange.multiplexed)
     return [host for host, of_host in shared.items() if 2 * sum(of_host) > len(of_host)]
+
+
+def quic_hosts(
+    resources: Sequence[Resource], recording: Recording, multiplexed: Collection[str]
+) -> list[str]:
+    """Those of the `multiplexed` hosts with which most shared connections were QUIC's (HTTP/3)."""
+    over_quic: defaultdict[str, list[bool]] = defaultdict(list)
+    for resource, exchange in zip(resources, recording.exchanges, strict=True):
+        if exchange.multiplexed and resource.host in multiplexed:
+            over_quic[resource.host].append(exchange.carrier == "quic")
+    return [host for host, of_host in over_quic.items() if 2 * sum(of_host) > len(of_host)]
+
+
+def _tls(rules: Rules) -> Tls:
+    """QUIC's early data does what cookies do for TCP: a connection costs no round trip of its own."""
+    session: SessionStart = "early" if rules.handshakes else "none"
+    return Tls(security="recorded", session=session, key_share="x25519")
+
+
+def _with_scheme(url: str, scheme: str) -> str:
+    """With the port written out, since another scheme has another one by default."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    default = port == {"http": 80, "https": 443}[scheme]
+    host = parts.netloc.rpartition("@")[2].removesuffix(f":{parts.port}")
+    return parts._replace(scheme=scheme, netloc=host if default else f"{host}:{port}").geturl()
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:

@@ -92,7 +92,7 @@ def _replays(imported: Iterable[ImportedPage], rules: Rules) -> tuple[list[Repla
 def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
     """Its jobs may take as long as the recording did, and more, however long that was."""
     asked = replay.experiment(repeats).model_copy(update={"engines": [engine]})
-    plan = make_plan(asked, [replay.page])
+    plan = make_plan(asked, [replay.loaded_page()])
     least = min(round(TIMEOUT_FACTOR * replay.recorded_ms * 1000), LOAD_TIMEOUT_MAX_US)
     jobs = tuple(
         replace(

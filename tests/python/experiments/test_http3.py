@@ -66,6 +66,11 @@ def test_it_is_refused_where_quic_cannot_be() -> None:
         Origins(http="3", keep_alive=False)
 
 
+def test_hosts_of_all_three_versions_go_together() -> None:
+    origins = Origins(http2_hosts=["b.test"], http3_hosts=["c.test"])
+    assert Setup(origins=origins, tls=Tls()).origins.versions == ["3", "2", "1.1"]
+
+
 def test_the_loader_speaks_it() -> None:
     loader = Client.model_validate({})
     assert Setup(client=loader, origins=HTTP3, tls=Tls(session="early")).origins.quic

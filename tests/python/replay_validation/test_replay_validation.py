@@ -44,7 +44,7 @@ def small() -> dict[str, Any]:
 
 def exchange(**changes: Any) -> RecordedExchange:
     moments = {"asked": 0.0, "sent": 20.0, "first_byte": 70.0, "end": 80.0}
-    parts = {"lookup": 0.0, "tcp": 20.0, "tls": 0.0, "multiplexed": False, "received_bytes": 1000}
+    parts = {"lookup": 0.0, "tcp": 20.0, "tls": 0.0, "carrier": "one at a time", "received_bytes": 1000}
     return RecordedExchange(**{**moments, **parts, **changes})
 
 
@@ -84,6 +84,16 @@ class TestTheExchanges:
             recording = one_page(*both).recording
             assert recording is not None
             assert [x.multiplexed for x in recording.exchanges] == [shared, shared], version
+
+    def test_quic_is_known_by_the_version_alone(self) -> None:
+        for version, carrier in (
+            *((quic, "quic") for quic in ("h3", "h3-29", "HTTP/3", "http/2+quic/46")),
+            *((streams, "streams") for streams in ("h2", "HTTP/2", "spdy/3")),
+            ("http/1.1", "one at a time"),
+        ):
+            recording = one_page(entry("https://a.test/", response={"httpVersion": version})).recording
+            assert recording is not None
+            assert recording.exchanges[0].carrier == carrier, version
 
     def test_requests_one_after_another_do_not_share_a_connection(self) -> None:
         both = [
@@ -200,10 +210,29 @@ class TestThePage:
         )
         replay = replay_of(mixed)
         # What waited for a connection waits as it was recorded, with the others too.
-        assert (replay.client.connections_per_host, replay.origins.http2_hosts) == (256, ["b.test", "c.test"])
+        assert replay.client.connections_per_host == 256
+        assert (replay.origins.http2_hosts, replay.origins.http3_hosts) == (["b.test"], ["c.test"])
         (setup,) = replay.experiment(1).setups
         assert setup.origins == replay.origins
-        assert replay_of(mixed, Rules(versions=False)).origins.http2_hosts == []
+        one_version = replay_of(mixed, Rules(versions=False))
+        assert (one_version.origins.versions, one_version.tls) == (["1.1"], None)
+
+    def test_tls_is_for_quic_alone_and_every_url_keeps_its_port(self) -> None:
+        mixed = one_page(
+            entry("https://a.test/"),
+            entry("https://b.test:8443/1", 90, response={"httpVersion": "h3"}),
+            entry("http://b.test/2", 90, response={"httpVersion": "h3"}),
+            on_load=180,
+        )
+        replay = replay_of(mixed)
+        assert [one.url for one in replay.loaded_page().resources] == [
+            "http://a.test:443/",
+            "https://b.test:8443/1",
+            "https://b.test:80/2",
+        ]
+        assert [one.url for one in replay.page.resources] == [one.url for one in mixed.page.resources]
+        plain = replay_of(one_page(entry("https://a.test/"), on_load=80))
+        assert (plain.tls, plain.loaded_page()) == (None, plain.page)
 
 
 class TestWhatCannotBeReplayed:
@@ -289,3 +318,28 @@ class TestReplays:
         document = json.loads(done.stdout)
         assert len(document["pages"]) >= len(files)
         assert document["median_error_percent"] < 10
+
+    def test_hosts_of_three_versions_are_replayed_over_their_own(self, tmp_path: Path) -> None:
+        """Each host: a connection, then several requests at once, of which the last is of several windows."""
+
+        def host(name: str, start: float, version: str) -> list[dict[str, Any]]:
+            said = {"httpVersion": version}
+            first = entry(f"https://{name}.test/1", start, response=said)
+            others = (
+                entry(
+                    f"https://{name}.test/{n}",
+                    start + 90,
+                    time=time,
+                    timings={"connect": -1, "receive": time - 50},
+                    response={**said, "bodySize": size},
+                )
+                for n, time, size in ((2, 60, 1000), (3, 60, 5000), (4, 90, 40_000))
+            )
+            return [first, *others]
+
+        page = [*host("a", 0, "http/1.1"), *host("b", 200, "h2"), *host("c", 400, "h3")]
+        file = written(tmp_path, "three.har", har(*page, on_load=600))
+        done = validate("--json", "--engine", "virtual", file)
+        assert done.returncode == 0, done.stderr
+        (found,) = json.loads(done.stdout)["pages"]
+        assert found["replayed_ms"] == pytest.approx(600, rel=0.03), found

@@ -60,7 +60,8 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         }
     };
     let (secured, established) = (watch::Sender::new(false), accepted.established);
-    let connection = Connection { four_tuple, encrypted: true, secured: Secured::when(&secured) };
+    let connection =
+        Connection { four_tuple, encrypted: true, http2: false, secured: Secured::when(&secured) };
     let table = {
         let (report, shared) = (report.clone(), shared.clone());
         StreamTable::calling(move |bytes| {

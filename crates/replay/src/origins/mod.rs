@@ -41,7 +41,9 @@ pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 const BACKLOG: u32 = 8192;
 
 /// The type of the record that a TLS handshake begins with (RFC 8446 section 5.1).
-const TLS_HANDSHAKE: u8 = 22;
+const TLS_HANDSHAKE: &[u8] = &[22];
+/// The connection preface of HTTP/2 begins so (RFC 9113 section 3.4), and no request of HTTP/1.1 does.
+const HTTP2_PREFACE: &[u8] = b"PRI ";
 
 /// What all connections share.
 struct Shared {
@@ -223,7 +225,10 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
         Some(Security::Recorded) => stream.begins_with(TLS_HANDSHAKE).await,
     };
     if !encrypted {
-        let connection = Connection { four_tuple, encrypted, secured: Secured::default() };
+        // Among connections with TLS those without it speak HTTP/1.1, as everywhere on the web, unless the
+        // client has prior knowledge (RFC 9113 section 3.3).
+        let http2 = tls.is_none() || stream.begins_with(HTTP2_PREFACE).await;
+        let connection = Connection { four_tuple, encrypted, http2, secured: Secured::default() };
         return serve_http(stream, connection, shared).await;
     }
     let Some(tls) = tls.and_then(|tls| tls.server(*origin.ip(), shared.rejecting.load(Ordering::Relaxed)))
@@ -238,7 +243,7 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     };
     if let Ok(stream) = TlsStream::accept(tls, stream, observer).await {
         let secured = stream.secured();
-        serve_http(stream, Connection { four_tuple, encrypted, secured }, shared).await;
+        serve_http(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
     }
 }
 
@@ -248,6 +253,8 @@ struct Connection {
     four_tuple: FourTuple,
     /// Whether it speaks TLS.
     encrypted: bool,
+    /// Whether it speaks HTTP/2 if the host does.
+    http2: bool,
     /// Whether its TLS handshake is complete.
     secured: Secured,
 }
@@ -262,12 +269,10 @@ impl Connection {
     }
 }
 
-/// Serves HTTP with the driver of the host's version. Among connections with TLS those without it speak
-/// HTTP/1.1, as everywhere on the web.
+/// Serves HTTP with the driver of the connection's version.
 async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
-    let with_tls = shared.encrypted.load(Ordering::Relaxed);
     match shared.site.version(*connection.four_tuple.origin.ip()) {
-        HttpVersion::Http2 if connection.encrypted || !with_tls => {
+        HttpVersion::Http2 if connection.http2 => {
             http2::serve(stream, connection, shared).await;
         }
         _ => http1::serve(stream, connection, shared).await,

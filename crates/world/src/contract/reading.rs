@@ -78,10 +78,7 @@ impl Job {
             self.origins.bodies != Bodies::Recorded || self.client.kind.capabilities().reads_bodies,
             || format!("origins.bodies: {} does not read bodies", self.client.kind),
         )?;
-        let one_version = !self.client.kind.capabilities().reads_bodies && self.origins.multiplex();
-        demand(self.tls.security != Security::Recorded || !one_version, || {
-            format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
-        })?;
+        self.validate_security()?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
         within("tls.tickets", self.tls.tickets, 0..=TICKETS)?;
         self.validate_session()?;
@@ -113,6 +110,22 @@ impl Job {
             Some(number) => {
                 Err(format!("loads[{number}].transport: servers of others speak in the clear alone"))
             }
+            None => Ok(()),
+        }
+    }
+
+    /// The loader speaks one version on all connections to a host, with TLS or without; HTTP/3 has TLS.
+    fn validate_security(&self) -> Checked {
+        if self.tls.security != Security::Recorded || self.client.kind.capabilities().reads_bodies {
+            return Ok(());
+        }
+        demand(!self.origins.http.is_multiplexed(), || {
+            format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
+        })?;
+        let of_quic = |one: &&Resource| self.origins.http_of(one.url.host()).is_quic();
+        let plain = |one: &&Resource| !one.url.is_encrypted(Schemes::Recorded);
+        match self.page.resources.iter().filter(of_quic).find(plain) {
+            Some(one) => Err(format!("origins.http3_hosts: {} has http URLs", one.url.host())),
             None => Ok(()),
         }
     }

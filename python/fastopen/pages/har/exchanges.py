@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.recording import RecordedExchange
+from fastopen.pages.recording import Carrier, RecordedExchange
 
 # h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
 _MULTIPLEXED: Final = re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE)
+_QUIC: Final = re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE)
 _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.[01]$", re.IGNORECASE)
 # Recorders' clocks: a request that seems to be sent this much before the last answer ended came after it.
 _CLOCK_SLACK_MS: Final = 2.0
@@ -44,20 +45,24 @@ def _exchange(entry: Entry, started: float, shared: bool) -> RecordedExchange:
         lookup=min(lookup, room - tcp - tls),
         tcp=tcp,
         tls=tls,
-        multiplexed=entry.pushed or _says_so(entry, shared),
+        carrier=_carrier(entry, shared),
         received_bytes=entry.sizes.response_header + entry.sizes.body,
     )
 
 
-def _says_so(entry: Entry, shared: bool) -> bool:
+def _carrier(entry: Entry, shared: bool) -> Carrier:
     """By the version or a stream's number; where neither tells, because its connection was `shared`."""
     response = fields.mapping(entry.raw.get("response"))
     versions = [
         fields.text(version).strip() for version in (response.get("httpVersion"), entry.raw.get("_protocol"))
     ]
-    if any(map(_MULTIPLEXED.match, versions)) or fields.number(entry.raw.get("_http2_stream_id")):
-        return True
-    return shared and not any(map(_ONE_AT_A_TIME.match, versions))
+    if any(map(_QUIC.match, versions)):
+        return "quic"
+    if entry.pushed or any(map(_MULTIPLEXED.match, versions)):
+        return "streams"
+    if fields.number(entry.raw.get("_http2_stream_id")):
+        return "streams"
+    return "streams" if shared and not any(map(_ONE_AT_A_TIME.match, versions)) else "one at a time"
 
 
 def _shared_connections(entries: Sequence[Entry]) -> set[str]:
