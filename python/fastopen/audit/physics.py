@@ -1,7 +1,9 @@
 """What no page can do: save more than its handshakes took, or load before its bytes can arrive.
 
-TCP Fast Open saves at most one RTT for each handshake that the load waited for, one after another. Each of
-these handshakes is followed by a request and its answer, another RTT at least, which TFO does not save.
+TCP Fast Open, and early data (0-RTT) of TLS 1.3 or QUIC, each save at most one RTT for each connection that
+the load waited for, one after another. Each is followed by a request and its answer, another RTT at least,
+which neither saves. Between TCP and QUIC more differs than handshakes (windows, recovery of losses), so that
+no bound on savings is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,9 +48,24 @@ class MeasuredCell:
         return self.off - self.tfo - 2 * self.half_digit
 
     @property
+    def trips_off(self) -> int:
+        """Round trips of a connection to its first answer, without what is judged."""
+        return self.cell.flight_off.round_trips
+
+    @property
+    def trips_saved(self) -> int:
+        """How many of them a connection at most saves."""
+        return self.trips_off - self.cell.flight_tfo.round_trips
+
+    @property
+    def bounded(self) -> bool:
+        """Whether handshakes are what differs between the two times."""
+        return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
+
+    @property
     def room(self) -> Decimal:
-        """How many handshakes, each with its request, at most follow one another in the load without TFO."""
-        return (self.off + self.half_digit) / (2 * self.rtt)
+        """How many connections, each with a request, at most follow one another in the load without TFO."""
+        return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
 def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
@@ -56,7 +73,7 @@ def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
     found: list[Finding] = []
     for one in series:
         found += _too_soon(one)
-        if one.rtt > 0 and one.saved > 0:
+        if one.rtt > 0 and one.saved > 0 and one.bounded:
             reasons = list(_beyond_bounds(one, series))
             if reasons:
                 detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
@@ -65,9 +82,13 @@ def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
 
 
 def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
-    for name, time, least in (("without TFO", one.off, 2), ("with TFO", one.tfo, 1)):
+    for name, time, flight in (
+        ("without TFO", one.off, one.cell.flight_off),
+        ("with TFO", one.tfo, one.cell.flight_tfo),
+    ):
+        least = flight.round_trips
         if time + one.half_digit < least * one.rtt:
-            needed = "a handshake and a request need two" if least == 2 else "a request needs one"
+            needed = "a request needs one" if least == 1 else f"handshakes and a request need {least}"
             detail = f"{_ms(time)} {name} is {time / one.rtt:.2f} RTTs, but {needed}"
             yield Finding(one.cell, "below_rtt", detail)
         if one.cell.bytes is not None and one.cell.down_mbit is not None:
@@ -79,17 +100,20 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
 
 def _beyond_bounds(one: MeasuredCell, series: Sequence[MeasuredCell]) -> Iterator[str]:
     requests, source = _requests(one.cell)
-    if requests is not None and one.saved > requests * one.rtt * SLACK:
+    if requests is not None and one.saved > requests * one.trips_saved * one.rtt * SLACK:
         yield f"{requests} requests can open {requests} connections in a row at most ({source})"
-    if one.saved > one.off / 2 * SLACK:
-        yield (
-            f"handshakes take no more than half of a load, {_ms(one.off / 2)} of {_ms(one.off)}: each is"
-            " followed by a request that takes as long"
-        )
+    most = one.off * one.trips_saved / one.trips_off
+    if one.saved > most * SLACK:
+        if one.trips_off == 2:
+            why = "half of a load", "each is followed by a request that takes as long"
+        else:
+            part = f"{one.trips_saved} of {one.trips_off} round trips"
+            why = f"{part} of a load", "no more of a connection's go before its first answer"
+        yield f"handshakes take no more than {why[0]}, {_ms(most)} of {_ms(one.off)}: {why[1]}"
     others = [other for other in series if 0 < other.rtt < one.rtt]
     if others:
         least = min(others, key=lambda other: other.room)
-        if one.saved > least.room * one.rtt * SLACK_OF_ROOM:
+        if one.saved > least.room * one.trips_saved * one.rtt * SLACK_OF_ROOM:
             yield (
                 f"the same page at {least.rtt} ms, {_ms(least.off)}, has room for {least.room:.1f}"
                 " handshakes and requests in a row at most"

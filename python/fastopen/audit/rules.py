@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 
 from fastopen.audit.findings import Finding
 from fastopen.audit.improvement import improvement_findings
@@ -26,10 +25,11 @@ def _audit_table(table: Sequence[PrintedCell]) -> list[Finding]:
     found = improvement_findings(table)
     units = true_units(table)
     found += units.findings
-    series: dict[tuple[str, Decimal | None, Decimal | None], list[MeasuredCell]] = defaultdict(list)
+    series: dict[tuple[object, ...], list[MeasuredCell]] = defaultdict(list)
     for cell in table:
         measured = MeasuredCell.of(cell, units.seconds[cell.line])
-        series[cell.page, cell.down_mbit, cell.up_mbit].append(measured)
+        flights = (cell.flight_off, cell.flight_tfo)
+        series[cell.page, cell.down_mbit, cell.up_mbit, *flights].append(measured)
     for cells in series.values():
         found += series_findings(cells)
         found += physics_findings(cells)

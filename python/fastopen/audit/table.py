@@ -12,12 +12,15 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
+from fastopen.audit.first_flights import FIRST_FLIGHTS, FirstFlight
 from fastopen.errors import InputError
 from fastopen.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# `requests` and `bytes` (of one load) are not in published.csv; they allow more checks.
-CHECKED: Final = ("down_mbit", "up_mbit", "improvement_percent_as_printed", "requests", "bytes")
+# `requests` and `bytes` (of one load) are not in published.csv; they allow more checks. Of first flights
+# nothing said is TCP in the clear, without TFO and with it.
+FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
+CHECKED: Final = ("down_mbit", "up_mbit", "improvement_percent_as_printed", "requests", "bytes", *FLIGHTS)
 UNCHECKED: Final = ("source", "note")
 UNITS_S: Final = {"s": Decimal(1), "ms": Decimal("0.001")}
 LINES_MAX: Final = 1_000_000
@@ -42,6 +45,8 @@ class PrintedCell:
     up_mbit: Decimal | None = None
     requests: int | None = None
     bytes: int | None = None
+    flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
+    flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
@@ -137,7 +142,16 @@ def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedC
         up_mbit=_positive(fields, "up_mbit", place),
         requests=_count(fields, "requests", place),
         bytes=_count(fields, "bytes", place),
+        flight_off=_flight(fields, "first_flight_off", place, "tcp"),
+        flight_tfo=_flight(fields, "first_flight_tfo", place, "tfo"),
     )
+
+
+def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FirstFlight:
+    word = fields.get(name) or usual
+    if word not in FIRST_FLIGHTS:
+        raise InputError(f"{word!r} is no first flight", f"{place}: {name}", ", ".join(FIRST_FLIGHTS))
+    return FIRST_FLIGHTS[word]
 
 
 def _number(fields: Mapping[str, str], name: str, place: str) -> Decimal | None:

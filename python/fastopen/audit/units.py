@@ -59,8 +59,9 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Whether the page would load in less than a handshake, a request and its answer."""
-    return (cell.off + cell.half_digit) * UNITS_S[unit] < 2 * cell.rtt_ms / 1000
+    """Whether the page would load in less than its handshakes, a request and its answer."""
+    least = cell.flight_off.round_trips * cell.rtt_ms / 1000
+    return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 
 
 def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> Finding:
@@ -68,7 +69,7 @@ def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> Finding:
     if cell.unit == "s":
         detail += f" would be {_long(cell.off)}"
     else:
-        detail += f" is less than two RTTs of {cell.rtt_ms} ms"
+        detail += f" is less than {cell.flight_off.round_trips} RTTs of {cell.rtt_ms} ms"
     if not whole_table:
         detail += ", unlike the rest of the table"
     return Finding(cell, "units", detail)

@@ -148,6 +148,50 @@ def test_requests_and_bytes_that_a_table_names_bound_its_times(tmp_path: Path) -
     ]
 
 
+FLIGHTS = HEADER + ",first_flight_off,first_flight_tfo"
+
+
+@pytest.mark.parametrize(
+    ("flights", "most"),
+    [
+        ("tls,tls+tfo", 333),
+        ("tls,tls+early", 333),
+        ("tls,tls+tfo+early", 666),
+        ("tls+early,tls+tfo+early", 500),
+        ("tls1.2,tls1.2+tfo", 250),
+        ("quic,quic+early", 500),
+        (",", 500),
+    ],
+)
+def test_a_first_flight_saves_no_more_than_its_share_of_round_trips(
+    tmp_path: Path, flights: str, most: int
+) -> None:
+    for saved, found in ((most, []), (most + 25, [(50, "bound")])):
+        row = f"p,50,4,1000,{1000 - saved},ms,,{flights}"
+        assert kinds(findings(tmp_path, row, header=FLIGHTS)) == found, row
+
+
+def test_no_first_flight_is_answered_before_its_round_trips(tmp_path: Path) -> None:
+    for flights, off, tfo in (
+        ("tls,tls+tfo", 300, 200),
+        ("tls,tls+tfo+early", 300, 100),
+        ("quic,quic+early", 200, 100),
+    ):
+        assert findings(tmp_path, f"p,100,4,{off},{tfo},ms,,{flights}", header=FLIGHTS) == []
+        kind = (100, "below_rtt")
+        sooner = f"p,100,4,{off},{tfo - 10},ms,,{flights}"
+        assert kind in kinds(findings(tmp_path, sooner, header=FLIGHTS))
+
+
+def test_more_than_handshakes_differs_between_tcp_and_quic(tmp_path: Path) -> None:
+    assert findings(tmp_path, "p,50,4,1000,400,ms,,tls,quic", header=FLIGHTS) == []
+
+
+def test_flights_are_series_of_their_own(tmp_path: Path) -> None:
+    rows = ["p,50,4,1000,900,ms,,tls,tls+tfo", "p,50,4,1000,800,ms,,tls,tls+early"]
+    assert findings(tmp_path, *rows, header=FLIGHTS) == []
+
+
 def test_a_cell_that_stands_twice_with_other_figures_is_found(tmp_path: Path) -> None:
     assert kinds(findings(tmp_path, "p,20,4,1.00,0.90,s,10", "p,20,4,1.10,0.99,s,10")) == [(20, "duplicate")]
     assert findings(tmp_path, "p,20,4,1.00,0.90,s,10", "p,20,4,1.00,0.90,s,10") == []
@@ -201,6 +245,7 @@ def test_any_table_of_what_round_trips_make_is_left_alone(
         (HEADER + "\ne,p,-20,4,1,0.9,s,10", "line 2: rtt_ms: -20 is less than 0"),
         (HEADER + "\ne,p,20,0,1,0.9,s,10", "line 2: down_mbit: 0 is not more than 0"),
         (HEADER + "\ne,p,20,4,1,0.9,min,10", "line 2: unit_as_printed: 'min' is no unit of time here"),
+        (FLIGHTS + "\ne,p,20,4,1,0.9,s,10,tls,0rtt", "line 2: first_flight_tfo: '0rtt' is no first flight"),
         (HEADER + '\ne,"p', "line 2: malformed CSV"),
         (HEADER.replace("rtt_ms", "rtt"), "line 1: no column rtt_ms"),
         (HEADER + ",page", "line 1: two columns are called 'page'"),
