@@ -1,7 +1,11 @@
 //! Processes: their end with their parent, forks, resource limits, scheduling.
 
-use std::io;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
@@ -39,15 +43,6 @@ fn tie_to(parent: Pid) -> io::Result<()> {
     if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
 }
 
-/// Makes a folder of mode 0700 in the system's folder for temporary files.
-///
-/// # Errors
-/// As `mkdtemp`.
-pub fn private_folder(prefix: &str) -> io::Result<std::path::PathBuf> {
-    let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
-    Ok(nix::unistd::mkdtemp(&template)?)
-}
-
 /// Makes malloc keep freed memory and take it from the kernel in pieces of 16 MiB: on a kernel where system
 /// calls and page faults are slow, as under User-Mode Linux.
 pub fn tune_malloc() {
@@ -65,41 +60,75 @@ pub fn tune_malloc() {
     }
 }
 
-/// A process that removes a folder when this one has ended, also by SIGKILL.
-pub struct CleanupProcess {
-    /// Never written to: the cleanup process sees it closed when this process ends or drops it.
+/// A folder of mode 0700 in the system's folder for temporary files. A process of its own makes and removes
+/// it, so that nothing is left at whatever moment this process is killed.
+pub struct PrivateFolder {
+    path: PathBuf,
+    /// Never written to: the other process sees it closed when this process ends or drops it.
     alive: Option<OwnedFd>,
     pid: Pid,
 }
 
-impl CleanupProcess {
-    /// Starts one for `folder`.
+impl PrivateFolder {
+    /// Makes one whose name begins with `prefix`.
     ///
     /// # Errors
-    /// As `fork` and `pipe`.
+    /// As `fork`, `pipe` and `mkdtemp`.
     ///
     /// # Panics
     /// If this process has other threads.
-    pub fn of(folder: &std::path::Path) -> io::Result<Self> {
+    pub fn make(prefix: &str) -> io::Result<Self> {
         assert_single_threaded();
+        let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
         let (ended, alive) = pipe()?;
+        let (made, tell) = pipe()?;
         // SAFETY: the process has one thread, so the child's copy of memory is consistent.
         match unsafe { fork() }? {
             ForkResult::Child => {
-                drop(alive);
+                drop((alive, made));
                 let _ = close_standard_streams();
                 // Leave the terminal's foreground process group, which Ctrl-C signals.
                 let _ = nix::unistd::setsid();
+                let folder = nix::unistd::mkdtemp(&template);
+                let _ = match &folder {
+                    Ok(path) => File::from(tell).write_all(path.as_os_str().as_bytes()),
+                    // No path begins with a NUL.
+                    Err(errno) => File::from(tell).write_all(format!("\0{}", *errno as i32).as_bytes()),
+                };
                 while wait_readable(&[ended.as_fd()], None).is_ok_and(|ready| ready[0].is_empty()) {}
-                let _ = std::fs::remove_dir_all(folder);
+                let _ = folder.map(std::fs::remove_dir_all);
                 std::process::exit(0);
             }
-            ForkResult::Parent { child } => Ok(Self { alive: Some(alive), pid: child }),
+            ForkResult::Parent { child } => {
+                drop(tell);
+                let mut folder = Self { path: PathBuf::new(), alive: Some(alive), pid: child };
+                let mut told = Vec::new();
+                File::from(made).read_to_end(&mut told)?;
+                folder.path = path_or_errno(told)?;
+                Ok(folder)
+            }
         }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 
-impl Drop for CleanupProcess {
+/// What the other process of a [`PrivateFolder`] says.
+fn path_or_errno(told: Vec<u8>) -> io::Result<PathBuf> {
+    match told.split_first() {
+        None => Err(io::Error::other("the process that makes it ended")),
+        Some((0, errno)) => {
+            let errno = std::str::from_utf8(errno).ok().and_then(|text| text.parse().ok());
+            Err(io::Error::from_raw_os_error(errno.unwrap_or(libc::EIO)))
+        }
+        Some(_) => Ok(OsString::from_vec(told).into()),
+    }
+}
+
+impl Drop for PrivateFolder {
     fn drop(&mut self) {
         self.alive = None;
         let _ = waitpid(self.pid, None);

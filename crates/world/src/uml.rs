@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fastopen_netns::process::{self, CleanupProcess};
+use fastopen_netns::process::{self, PrivateFolder};
 use fastopen_netns::sandbox::View;
 use serde::Deserialize;
 
@@ -358,18 +358,17 @@ impl Progress<'_> {
     }
 }
 
-/// The folder that the kernel reads its jobs from and writes its records to; the cleanup process removes it
-/// on drop.
+/// The folder that the kernel reads its jobs from and writes its records to.
 struct Folder {
     path: PathBuf,
     records: File,
-    _cleanup: CleanupProcess,
+    _folder: PrivateFolder,
 }
 
 impl Folder {
     fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
-        let path = process::private_folder("fastopen-")?;
-        let cleanup = CleanupProcess::of(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
+        let folder = PrivateFolder::make("fastopen-")?;
+        let path = folder.path().to_owned();
         let mut numbered = Vec::new();
         for (number, file) in bodies_files(jobs).into_iter().enumerate() {
             fs::copy(file, path.join(format!("{BODIES}{number}")))?;
@@ -382,7 +381,7 @@ impl Folder {
         }
         File::create_new(path.join(RECORDS))?;
         let records = File::open(path.join(RECORDS))?;
-        Ok(Self { path, records, _cleanup: cleanup })
+        Ok(Self { path, records, _folder: folder })
     }
 }
 

@@ -288,6 +288,8 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
     for (who, stage) in [
         ("kernel", Stage::Loading),
         ("launcher", Stage::Loading),
+        ("launcher", Stage::After(1)),
+        ("launcher", Stage::After(3)),
         ("launcher", Stage::After(5)),
         ("launcher", Stage::After(60)),
     ] {
