@@ -146,7 +146,7 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
     let folder = Folder::make(text, jobs).and_then(|folder| {
         if let Task::Scripts(plan) = task {
             // The kernel mounts file systems of its own over /tmp, where they may lie.
-            conform::copy_folder(&plan.folder, &folder.path.join(SCRIPTS))?;
+            conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?;
         }
         Ok(folder)
     });
@@ -158,7 +158,7 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
     let memory_bytes = memory_bytes(text, jobs);
     let mut view = task.view();
     view.files.extend([kernel.program.clone(), init.clone()]);
-    view.writable.push(folder.path.clone());
+    view.writable.push(folder.path().to_owned());
     // The kernel's memory is a file there.
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
@@ -360,15 +360,14 @@ impl Progress<'_> {
 
 /// The folder that the kernel reads its jobs from and writes its records to.
 struct Folder {
-    path: PathBuf,
+    private: PrivateFolder,
     records: File,
-    _folder: PrivateFolder,
 }
 
 impl Folder {
     fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
-        let folder = PrivateFolder::make("fastopen-")?;
-        let path = folder.path().to_owned();
+        let private = PrivateFolder::make("fastopen-")?;
+        let path = private.path();
         let mut numbered = Vec::new();
         for (number, file) in bodies_files(jobs).into_iter().enumerate() {
             fs::copy(file, path.join(format!("{BODIES}{number}")))?;
@@ -381,7 +380,11 @@ impl Folder {
         }
         File::create_new(path.join(RECORDS))?;
         let records = File::open(path.join(RECORDS))?;
-        Ok(Self { path, records, _folder: folder })
+        Ok(Self { private, records })
+    }
+
+    fn path(&self) -> &Path {
+        self.private.path()
     }
 }
 
@@ -429,10 +432,10 @@ impl Running {
             .args(["time-travel=inf-cpu", &format!("time-travel-start={START_NS}")])
             .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
-            .args([&format!("uml_dir={}/", folder.path.display()), "umid=kernel"])
+            .args([&format!("uml_dir={}/", folder.path().display()), "umid=kernel"])
             .args(arguments(kernel, task))
             .arg(format!("init=\"{}\"", init.display()))
-            .args(["--", task.mode(), &format!("\"{}\"", folder.path.display())])
+            .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
             // A fixed environment; with an empty one the kernel crashes at its start.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
