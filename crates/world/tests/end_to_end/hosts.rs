@@ -88,8 +88,8 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
                 connection["client"]["bytes_received"], connection["origin"]["bytes_sent"],
                 "{connection:#}"
             );
-            // The client's own FIN is not among its segments; the origin has it where it closes later. Of the last
-            // connections acknowledgements are still under way when the load ends.
+            // The client's own FIN is not among its segments; the origin has it where it closes later. Of the
+            // last connections acknowledgements are still under way when the load ends.
             let (sent, received) =
                 (number(&connection["client"]["segments_out"]), number(&connection["origin"]["segments_in"]));
             assert!(received <= sent + 1, "{connection:#}");
