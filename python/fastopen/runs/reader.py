@@ -339,10 +339,13 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Of before `path_share` had a default, null was all hosts."""
-    for network in experiment["networks"]:
-        if network.get("path_share", 1.0) is None:
-            del network["path_share"]
+    """Of before `path_share` had a default, null was all hosts. What is no experiment stays as it is."""
+    match experiment:
+        case {"networks": [*networks]}:
+            for network in networks:
+                match network:
+                    case {"path_share": None}:
+                        del network["path_share"]
     return experiment
 
 
