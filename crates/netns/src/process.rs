@@ -102,9 +102,9 @@ impl PrivateFolder {
             ForkResult::Parent { child } => {
                 drop(tell);
                 let mut folder = Self { path: PathBuf::new(), alive: Some(alive), pid: child };
-                let mut told = Vec::new();
-                File::from(made).read_to_end(&mut told)?;
-                folder.path = path_or_errno(told)?;
+                let mut answer = Vec::new();
+                File::from(made).read_to_end(&mut answer)?;
+                folder.path = path_or_errno(answer)?;
                 Ok(folder)
             }
         }
@@ -117,14 +117,14 @@ impl PrivateFolder {
 }
 
 /// What the other process of a [`PrivateFolder`] says.
-fn path_or_errno(told: Vec<u8>) -> io::Result<PathBuf> {
-    match told.split_first() {
+fn path_or_errno(answer: Vec<u8>) -> io::Result<PathBuf> {
+    match answer.split_first() {
         None => Err(io::Error::other("the process that makes it ended")),
         Some((0, errno)) => {
             let errno = std::str::from_utf8(errno).ok().and_then(|text| text.parse().ok());
             Err(io::Error::from_raw_os_error(errno.unwrap_or(libc::EIO)))
         }
-        Some(_) => Ok(OsString::from_vec(told).into()),
+        Some(_) => Ok(OsString::from_vec(answer).into()),
     }
 }
 

@@ -89,8 +89,8 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
-    told = [factor for factor in differing if not _follows(factor, before, after)]
-    for factor in told or differing:
+    independent = [factor for factor in differing if not _follows(factor, before, after)]
+    for factor in independent or differing:
         texts = [factor.text_at(points(side)[0]) for side in (before, after)]
         named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]
         yield Setting(factor.title, *named)

@@ -70,8 +70,8 @@ class VaryingFactors:
     def name_without(self, at: Located, factor: Factor) -> str:
         """The same without one factor, and without the RTT where it does not vary."""
         point = self.point(at)
-        told = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
-        return ", ".join(one.phrase_at(point) for one in told if one is not factor)
+        named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
+        return ", ".join(one.phrase_at(point) for one in named if one is not factor)
 
     def name_within_question(self, at: Located) -> str:
         """`20 ms, 2 Mbit/s down`: what tells it from the others of its page and question, or the RTT."""

@@ -34,7 +34,7 @@ OPTIONS: Final = {
     "APT::Get::List-Cleanup": "false",
 }
 # The lists and the package are 170 MB in all: slower than this is as good as not there.
-PATIENCE_S: Final = 900
+TIMEOUT_S: Final = 900
 GIVE_SOURCE: Final = "give a kernel's source with --source FOLDER or --source TARBALL"
 
 
@@ -130,11 +130,11 @@ class Apt:
                 text=True,
                 errors="replace",
                 check=False,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
             )
         except subprocess.TimeoutExpired:
             raise MachineError(
-                f"{command[0]} was not done after {PATIENCE_S / 60:.0f} minutes", GIVE_SOURCE
+                f"{command[0]} was not done after {TIMEOUT_S / 60:.0f} minutes", GIVE_SOURCE
             ) from None
 
 

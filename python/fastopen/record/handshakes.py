@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from fastopen.record.events import NetworkExchange
 
-PATIENCE_S: Final = 3.0
+TIMEOUT_S: Final = 3.0
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
@@ -34,7 +34,7 @@ def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, flo
 def _handshake_ms(address: tuple[str, int]) -> float | None:
     started = time.perf_counter()
     try:
-        with socket.create_connection(address, PATIENCE_S):
+        with socket.create_connection(address, TIMEOUT_S):
             return round((time.perf_counter() - started) * 1000, 3)
     except OSError:
         return None

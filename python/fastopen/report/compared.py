@@ -83,7 +83,7 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
                 _difference(points, ""),
             )
         )
-    return Grid(page, columns, tuple(rows), note=_note(cells)).told_once()
+    return Grid(page, columns, tuple(rows), note=_note(cells)).hoist_common_factors()
 
 
 def _note(cells: Sequence[CellChange]) -> str:

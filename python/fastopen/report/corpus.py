@@ -11,7 +11,7 @@ from fastopen.statistics import PROPERTIES, Correlation, Distribution, Effect, R
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # Correlations that a sentence names.
 NAMED: Final = 3
-# How many of the pages that save most, and least, are told one by one.
+# How many of the pages that save most, and least, are listed one by one.
 EXTREMES: Final = 3
 
 
@@ -44,14 +44,14 @@ def corpus_sentences(results: Results) -> Iterator[str]:
 
 
 def pages_told(results: Results) -> list[str]:
-    """The pages that are told one by one: all, or of a corpus those that save most and least somewhere."""
+    """The pages that are listed one by one: all, or of a corpus those that save most and least somewhere."""
     if not results.distributions:
         return list(results.pages)
-    told: set[str] = set()
+    listed: set[str] = set()
     for one in _judged(results):
         ordered = sorted(one.savings, key=lambda page: one.savings[page])
-        told.update((*ordered[:EXTREMES], *ordered[-EXTREMES:]))
-    return [page for page in results.pages if page in told]
+        listed.update((*ordered[:EXTREMES], *ordered[-EXTREMES:]))
+    return [page for page in results.pages if page in listed]
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
@@ -134,7 +134,7 @@ def _distribution_grid(results: Results) -> Grid:
         " brackets: where the median would lie of all pages that these are a sample of (95 % interval)."
         " Faster, same, slower: pages by the smallest effect of interest."
     )
-    return Grid("Saved over the pages, %", columns, tuple(rows), note).told_once()
+    return Grid("Saved over the pages, %", columns, tuple(rows), note).hoist_common_factors()
 
 
 def _correlation_grid(judged: Sequence[Distribution], most: int | None) -> Grid:

@@ -81,20 +81,20 @@ class Grid:
         rows = (tuple(row[index] for index in order) for row in self.rows)
         return replace(self, columns=tuple(self.columns[index] for index in order), rows=tuple(rows))
 
-    def told_once(self) -> "Grid":
+    def hoist_common_factors(self) -> "Grid":
         """The same with the factors that all rows have in common above it; rows keep one head."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
-        told = [
+        common = [
             number
             for number in heads
             if self.columns[number].kind == "factor" and len({row[number].text for row in self.rows}) == 1
         ]
-        if told == heads:
-            told = told[:-1]
-        if not told:
+        if common == heads:
+            common = common[:-1]
+        if not common:
             return self
-        kept = [number for number in range(len(self.columns)) if number not in told]
-        words = ", ".join(self.rows[0][number].phrase for number in told)
+        kept = [number for number in range(len(self.columns)) if number not in common]
+        words = ", ".join(self.rows[0][number].phrase for number in common)
         return replace(
             self,
             columns=tuple(self.columns[number] for number in kept),

@@ -108,7 +108,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
     note = " ".join(filter(None, notes))
-    return Grid("", columns, tuple(entries), note, fixed_rates(results)).told_once()
+    return Grid("", columns, tuple(entries), note, fixed_rates(results)).hoist_common_factors()
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
@@ -141,7 +141,7 @@ def flight_grid(results: Results, page: str) -> Grid | None:
         tuple(columns),
         tuple(entries),
         f"{note} {BEYOND_BOUND_NOTE}" if beaten else note,
-    ).told_once()
+    ).hoist_common_factors()
 
 
 def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
@@ -281,7 +281,7 @@ def published_grid(results: Results) -> Grid | None:
     sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
     note = "At most: what our handshakes in a row took of our page load time."
     title = "Compared with the published figures"
-    return Grid(title, columns, tuple(rows), note, sources, grouped=True).told_once()
+    return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
 
 
 def path_grid(source: Source) -> Grid:

@@ -20,9 +20,9 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
 /// What an end was told of its handshake, in order.
-type Told = Arc<Mutex<Vec<Handshake>>>;
+type Handshakes = Arc<Mutex<Vec<Handshake>>>;
 
-struct Ends {
+struct Pair {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     sessions: Arc<Sessions>,
@@ -36,16 +36,16 @@ fn name() -> ServerName<'static> {
     ServerName::try_from("a.test").unwrap()
 }
 
-fn telling(told: &Told) -> impl FnMut(Handshake) + Send + 'static {
-    let told = told.clone();
-    move |handshake| told.lock().unwrap().push(handshake)
+fn collecting(handshakes: &Handshakes) -> impl FnMut(Handshake) + Send + 'static {
+    let handshakes = handshakes.clone();
+    move |handshake| handshakes.lock().unwrap().push(handshake)
 }
 
-fn last(told: &Told) -> Handshake {
-    told.lock().unwrap().last().expect("something was told").clone()
+fn last(handshakes: &Handshakes) -> Handshake {
+    handshakes.lock().unwrap().last().expect("a handshake was reported").clone()
 }
 
-impl Ends {
+impl Pair {
     /// Both configurations; the client has the tickets of one earlier connection.
     async fn with_tickets() -> Self {
         let settings = Settings::default();
@@ -55,32 +55,36 @@ impl Ends {
         let mut client = client(&settings, &authority, &[b"http/1.1"], 1).unwrap();
         client.enable_early_data = true;
         let server = server(&settings, identity, &[b"http/1.1"], sessions.clone(), None).unwrap();
-        let ends = Self { client: Arc::new(client), server: Arc::new(server), sessions };
+        let pair = Self { client: Arc::new(client), server: Arc::new(server), sessions };
         let (near, far) = duplex(PIPE_BYTES);
-        let mut first = ends.connect(near, &Told::default());
+        let mut first = pair.connect(near, &Handshakes::default());
         assert!(!first.offers_early_data(), "there is no ticket yet");
         let visit = async {
             first.handshake().await?;
             first.receive_tickets(settings.tickets.into()).await
         };
-        let told = Told::default();
-        let (visited, _) = tokio::join!(visit, ends.accept(far, &told));
+        let handshakes = Handshakes::default();
+        let (visited, _) = tokio::join!(visit, pair.accept(far, &handshakes));
         visited.unwrap();
-        ends
+        pair
     }
 
-    fn connect(&self, pipe: DuplexStream, told: &Told) -> TlsStream<DuplexStream> {
-        TlsStream::connect(self.client.clone(), name(), pipe, telling(told)).unwrap()
+    fn connect(&self, pipe: DuplexStream, handshakes: &Handshakes) -> TlsStream<DuplexStream> {
+        TlsStream::connect(self.client.clone(), name(), pipe, collecting(handshakes)).unwrap()
     }
 
-    async fn accept(&self, pipe: DuplexStream, told: &Told) -> io::Result<TlsStream<DuplexStream>> {
-        TlsStream::accept(self.server.clone(), pipe, telling(told)).await
+    async fn accept(
+        &self,
+        pipe: DuplexStream,
+        handshakes: &Handshakes,
+    ) -> io::Result<TlsStream<DuplexStream>> {
+        TlsStream::accept(self.server.clone(), pipe, collecting(handshakes)).await
     }
 
     /// A client sends a request as early data and reads the answer. Returns what each end was told last.
     async fn exchange(&self, pipe_bytes: usize) -> (Handshake, Handshake) {
         let (near, far) = duplex(pipe_bytes);
-        let (at_client, at_server) = (Told::default(), Told::default());
+        let (at_client, at_server) = (Handshakes::default(), Handshakes::default());
         let mut client = self.connect(near, &at_client);
         assert!(client.offers_early_data());
         let ask = async {
@@ -129,19 +133,19 @@ async fn polled_once<T>(future: impl Future<Output = T>) {
 
 #[tokio::test]
 async fn early_data_is_answered_before_the_handshake_is_complete() {
-    let ends = Ends::with_tickets().await;
+    let pair = Pair::with_tickets().await;
     let (near, far) = duplex(PIPE_BYTES);
-    let told = Told::default();
-    let mut client = ends.connect(near, &Told::default());
+    let handshakes = Handshakes::default();
+    let mut client = pair.connect(near, &Handshakes::default());
     client.write_all(REQUEST).await.unwrap();
     // From now on the client does nothing: the server has its first flight alone.
-    let mut server = ends.accept(far, &told).await.unwrap();
+    let mut server = pair.accept(far, &handshakes).await.unwrap();
     let mut request = vec![0; REQUEST.len()];
     server.read_exact(&mut request).await.unwrap();
     server.write_all(ANSWER).await.unwrap();
     server.flush().await.unwrap();
     assert_eq!((request, server.secured().is_complete()), (REQUEST.to_vec(), false));
-    let read = last(&told);
+    let read = last(&handshakes);
     assert_eq!((read.early_bytes, read.complete), (REQUEST.len() as u64, false));
     assert!(read.session.resumed);
     let mut answer = vec![0; ANSWER.len()];
@@ -151,7 +155,7 @@ async fn early_data_is_answered_before_the_handshake_is_complete() {
 
 #[tokio::test]
 async fn both_ends_tell_of_the_same_early_data() {
-    let (at_client, at_server) = Ends::with_tickets().await.exchange(PIPE_BYTES).await;
+    let (at_client, at_server) = Pair::with_tickets().await.exchange(PIPE_BYTES).await;
     for end in [&at_client, &at_server] {
         assert!(end.complete && end.session.resumed);
         assert_eq!(end.early_bytes, REQUEST.len() as u64);
@@ -161,18 +165,18 @@ async fn both_ends_tell_of_the_same_early_data() {
 
 #[tokio::test]
 async fn rejected_early_data_is_sent_again_and_read_once() {
-    let mut ends = Ends::with_tickets().await;
-    ends.server = Arc::new(rejecting_early_data(&ends.server));
-    let (at_client, at_server) = ends.exchange(PIPE_BYTES).await;
+    let mut pair = Pair::with_tickets().await;
+    pair.server = Arc::new(rejecting_early_data(&pair.server));
+    let (at_client, at_server) = pair.exchange(PIPE_BYTES).await;
     assert_eq!((at_client.early_bytes, at_server.early_bytes), (0, 0));
     assert!(at_client.session.resumed && at_server.session.resumed);
 }
 
 #[tokio::test]
 async fn a_server_that_has_forgotten_its_sessions_does_a_full_handshake() {
-    let ends = Ends::with_tickets().await;
-    ends.sessions.forget();
-    let (at_client, at_server) = ends.exchange(PIPE_BYTES).await;
+    let pair = Pair::with_tickets().await;
+    pair.sessions.forget();
+    let (at_client, at_server) = pair.exchange(PIPE_BYTES).await;
     assert_eq!((at_client.early_bytes, at_server.early_bytes), (0, 0));
     assert!(!at_client.session.resumed && !at_server.session.resumed);
 }
@@ -181,31 +185,31 @@ async fn a_server_that_has_forgotten_its_sessions_does_a_full_handshake() {
 async fn early_data_with_a_ticket_whose_age_does_not_fit_is_rejected() {
     // A minute apart the clocks may be (rustls; RFC 8446 section 8.3 has ten seconds).
     for (later_s, early_bytes) in [(30, REQUEST.len() as u64), (90, 0)] {
-        let mut ends = Ends::with_tickets().await;
-        let mut server = ServerConfig::clone(&ends.server);
+        let mut pair = Pair::with_tickets().await;
+        let mut server = ServerConfig::clone(&pair.server);
         server.time_provider = Arc::new(Later(Duration::from_secs(later_s)));
-        ends.server = Arc::new(server);
-        let (_, at_server) = ends.exchange(PIPE_BYTES).await;
+        pair.server = Arc::new(server);
+        let (_, at_server) = pair.exchange(PIPE_BYTES).await;
         assert_eq!((at_server.session.resumed, at_server.early_bytes), (true, early_bytes), "{later_s} s");
     }
 }
 
 #[tokio::test]
 async fn a_ticket_serves_one_connection() {
-    let ends = Ends::with_tickets().await;
-    let offers = |_| ends.connect(duplex(PIPE_BYTES).0, &Told::default()).offers_early_data();
+    let pair = Pair::with_tickets().await;
+    let offers = |_| pair.connect(duplex(PIPE_BYTES).0, &Handshakes::default()).offers_early_data();
     assert_eq!([0, 1, 2].map(offers), [true, true, false]);
 }
 
 #[tokio::test]
 async fn what_is_more_than_the_limit_follows_the_handshake() {
-    let ends = Ends::with_tickets().await;
+    let pair = Pair::with_tickets().await;
     let (near, far) = duplex(PIPE_BYTES);
-    let told = Told::default();
-    let mut client = ends.connect(near, &Told::default());
+    let handshakes = Handshakes::default();
+    let mut client = pair.connect(near, &Handshakes::default());
     let data: Vec<u8> = (0..3 * MOST).map(|number| number as u8).collect();
     let receive = async {
-        let mut server = ends.accept(far, &told).await.unwrap();
+        let mut server = pair.accept(far, &handshakes).await.unwrap();
         let mut received = vec![0; data.len()];
         server.read_exact(&mut received).await.unwrap();
         received
@@ -216,19 +220,19 @@ async fn what_is_more_than_the_limit_follows_the_handshake() {
     };
     let (received, ()) = tokio::join!(receive, write);
     assert_eq!(received, data);
-    assert_eq!(last(&told).early_bytes, MOST as u64);
+    assert_eq!(last(&handshakes).early_bytes, MOST as u64);
 }
 
 #[tokio::test]
 async fn a_server_refuses_more_early_data_than_it_takes() {
-    let mut ends = Ends::with_tickets().await;
-    let mut server = ServerConfig::clone(&ends.server);
+    let mut pair = Pair::with_tickets().await;
+    let mut server = ServerConfig::clone(&pair.server);
     server.max_early_data_size = 10;
-    ends.server = Arc::new(server);
+    pair.server = Arc::new(server);
     let (near, far) = duplex(PIPE_BYTES);
-    let mut client = ends.connect(near, &Told::default());
+    let mut client = pair.connect(near, &Handshakes::default());
     client.write_all(REQUEST).await.unwrap();
-    let refused = async { ends.accept(far, &Told::default()).await?.read(&mut [0; 100]).await };
+    let refused = async { pair.accept(far, &Handshakes::default()).await?.read(&mut [0; 100]).await };
     let mut room = [0; 100];
     let (refused, answer) = tokio::join!(refused, client.read(&mut room));
     assert!(refused.unwrap_err().to_string().contains("TooMuchEarlyData"));
@@ -237,16 +241,16 @@ async fn a_server_refuses_more_early_data_than_it_takes() {
 
 #[tokio::test]
 async fn records_may_come_byte_by_byte() {
-    let (_, at_server) = Ends::with_tickets().await.exchange(1).await;
+    let (_, at_server) = Pair::with_tickets().await.exchange(1).await;
     assert!(at_server.complete);
     assert_eq!(at_server.early_bytes, REQUEST.len() as u64);
 }
 
 #[tokio::test]
 async fn early_data_of_a_client_that_closes_its_half_is_read_to_its_end() {
-    let ends = Ends::with_tickets().await;
+    let pair = Pair::with_tickets().await;
     let (near, mut captured) = duplex(PIPE_BYTES);
-    let mut client = ends.connect(near, &Told::default());
+    let mut client = pair.connect(near, &Handshakes::default());
     client.write_all(REQUEST).await.unwrap();
     drop(client);
     let mut flight = Vec::new();
@@ -254,7 +258,7 @@ async fn early_data_of_a_client_that_closes_its_half_is_read_to_its_end() {
     let (mut near, far) = duplex(PIPE_BYTES);
     near.write_all(&flight).await.unwrap();
     near.shutdown().await.unwrap();
-    let mut server = ends.accept(far, &Told::default()).await.unwrap();
+    let mut server = pair.accept(far, &Handshakes::default()).await.unwrap();
     let mut request = vec![0; REQUEST.len()];
     server.read_exact(&mut request).await.unwrap();
     assert_eq!(request, REQUEST);
@@ -263,12 +267,12 @@ async fn early_data_of_a_client_that_closes_its_half_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_server_that_closes_after_an_early_answer_waits_for_the_end_of_the_handshake() {
-    let ends = Ends::with_tickets().await;
+    let pair = Pair::with_tickets().await;
     let (near, far) = duplex(PIPE_BYTES);
-    let told = Told::default();
-    let mut client = ends.connect(near, &Told::default());
+    let handshakes = Handshakes::default();
+    let mut client = pair.connect(near, &Handshakes::default());
     let serve = async {
-        let mut server = ends.accept(far, &told).await.unwrap();
+        let mut server = pair.accept(far, &handshakes).await.unwrap();
         server.read_exact(&mut vec![0; REQUEST.len()]).await.unwrap();
         server.write_all(ANSWER).await.unwrap();
         server.shutdown().await.unwrap();
@@ -280,14 +284,14 @@ async fn a_server_that_closes_after_an_early_answer_waits_for_the_end_of_the_han
         answer
     };
     let ((), answer) = tokio::join!(serve, ask);
-    assert_eq!((answer, last(&told).complete), (ANSWER.to_vec(), true));
+    assert_eq!((answer, last(&handshakes).complete), (ANSWER.to_vec(), true));
 }
 
 #[tokio::test]
 async fn a_client_without_a_request_sends_nothing_until_its_handshake_is_asked_for() {
-    let ends = Ends::with_tickets().await;
+    let pair = Pair::with_tickets().await;
     let (near, mut far) = duplex(PIPE_BYTES);
-    let mut client = ends.connect(near, &Told::default());
+    let mut client = pair.connect(near, &Handshakes::default());
     polled_once(client.read(&mut [0])).await;
     client.flush().await.unwrap();
     polled_once(client.handshake()).await;

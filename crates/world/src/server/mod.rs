@@ -32,7 +32,7 @@ const SITE: &str = "site";
 /// How long a server may take until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same, once it listens elsewhere or its first process has ended.
-const PATIENCE: Duration = Duration::from_secs(2);
+const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two looks at its sockets: until it listens, and when a load ends.
 const START_INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -97,13 +97,13 @@ impl Server {
         let started = Instant::now();
         loop {
             let Some(problem) = self.problem()? else { return Ok(()) };
-            let patience = match problem {
+            let timeout = match problem {
                 Problem::Failed(_) => Duration::ZERO,
-                Problem::Elsewhere(_) | Problem::Ended(_) => PATIENCE,
+                Problem::Elsewhere(_) | Problem::Ended(_) => GRACE_TIMEOUT,
                 Problem::Silent => START_TIMEOUT,
             };
-            if started.elapsed() >= patience {
-                return Err(Failure::new(Fault::World, self.told(&problem)));
+            if started.elapsed() >= timeout {
+                return Err(Failure::new(Fault::World, self.described(&problem)));
             }
             thread::sleep(START_INTERVAL);
         }
@@ -115,7 +115,7 @@ impl Server {
     /// Where it has ended, or no longer listens: with its last lines.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
-            return Err(Failure::new(Fault::World, self.told(&problem)));
+            return Err(Failure::new(Fault::World, self.described(&problem)));
         }
         let Some(queue) = self.queue else { return Ok(()) };
         let set = self.sockets.set_missing_queues(PORT, queue);
@@ -127,7 +127,7 @@ impl Server {
     /// # Errors
     /// Where the kernel does not list its sockets.
     pub fn failure(&self) -> Result<Option<String>, Failure> {
-        Ok(self.problem()?.map(|problem| self.told(&problem)))
+        Ok(self.problem()?.map(|problem| self.described(&problem)))
     }
 
     fn problem(&self) -> Result<Option<Problem>, Failure> {
@@ -155,7 +155,7 @@ impl Server {
         }))
     }
 
-    fn told(&self, problem: &Problem) -> String {
+    fn described(&self, problem: &Problem) -> String {
         let what = match problem {
             Problem::Failed(what) | Problem::Elsewhere(what) | Problem::Ended(what) => what.clone(),
             Problem::Silent => format!("does not listen on port {PORT}"),

@@ -84,10 +84,11 @@ fn the_origins_record_the_requests_of_a_command() {
             let handshake = number(&connection["handshake_us"]);
             assert!(handshake >= 100_000, "{connection}");
             assert!(run.is_of("host") || handshake < 101_000, "{connection}");
-            assert_eq!(
-                connection["client"]["bytes_sent"], connection["origin"]["bytes_received"],
-                "{connection}"
-            );
+            // tcpi_bytes_sent counts retransmitted bytes too, and a busy machine retransmits for being late.
+            let sent = number(&connection["client"]["bytes_sent"]);
+            let received = number(&connection["origin"]["bytes_received"]);
+            let again = run.is_of("host") && connection["client"]["retransmits"] != 0;
+            assert!(sent == received || (again && sent > received), "{connection}");
         }
     }
 }

@@ -110,7 +110,7 @@ fn a_request_longer_than_a_syn_holds_begins_in_it() {
     let run = run(&job(&page(&[root]), &network(5000), &["warm"]));
     let load = run.valid("warm");
     assert_eq!(with_syn_data(load, "origin"), 1);
-    assert_eq!(list(&load["connections"])[0]["client"]["bytes_sent"], 20_400);
+    assert_eq!(list(&load["connections"])[0]["origin"]["bytes_received"], 20_400);
 }
 
 #[test]
