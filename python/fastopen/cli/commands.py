@@ -3,13 +3,18 @@
 A command's module is read when the command is asked for: `fastopen ls` needs no figures and no browser.
 """
 
+import difflib
 import shutil
 from collections import UserDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from fastopen.errors import InputError
 
 # Module of this package and name in it, by the command's name, in the order of the help.
 PLACES: Final = {
@@ -48,6 +53,10 @@ COMMAND_LINE: Final = {"allow_interspersed_args": False}
 FRAMES_MIN: Final = 120
 
 
+# What Typer raises for a command line that it cannot read; Click's name for it is not in Typer's API.
+UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+
+
 class Commands(TyperGroup):
     """The group of all commands."""
 
@@ -55,9 +64,39 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         self.commands = _OnDemand(dict.fromkeys(PLACES))
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """As TyperGroup; raises InputError where an option is not known."""
+        with _bad_input():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As TyperGroup; raises InputError where the command's own part of the line cannot be read."""
+        with _bad_input():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
         """The names, without reading a module."""
         return [*self.commands]
+
+
+@contextmanager
+def _bad_input() -> Iterator[None]:
+    """Makes an InputError of a command line that cannot be read, so that it is one line like all others."""
+    try:
+        yield
+    except UsageError as error:
+        found: Any = error
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        program = found.ctx.find_root().command_path if found.ctx else ""
+        place = found.ctx.command_path.removeprefix(program).strip() if found.ctx else ""
+        asked, known = getattr(found, "option_name", ""), getattr(found, "possibilities", None) or ()
+        if near := difflib.get_close_matches(asked, known, n=1):
+            raise InputError(f"no such option: {asked}", place, f"did you mean {near[0]}?") from None
+        message = found.format_message().rstrip(".")
+        help_of = " ".join(filter(None, ("fastopen", place, "--help")))
+        remedy = "" if "Did you mean" in message else f"{help_of} says what there is"
+        raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 
 
 class PanelCommand(TyperCommand):

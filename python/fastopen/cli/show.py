@@ -13,7 +13,7 @@ from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption, PlotOption
 from fastopen.report import results_document, results_renderables
 from fastopen.report.ladder import ladder
-from fastopen.runs import RunStore, find_run
+from fastopen.runs import LAST, RunStore, find_run
 from fastopen.statistics import Results, collect
 from fastopen.user_files import write_file
 
@@ -28,7 +28,10 @@ def show(
     plot: PlotOption = False,
 ) -> None:
     """Print a kept run again."""
-    with RunStore.open(find_run(run)) as store:
+    folder = find_run(run)
+    if run == LAST:
+        errors_console().print(f"last run: {folder}", markup=False, soft_wrap=True)
+    with RunStore.open(folder) as store:
         if store.shard is not None:
             words = f"shard {store.shard} alone: what other shards load is missing (fastopen merge)"
             errors_console().print(words, markup=False, soft_wrap=True)

@@ -32,8 +32,8 @@ def _software(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[S
     for name in ("fastopen", "fastopen-world"):
         yield from _different(name, was.get(name), now.get(name))
     was, now = before.get("clients") or {}, after.get("clients") or {}
-    for name in {**was, **now}:
-        yield from _different(name, _in_words(was.get(name)), _in_words(now.get(name)))
+    for name in (name for name in was if name in now):
+        yield from _different(name, _in_words(was[name]), _in_words(now[name]))
 
 
 def _kernels(before: Side, after: Side, matching: Matching) -> Iterator[Setting]:

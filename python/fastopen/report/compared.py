@@ -225,7 +225,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
         texts = (
             [f"{one.invalid} of {plural(one.loads, 'load')} invalid" for one in (before, after)],
             [f"SYN data on {one.syn_data_connections} of {one.connections}" for one in (before, after)],
-            [f"{_plain(one.retransmitted)} segments retransmitted" for one in (before, after)],
+            [_sent_again(one.retransmitted) for one in (before, after)],
         )
         changed = [f"{was} in A, {now} in B" for was, now in texts if was != now]
         yield f"Evidence of {cell.name}: {'; '.join(changed)}."
@@ -233,8 +233,8 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
         yield f"The evidence of {len(cells) - NAMED_MAX} more cells changed: --json has all of it."
 
 
-def _plain(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:g}"
+def _sent_again(segments: float | None) -> str:
+    return f"{'unknown' if segments is None else plural(segments, 'segment')} retransmitted"
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:

@@ -200,7 +200,7 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
         return ""
     return (
         f"{'No' if all(exact) else 'Rows without'} range: one load each, which virtual time repeats to the"
-        " byte. How far it moves with an RTT, a rate or a think time that is a little off, --vary says."
+        " byte. --vary shows how far it moves where RTTs, rates and think times are slightly different."
     )
 
 

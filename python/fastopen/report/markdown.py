@@ -12,7 +12,7 @@ from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.paths import payoff_lines
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import surprise_lines
+from fastopen.report.surprises import pages_in_the_clear, surprise_lines
 from fastopen.report.verdict import invalid_lines, page_verdicts
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
@@ -34,7 +34,8 @@ def _lines(source: Source) -> Iterator[str]:
     yield f"# {escaped(results.experiment.title or results.experiment.name)}"
     yield f"\n**{escaped(summary.headline)}** {escaped(' '.join(summary.sentences))}"
     yield "\n## Results"
-    yield from (f"\n{escaped(sentence)}" for sentence in corpus_sentences(results))
+    sentences = [*corpus_sentences(results), *pages_in_the_clear(results, list(results.pages))]
+    yield from (f"\n{escaped(sentence)}" for sentence in sentences)
     for grid in all_grids(source):
         yield from _table(grid)
         if grid.title in results.pages:

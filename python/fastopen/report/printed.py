@@ -45,6 +45,7 @@ from fastopen.report.terminal import below_table, fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, invalid_lines, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 
+NO_UNKNOWN: Final = "no single unknown"
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
 # Of more networks a table of correlations has no room in a terminal.
@@ -71,8 +72,10 @@ def results_renderables(
         yield from _of_pages(results, pages, width, reasons or Reasons())
     if len(pages) > 1:
         summary = summarise_run(results)
-        yield Text.assemble((f"All {len(pages)} pages", "bold"), f"  {plain(summary.headline)}")
+        name = "Both pages" if len(pages) == 2 else f"All {len(pages)} pages"
+        yield Text.assemble((name, "bold"), f"  {plain(summary.headline)}")
         yield from filled(summary.sentences, width)
+        yield from filled(pages_in_the_clear(results, pages), width)
         yield Text()
     published = published_grid(results)
     if published is not None:
@@ -90,7 +93,6 @@ def _of_pages(
 ) -> Iterator[RenderableType]:
     """Many pages in one table, and what is wrong with any of them."""
     yield from tabled(paper_grid(results, pages), width)
-    yield from filled(pages_in_the_clear(results, pages), width)
     for page in pages:
         lines = [*_beyond_the_bound(results, page), *_problems(results, page)]
         yield from filled([f"{page}: {line}" for line in lines], width, "yellow", indent="  ")
@@ -106,7 +108,6 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
         yield from tabled(grid, width)
     yield from filled(corpus_sentences(results), width)
     yield from filled(_extremes(results, reasons), width)
-    yield from filled(pages_in_the_clear(results, pages), width)
     for what, lines_of in (("beat their bound", _beyond_the_bound), ("have loads to look at", _problems)):
         struck = [(page, line) for page in pages for line in lines_of(results, page)]
         if struck:
@@ -218,9 +219,10 @@ def _moved_by(results: Results, page: str) -> Iterator[str]:
         headline = headline_of(cells)
         found = None if headline is None else sensitivity(results.experiment, headline)
         if headline is not None and found is not None:
-            words = "no single unknown" if found.most is None else UNKNOWNS[found.most]
+            words = NO_UNKNOWN if found.most is None else UNKNOWNS[found.most]
             of_unknown[words].append(results.factors.name(row))
-    if of_unknown:
+    # That nothing stands out is the usual case, and said only beside rows where something does.
+    if of_unknown.keys() - {NO_UNKNOWN}:
         total = sum(map(len, of_unknown.values()))
         many = total > ROWS_IN_WORDS
         word = results.factors.word

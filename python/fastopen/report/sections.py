@@ -26,7 +26,7 @@ from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.paths import payoff_lines
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import surprise_lines
+from fastopen.report.surprises import pages_in_the_clear, surprise_lines
 from fastopen.report.templates import environment
 from fastopen.report.verdict import invalid_lines, page_verdicts
 from fastopen.statistics import Results, discrepancies
@@ -65,7 +65,7 @@ def _results(source: Source) -> dict[str, Any]:
     notes = {page["grid"].note for page in pages}
     return {
         "corpus": corpus,
-        "sentences": list(corpus_sentences(results)),
+        "sentences": [*corpus_sentences(results), *pages_in_the_clear(results, list(results.pages))],
         "pages": pages,
         "common_note": notes.pop() if len(notes) == 1 else "",
         "spread": spread_words(results.cells),

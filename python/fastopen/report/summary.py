@@ -51,6 +51,8 @@ class Summary:
     tone: str
     sentences: tuple[str, ...]
     tiles: tuple[Tile, ...]
+    of_questions: tuple[str, ...] = ()
+    """`HTTP/2: worth turning on.`: what the headline leaves open, where verdicts on questions differ."""
 
 
 def summarise_run(results: Results) -> Summary:
@@ -83,14 +85,27 @@ def summarise_run(results: Results) -> Summary:
     alike = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}." if only else ""
     headline = alike or f"It depends on {listed(_asked_by(results))}."
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
-    return Summary(headline, only.tone if only else "quiet", tuple(filter(None, sentences)), tuple(tiles))
+    of_words: dict[str, list[str]] = {}
+    for question, verdict in verdicts.items():
+        words = _decapitalised(verdict_words(verdict, questions[question]))
+        of_words.setdefault(words, []).append(question)
+    return Summary(
+        headline,
+        only.tone if only else "quiet",
+        tuple(filter(None, sentences)),
+        tuple(tiles),
+        () if only else tuple(f"{'; '.join(named)}: {words}." for words, named in of_words.items()),
+    )
 
 
 def verdict_line(results: Results) -> str:
     """`Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold cookies
-    -0.3 %.`: the headline with the savings of each treatment, where one question is asked.
+    -0.3 %.`: the headline with the savings of each treatment, where one question is asked; else with the
+    verdict on each.
     """
     summary = summarise_run(results)
+    if summary.of_questions:
+        return " ".join((summary.headline, *summary.of_questions))
     if summary.headline.startswith(Verdict.UNKNOWN) or not any(tile.label == SAVED for tile in summary.tiles):
         return summary.headline
     arms = treatments_of(results.experiment.arms)

@@ -84,14 +84,14 @@ def _in_the_clear(results: Results, page: str) -> Iterator[str]:
     """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
-    if _loaded_in_the_clear(results, [page]):
+    if len(results.pages) == 1 and _loaded_in_the_clear(results, [page]):
         which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
         yield f"{which} requests of the page are https, and {IN_THE_CLEAR}"
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """The same of many pages, in one sentence."""
-    if secure := _loaded_in_the_clear(results, pages):
+    """The same of several pages, in one sentence."""
+    if len(pages) > 1 and (secure := _loaded_in_the_clear(results, pages)):
         which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
         yield f"{which} pages are https, and {IN_THE_CLEAR}"
 
@@ -221,15 +221,17 @@ def _own_audit(
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """What `fastopen audit` would say of savings compared with times, and why it is so."""
+    """What `fastopen audit` would say of savings compared with times, and why it is so, where they differ by
+    more than what matters.
+    """
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell
         if finding.kind == "improvement" and printed.improvement is not None:
             of_medians = 100 * (printed.off - printed.tfo) / printed.off
             apart[float(abs(of_medians - printed.improvement))] = where
-    if apart:
-        most = max(apart)
+    most = max(apart, default=0.0)
+    if most >= results.experiment.smallest_effect.percent:
         yield (
             "Savings are medians over pairs of loads; savings of the median times differ from them by up to"
             f" {most:.1f} points ({apart[most]})."

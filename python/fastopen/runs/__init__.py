@@ -4,6 +4,7 @@ from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment
 from fastopen.runs.execute import NOTHING_ELSE, RunOutcome, RunProgress, Watched, execute
 from fastopen.runs.folders import (
+    LAST,
     RunSummary,
     find_run,
     list_runs,
@@ -22,6 +23,7 @@ from fastopen.runs.store import RunStore
 from fastopen.runs.time_limit import TimeLimit
 
 __all__ = [
+    "LAST",
     "NOTHING_ELSE",
     "ORDERS",
     "Listing",

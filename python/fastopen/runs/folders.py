@@ -55,6 +55,8 @@ def find_run(text: str | Path) -> Path:
         return max(kept.values(), key=lambda folder: (folder / FILE).stat().st_mtime_ns)
     if str(text) in kept:
         return kept[str(text)]
+    if str(text) == LAST:
+        raise InputError("no run is kept yet", str(runs_folder()), "fastopen run INPUT... keeps one")
     near = difflib.get_close_matches(str(text), kept, n=1)
     remedy = f"did you mean {near[0]}?" if near else "fastopen ls lists kept runs"
     raise InputError("not a kept run", str(text), remedy)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from command_line import FASTOPEN, fastopen
 from fastopen.cli import commands, doctor, output
+from made_up_run import made_up_page, made_up_plan, made_up_run
 
 FakeWorld = Callable[..., Path]
 
@@ -165,8 +166,12 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
         ),
         (["run", "example", "--where", "hosts > 99"], "none of 1 pages meets 'hosts > 99'"),
         (["run", "/nowhere.har"], "/nowhere.har"),
-        (["run"], "Missing argument"),
-        (["run", "example", "--rat", "1"], "No such option"),
+        (["run"], "run: missing argument 'INPUT...' (fastopen run --help says"),
+        (["run", "example", "--rat", "1"], "run: no such option: --rat (did you mean --rtt?)"),
+        (["run", "example", "--repeats", "x"], "run: invalid value for '--repeats' / '-n'"),
+        (["--nowhere"], "no such option: --nowhere (fastopen --help says"),
+        (["reprot"], "no such command 'reprot'. Did you mean 'report'"),
+        (["page", "shwo"], "page: no such command 'shwo'. Did you mean 'show'"),
         (["reproduce"], "fastopen reproduce --list"),
         (["reproduce", "radhakrishnan2012"], "did you mean radhakrishnan2011?"),
         (["reproduce", "radhakrishnan2011", "--repeats", "0"], "repeats: 0"),
@@ -181,7 +186,9 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     done = fastopen(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
+    assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
 
 
@@ -222,6 +229,17 @@ def test_a_kept_run_prints_the_same_again(fake_world: FakeWorld, tmp_path: Path)
     assert "url(http" not in picture
     again = fastopen("run", "example", "--rtt", "20ms", "--repeats", "3", "-o", kept)
     assert (again.returncode, again.stdout) == (0, done.stdout)
+
+
+def test_the_last_run_is_named_where_it_is_shown(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    env = {"PATH": os.environ["PATH"], "FASTOPEN_RUNS": str(runs)}
+    none = fastopen("show", env=env)
+    assert (none.returncode, none.stdout) == (2, "")
+    assert none.stderr == f"error: {runs}: no run is kept yet (fastopen run INPUT... keeps one)\n"
+    kept = made_up_run(runs / "one", made_up_plan([made_up_page("small")]))
+    assert fastopen("show", env=env).stderr == f"last run: {kept}\n"
+    assert fastopen("show", "one", env=env).stderr == ""
 
 
 def test_a_run_with_faults_prints_its_table_and_exits_with_1(fake_world: FakeWorld) -> None:

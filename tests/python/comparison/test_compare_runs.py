@@ -211,15 +211,25 @@ def test_a_nanosecond_is_a_change_and_the_largest_is_named(tmp_path: Path) -> No
     assert "; most: one at 20 ms, warm: " in verdict_line(found)
 
 
+def test_the_version_of_a_client_is_named_where_both_runs_used_it(tmp_path: Path) -> None:
+    side = read_side(run(tmp_path / "a", rtts_ms=(20,)))
+    without, old, new = (
+        replace(side, results=replace(side.results, environment={**side.environment, "clients": clients}))
+        for clients in ({}, {"curl": {"version": "7"}}, {"curl": {"version": "8"}})
+    )
+    assert compare_runs(without, new).settings == ()
+    assert [str(setting) for setting in compare_runs(old, new).settings] == ["curl 7 in A, 8 in B"]
+
+
 def test_evidence_alone_is_a_change_too(tmp_path: Path) -> None:
     side = read_side(run(tmp_path / "a", rtts_ms=(20,)))
-    found = compare_runs(side, with_results(side, syn_data_connections=0, retransmitted=2.0))
+    found = compare_runs(side, with_results(side, syn_data_connections=0, retransmitted=1.0))
     assert {cell.outcome for cell in found.cells} == {Outcome.SAME}
     assert verdict_line(found) == "B is the same in 3; the evidence changed in 1 of 3 cells."
     (line,) = evidence_lines(found)
     assert re.fullmatch(
         r"Evidence of one at 20 ms, warm: SYN data on (\d+) of \1 in A, SYN data on 0 of \1 in B;"
-        r" 0 segments retransmitted in A, 2 segments retransmitted in B\.",
+        r" 0 segments retransmitted in A, 1 segment retransmitted in B\.",
         line,
     )
     in_real_time = read_side(run(tmp_path / "b", rtts_ms=(20,), engines=["host"]))

@@ -370,6 +370,7 @@ def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
     ("count", "said"),
     [
         (1, "All requests of the page are https, and are loaded in the clear here"),
+        (2, "All pages are https, and are loaded in the clear here (--transports tls,tls+tfo"),
         (9, "All pages are https, and are loaded in the clear here (--transports tls,tls+tfo"),
     ],
 )

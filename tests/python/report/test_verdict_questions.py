@@ -12,7 +12,7 @@ from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
 from fastopen.report import page_verdicts, results_renderables
-from fastopen.report.summary import summarise_run
+from fastopen.report.summary import summarise_run, verdict_line
 from fastopen.report.surprises import surprise_lines
 from fastopen.report.verdict import invalid_lines
 from fastopen.runs import RunStore, execute
@@ -70,6 +70,10 @@ def test_each_question_has_a_verdict_of_its_own(several_questions: Results) -> N
     assert http2.startswith("HTTP/2, TLS 1.3: No difference.")
     summary = summarise_run(several_questions)
     assert (summary.headline, summary.tone) == ("It depends on HTTP and TLS.", "quiet")
+    assert verdict_line(several_questions).replace("\N{NO-BREAK SPACE}", " ") == (
+        "It depends on HTTP and TLS. HTTP/1.1, cleartext: worth turning on. HTTP/1.1, TLS 1.3; HTTP/2, TLS"
+        " 1.3: no difference."
+    )
     assert not any("saved" in tile.label for tile in summary.tiles)
 
 
