@@ -220,6 +220,9 @@ def test_records_that_unpack_to_more_than_loads_have_are_refused(run: Path, size
     [
         "UPDATE facts SET value = '{}' WHERE name = 'experiment'",
         "UPDATE facts SET value = '[' WHERE name = 'environment'",
+        """UPDATE facts SET value = '{"networks": [true]}' WHERE name = 'experiment'""",
+        """UPDATE facts SET value = '{"networks": {"rtt": 20}}' WHERE name = 'experiment'""",
+        "UPDATE facts SET value = '[true]' WHERE name = 'experiment'",
         "UPDATE facts SET value = '7' WHERE name = 'options'",
         "UPDATE pages SET page = '{}'",
         "UPDATE cells SET arm = 'fast'",
