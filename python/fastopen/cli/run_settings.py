@@ -47,7 +47,10 @@ class RunSettings:
     """Options of a command, see `with_settings`."""
 
     aa: Annotated[
-        bool, typer.Option("--aa", help="A/A control: load without TFO twice; what the second saves is noise alone.")
+        bool,
+        typer.Option(
+            "--aa", help="A/A control: load without TFO twice; what the second saves is noise alone."
+        ),
     ] = False
     repeats: Annotated[
         int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 draws)")

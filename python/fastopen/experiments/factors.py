@@ -355,7 +355,8 @@ TRANSPORT: Final = Factor(
 _OF_TRANSPORT: Final = (
     Factor(
         "arm", "arm", ("name",), q.choice(*ARMS),
-        "The named combination of transport and cookies; off2 is off once more, the A/A control.", default="off,cold,warm",
+        "The named combination of transport and cookies; off2 is off once more, the A/A control.",
+        default="off,cold,warm",
         columns=("arm",), named="transports", key="transports",
     ),
     Factor(
