@@ -33,12 +33,12 @@ def paint_ms(page: Page) -> float:
 def visits(page: Page, visitor: Visitor, name: str) -> None:
     """The run's page twice, then lists of its loads."""
     for visit in ("first", "second"):
-        begun = time.monotonic()
+        started = time.monotonic()
         page.goto(f"{visitor.base}/runs/{name}", wait_until="domcontentloaded")
         painted = paint_ms(page)
         page.wait_for_selector("#verdict h2")
         print(f"| {visit} visit: first paint | {painted / 1000:.2f} s |")
-        print(f"| {visit} visit: verdict | {time.monotonic() - begun:.2f} s |")
+        print(f"| {visit} visit: verdict | {time.monotonic() - started:.2f} s |")
     took = []
     for number in (1, 2, 500, 1000, 2000):
         page.goto(f"{visitor.base}/runs/{name}/loads?page={number}")

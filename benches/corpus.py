@@ -132,9 +132,9 @@ def main() -> None:
         file = Path(temporary) / "made-up.har"
         for number in range(asked.files):
             file.write_text(recording(number))
-            begun = time.process_time()
+            started = time.process_time()
             indexed = index_file(file, lenient=False, max_unpacked=MAX_UNPACKED_BYTES)
-            indexing_s += time.process_time() - begun
+            indexing_s += time.process_time() - started
             pages += len(indexed.rows)
             requests += sum(row["requests"] for row in indexed.rows)
             damaged += bool(indexed.error)

@@ -22,12 +22,12 @@ CHILD = """
 import resource, sys, time
 from fastopen.pages import load_pages
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-heard = []
+reports = []
 start, busy = time.perf_counter(), time.process_time()
-pages = load_pages([sys.argv[1]], progress=lambda *told: heard.append(told))
+pages = load_pages([sys.argv[1]], progress=lambda *step: reports.append(step))
 took, busy = time.perf_counter() - start, time.process_time() - busy
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(took, busy, (peak - before) * 1024, sum(len(p.page.resources) for p in pages), len(heard))
+print(took, busy, (peak - before) * 1024, sum(len(p.page.resources) for p in pages), len(reports))
 """
 
 
@@ -83,19 +83,19 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Best time and its processor time in s, peak memory in bytes, requests, how often progress was told."""
+    """Best time and its processor time in s, peak memory in bytes, requests, reports of progress."""
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)
-        took, busy, peak, requests, heard = done.stdout.split()
-        found = (float(took), float(busy), int(peak), int(requests), int(heard))
+        took, busy, peak, requests, reports = done.stdout.split()
+        found = (float(took), float(busy), int(peak), int(requests), int(reports))
         best = found if best is None or found < best else best
     assert best is not None
     return best
 
 
 def main() -> None:
-    print("| input | size | requests | time (best of 3) | of it processor | peak memory | progress told |")
+    print("| input | size | requests | time (best of 3) | of it processor | peak memory | progress reports |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as name:
         made = [
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def row(what: str, path: Path) -> None:
-    took, busy, peak, requests, heard = measured(path)
+    took, busy, peak, requests, reports = measured(path)
     size = path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*"))
     cells = (
         what,
@@ -123,7 +123,7 @@ def row(what: str, path: Path) -> None:
         f"{took:.2f} s",
         f"{busy:.2f} s",
         f"{peak / MB:.0f} MB",
-        heard,
+        reports,
     )
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 

@@ -16,7 +16,7 @@ REPEATS = 5
 
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
     """Runs the pages over three RTTs, `jobs` worlds at once: wall time in seconds, and the document."""
-    begun = time.monotonic()
+    started = time.monotonic()
     command: list[str | Path] = [
         FASTOPEN,
         "run",
@@ -33,7 +33,7 @@ def measure(jobs: int) -> tuple[float, dict[str, Any]]:
         "--quiet",
     ]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    return time.monotonic() - begun, json.loads(done.stdout)
+    return time.monotonic() - started, json.loads(done.stdout)
 
 
 def medians(document: dict[str, Any]) -> dict[tuple[str, ...], float]:

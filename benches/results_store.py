@@ -28,9 +28,9 @@ def per_load_ms(work: Callable[[int], int]) -> float:
     """Milliseconds of processor for each load of a round, in the least disturbed round."""
     took = []
     for number in range(ROUNDS):
-        begun = time.process_time()
+        started = time.process_time()
         loads = work(number)
-        took.append(1000 * (time.process_time() - begun) / loads)
+        took.append(1000 * (time.process_time() - started) / loads)
     return min(took)
 
 

@@ -35,12 +35,12 @@ CHILD: Final = """
 import resource, sys, time
 sys.argv = ["fastopen", *sys.argv[1:]]
 from fastopen.cli import main
-begun = time.monotonic()
+started = time.monotonic()
 try:
     main()
 finally:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    took = time.monotonic() - begun
+    took = time.monotonic() - started
     sys.stderr.write(f"\\n{took} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}\\n")
 """
 
@@ -84,9 +84,9 @@ def fill(
             for load in planned.job.loads:
                 record, raw = next(of_cell[planned.cells[load.id]])
                 record = record.model_copy(update={"job": planned.job.id})
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 store.add_load(planned, record, raw)
-                took_s.append(time.perf_counter() - begun)
+                took_s.append(time.perf_counter() - started)
         store.set_status("finished")
     return took_s
 

@@ -150,7 +150,7 @@ def measured(
     times in what it prints.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     first = 0.0
     lines: list[str] = []
     with subprocess.Popen(
@@ -164,9 +164,9 @@ def measured(
         process.stdin.close()
         for line in process.stdout:
             if not first and line.startswith('{"type":"load"'):
-                first = time.perf_counter() - begun
+                first = time.perf_counter() - started
             lines.append(line)
-    wall = time.perf_counter() - begun
+    wall = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw

@@ -34,13 +34,13 @@ def timed(folder: Path, repeats: int, *options: str) -> float:
         "1",
     ]
     sys.argv = ["fastopen", *asked, "-n", str(repeats), "--json", "-q", "-o", str(folder), *options]
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         fastopen()
     except SystemExit as ended:
         if ended.code:
             raise
-    return time.monotonic() - begun
+    return time.monotonic() - started
 
 
 def records(folder: Path) -> tuple[int, dict[tuple[str, str], bytes]]:

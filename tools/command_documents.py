@@ -36,8 +36,8 @@ def _section(name: str, command: Any) -> Iterator[str]:
         yield "\n| | |\n|---|---|"
         for one in (*arguments, *own):
             names = [*one.opts, *one.secondary_opts] if one in own else [_named(one)]
-            told = " ".join((one.help or "").split()).replace("|", "\\|")
-            yield f"| {', '.join(f'`{word}`' for word in names)} | {told} |"
+            help_text = " ".join((one.help or "").split()).replace("|", "\\|")
+            yield f"| {', '.join(f'`{word}`' for word in names)} | {help_text} |"
     yield ""
 
 

@@ -178,7 +178,7 @@ class ResultsStore:
 
     def get(self, key: str) -> Result | None:
         """The result, where there is one that is whole."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
             result = read_result(self.path(key))
             return result if result.key == key else None
@@ -188,11 +188,11 @@ class ResultsStore:
             self._complain("read", error)
             return None
         finally:
-            self.seconds += time.perf_counter() - begun
+            self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
         """Keeps a result where there is none. Raises MachineError where another is there; both are kept."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         path, data = self.path(result.key), result.packed()
         try:
             if (self.folder / DISPUTED / f"{result.key}.kept").exists():
@@ -205,7 +205,7 @@ class ResultsStore:
         except OSError as error:
             self._complain("written", error)
         finally:
-            self.seconds += time.perf_counter() - begun
+            self.seconds += time.perf_counter() - started
 
     def _hold_against(self, path: Path, data: bytes, result: Result) -> None:
         """What is there already is the same, or is damaged and replaced; else determinism is broken."""

@@ -44,29 +44,29 @@ def import_wacz(path: Path, *, lenient: bool = False, progress: Progress = silen
     """Every page that `pages/pages.jsonl` lists and the archives hold. Raises InputError."""
     archive = Archive()
     try:
-        with zipfile.ZipFile(path) as whole:
-            names = [n for n in whole.namelist() if n.startswith("archive/") and ".warc" in n]
+        with zipfile.ZipFile(path) as container:
+            names = [n for n in container.namelist() if n.startswith("archive/") and ".warc" in n]
             if not names:
                 raise InputError("is a ZIP without archive/*.warc.gz: no WACZ", str(path))
-            roots = _listed(whole)
+            roots = _listed(container)
             for name in names:
-                _read(archive, whole, name, f"{path}: {name}", lenient, progress)
+                _read(archive, container, name, f"{path}: {name}", lenient, progress)
             name = stem_of(str(path), (".wacz", ".zip"))
-            if _HAR in whole.namelist():
-                return _timed(whole, archive.exchanges(), name, str(path), lenient)
+            if _HAR in container.namelist():
+                return _timed(container, archive.exchanges(), name, str(path), lenient)
     except _DAMAGE as error:
         raise InputError(f"damaged ZIP: {error}", str(path), _REMEDY) from None
     return archive.pages(name, str(path), roots)
 
 
 def _timed(
-    whole: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
+    container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
     """The pages of `fastopen record`: times and initiators of its HAR, sizes and responses of the archive."""
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
-    text = read_whole(whole.open(_HAR), f"{place}: {_HAR}", MAX_HAR_BYTES).decode("utf-8", "replace")
+    text = read_whole(container.open(_HAR), f"{place}: {_HAR}", MAX_HAR_BYTES).decode("utf-8", "replace")
     found = read_har(io.StringIO(text).read, place, lenient=lenient)
     if isinstance(found, dict):
         raise InputError("is no HAR", f"{place}: {_HAR}", _REMEDY)
@@ -79,7 +79,7 @@ def _timed(
                 answers[index] = same.popleft()
         label = name if len(found) == 1 else f"{name}#{number}"
         picture = f"screenshots/{number}.png"
-        screenshot = read_whole(whole.open(picture), place) if picture in whole.namelist() else None
+        screenshot = read_whole(container.open(picture), place) if picture in container.namelist() else None
         pages.append(replace(_answered(imported, answers, label), screenshot=screenshot))
     return pages
 
@@ -101,12 +101,12 @@ def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str
 
 
 def _read(
-    archive: Archive, whole: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
+    archive: Archive, container: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
 ) -> None:
     """Takes in one WARC of the ZIP, out of an unnamed file: records are looked for by their place."""
     with temporary_file() as file:
         try:
-            with whole.open(name) as packed:
+            with container.open(name) as packed:
                 copy_within(packed, file)
         except _DAMAGE as error:
             if not lenient:
@@ -117,11 +117,11 @@ def _read(
             archive.read(file, place, lenient, progress)
 
 
-def _listed(whole: zipfile.ZipFile) -> list[str]:
+def _listed(container: zipfile.ZipFile) -> list[str]:
     """The URLs of the pages, in their order; lines that cannot be read list nothing."""
     try:
-        with whole.open("pages/pages.jsonl") as file:
-            text = read_whole(file, f"{whole.filename}: pages/pages.jsonl", MAX_LIST_BYTES).decode(
+        with container.open("pages/pages.jsonl") as file:
+            text = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES).decode(
                 "utf-8", "replace"
             )
     except (KeyError, *_DAMAGE):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from warcio.archiveiterator import ArchiveIterator
+from warcio.bufferedreaders import DecompressingBufferedReader
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
 
@@ -198,11 +199,11 @@ def _records(
     """
     if not file.seek(0, io.SEEK_END):
         return  # an empty file cannot be mapped
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         start = 0
-        while start < len(whole):
-            window = _Window(whole, start)
-            iterator = _Quiet(window, check_digests=False)
+        while start < len(mapped):
+            window = _Window(mapped, start)
+            iterator = _Quiet(window)
             at, url = start, ""
             try:
                 for raw in iterator:
@@ -210,16 +211,16 @@ def _records(
                     if iterator.err_count:
                         raise ValueError("what comes before it is no record")
                     url = raw.rec_headers.get_header("WARC-Target-URI") or ""
-                    progress(at, len(whole))
+                    progress(at, len(mapped))
                     yield from _read(raw, notes)
-                if whole[start + iterator.offset :].strip():
+                if mapped[start + iterator.offset :].strip():
                     raise EOFError("the file ends in the middle of it")
-                progress(len(whole), len(whole))
+                progress(len(mapped), len(mapped))
                 return
             except _DAMAGE as error:
                 reached = start + iterator.offset
                 if reached > at:  # it is the next one that could not be started
-                    at, url = reached, _url_at(whole, reached)
+                    at, url = reached, _url_at(mapped, reached)
                 if not lenient:
                     named = f" ({url})" if url else ""
                     raise InputError(
@@ -228,7 +229,7 @@ def _records(
                         "fetch it again, or leave damaged records out with --lenient",
                     ) from None
                 notes.add("broken")
-                start = _next_record(whole, max(at, start) + 1)
+                start = _next_record(mapped, max(at, start) + 1)
 
 
 def _said(error: Exception) -> str:
@@ -245,19 +246,35 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
     INC_RECORD = ""
 
+    def __init__(self, file: io.RawIOBase) -> None:
+        super().__init__(file, check_digests=False)
+        self.reader = _Unpacked(file)
+
+
+class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
+    """warcio's reader of gzip, which would print that data is damaged and take that for the end."""
+
+    def _decompress(self, data: bytes) -> bytes:
+        try:
+            if self.decompressor and (self.num_block_read or data.startswith(GZIP)):
+                return bytes(self.decompressor.decompress(data))
+        except zlib.error as error:
+            raise zlib.error(f"gzip: {str(error).partition(': ')[2] or error}") from None
+        return bytes(super()._decompress(data))
+
 
 class _Window(io.RawIOBase):
     """What of a mapped file comes after a place, as a file."""
 
-    def __init__(self, whole: mmap.mmap, start: int) -> None:
-        self._whole, self._at, self._start = whole, start, start
+    def __init__(self, mapped: mmap.mmap, start: int) -> None:
+        self._mapped, self._at, self._start = mapped, start, start
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        end = len(self._whole) if size < 0 else min(self._at + size, len(self._whole))
-        data = self._whole[self._at : end]
+        end = len(self._mapped) if size < 0 else min(self._at + size, len(self._mapped))
+        data = self._mapped[self._at : end]
         self._at = end
         return data
 
@@ -265,24 +282,24 @@ class _Window(io.RawIOBase):
         return self._at - self._start
 
 
-def _url_at(whole: mmap.mmap, start: int) -> str:
+def _url_at(mapped: mmap.mmap, start: int) -> str:
     """The URL of a record that cannot be read, if its first bytes can be."""
-    head = whole[start : start + _BLOCK]
+    head = mapped[start : start + _BLOCK]
     if head.startswith(GZIP):
         head = unpacked_start(head[:_HEAD_BYTES], _HEAD_BYTES)
     found = _TARGET.search(head[:_HEAD_BYTES])
     return found[1].decode("utf-8", "replace") if found else ""
 
 
-def _next_record(whole: mmap.mmap, start: int) -> int:
+def _next_record(mapped: mmap.mmap, start: int) -> int:
     """Where the next record begins; the end of the file if none does."""
-    if whole[:2] != GZIP:
-        found = _RECORD.search(whole, start)
-        return found.start() if found else len(whole)
-    for member in _MEMBER.finditer(whole, start):
-        if _RECORD.match(unpacked_start(whole[member.start() : member.start() + _BLOCK], 64)):
+    if mapped[:2] != GZIP:
+        found = _RECORD.search(mapped, start)
+        return found.start() if found else len(mapped)
+    for member in _MEMBER.finditer(mapped, start):
+        if _RECORD.match(unpacked_start(mapped[member.start() : member.start() + _BLOCK], 64)):
             return member.start()
-    return len(whole)
+    return len(mapped)
 
 
 def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:

@@ -98,7 +98,7 @@ class DaskExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See Executor. Waiting is also for tasks that were cancelled when a worker had begun with them."""
+        """See Executor. Waiting is also for tasks that were cancelled when a worker had started them."""
         self._over.set()
         for future in list(self._open) if cancel_futures else ():
             future.cancel()
@@ -110,10 +110,10 @@ class DaskExecutor(Executor):
         if self._client.status != "running":
             return False
         try:
-            told = self._client.run(_runs, self._name, on_error="ignore")
+            running = self._client.run(_runs, self._name, on_error="ignore")
         except Exception:
             return False
-        return any(told.values())
+        return any(running.values())
 
     def _watch_workers(self) -> None:
         last = time.monotonic()

@@ -195,6 +195,20 @@ def test_a_damaged_record_is_named_by_its_place(tmp_path: Path) -> None:
         imported(tmp_path, broken)
 
 
+def test_a_checksum_that_is_wrong_is_damage_and_the_library_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Bytes of an image that no longer are those that were packed: only the checksum at the end tells.
+    image = Answer("http://site.test/noise.png", bytes(range(256)) * 300, "image/png")
+    data = bytearray(archive([*site(), image]))
+    last = data.rfind(b"\x1f\x8b\x08")
+    data[last - 8] ^= 1
+    with pytest.raises(InputError, match=r"damaged record: gzip: incorrect data check"):
+        imported(tmp_path, bytes(data))
+    assert said(imported(tmp_path, bytes(data), lenient=True), "damaged records left out")
+    assert capfd.readouterr().err == ""
+
+
 def test_read_leniently_everything_but_the_damaged_record_is_used(tmp_path: Path) -> None:
     broken, _ = damaged(archive(site()))
     found = imported(tmp_path, broken, lenient=True)
