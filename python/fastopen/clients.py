@@ -59,6 +59,8 @@ class ClientType:
     """What it is called on machines, the first that is there; none: it is part of fastopen, or the user's."""
     package: str = ""
     """What it is in, on Debian and its like."""
+    exit_codes: tuple[int, ...] = ()
+    """By which, besides 0, it says that it loaded the page: those for answers that are errors."""
     takes: frozenset[OwnSetting] = frozenset()
     """The settings of its own; others are nothing to it."""
     cache: bool = False
@@ -128,7 +130,8 @@ CHROMIUM: Final = ClientType(
     takes=frozenset({"processing_scale", "phases", *PICTURES, "request_heads", "fixed_scripts"}),
     cache=True,
     paints=True,
-    http_in_the_clear=frozenset({"1.0", "1.1"}),
+    http_in_the_clear=frozenset({"1.1"}),
+    http_over_tls=frozenset({"1.1", "2"}),
     # It draws random numbers of its own, and has threads that wait for each other's clocks.
     deterministic=False,
     start_s=3.0,
@@ -145,7 +148,7 @@ COMMAND: Final = ClientType(
     method="{label} ({command}), run once for each load, from its start to its exit; the origins recorded its"
     " requests",
 )
-_HTTP1: Final = frozenset({"1.0", "1.1"})
+_HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
@@ -161,7 +164,7 @@ _TOOLS: Final = (
         f" --parallel-max {CONNECTIONS} {KEEP_ALIVE} {URLS}",
         closed="--header 'Connection: close'",
         # Before 8.0 it breaks off at the second request of HTTP/2 without TLS.
-        http_in_the_clear=_HTTP1,
+        http_in_the_clear=frozenset({"1.0", "1.1"}),
     ),
     _tool(
         "wget2",
@@ -169,10 +172,11 @@ _TOOLS: Final = (
         command_line=f"wget2 --quiet --page-requisites --span-hosts --max-threads={CONNECTIONS} --tries=1"
         " --robots=off --no-hsts --no-hpkp --no-ocsp --http2=off --no-tcp-fastopen"
         f" {KEEP_ALIVE} --output-document=/dev/null {URL}",
+        exit_codes=(8,),
         kept="--http-keep-alive=on",
         closed="--http-keep-alive=off",
-        http_in_the_clear=_HTTP1,
-        http_over_tls=_HTTP1,
+        http_in_the_clear=_HTTP11,
+        http_over_tls=_HTTP11,
     ),
     # It finds references in files alone, not in what goes to /dev/null.
     _tool(
@@ -180,9 +184,10 @@ _TOOLS: Final = (
         "as wget2, but one request after another, in the order in which it finds them",
         command_line="wget --no-config --quiet --page-requisites --span-hosts --tries=1 --no-hsts --execute"
         f" robots=off {KEEP_ALIVE} --delete-after {URL}",
+        exit_codes=(8,),
         closed="--no-http-keep-alive",
-        http_in_the_clear=_HTTP1,
-        http_over_tls=_HTTP1,
+        http_in_the_clear=_HTTP11,
+        http_over_tls=_HTTP11,
     ),
 )
 CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)}

@@ -15,13 +15,15 @@ from fastopen.clients import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, 
 from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
 from fastopen.engines.clients import describe_clients
 from fastopen.engines.world_process import WorldProcess
-from fastopen.errors import MachineError
+from fastopen.errors import InputError, MachineError
 from fastopen.experiments import (
+    COMMAND_LINE,
     Experiment,
     Setup,
     clients_of,
     load_experiment,
     make_plan,
+    read_asked,
     setups_of,
     with_clients,
 )
@@ -111,6 +113,17 @@ def test_connections_and_keep_alive_are_told_to_clients_that_have_a_name() -> No
     assert curl[curl.index("--parallel-max") + 1] == "3"
     assert "Connection: close" in curl
     assert {"--max-threads=3", "--http-keep-alive=off"} <= set(wget2)
+
+
+def test_a_tool_that_reports_error_answers_by_its_exit_code_has_loaded_the_page() -> None:
+    assert [CLIENTS[name].exit_codes for name in ("curl", "wget", "wget2")] == [(), (8,), (8,)]
+
+
+@pytest.mark.parametrize("client", ["chromium", "wget2", "wget"])
+def test_clients_that_speak_http_1_1_whatever_they_are_asked_are_not_run_as_1_0(client: str) -> None:
+    asked = read_asked({"client": client, "http": "1.0"}, COMMAND_LINE)
+    with pytest.raises(InputError, match=f"{client} is not run with HTTP/1.0"):
+        asked.experiment(name="my", pages=["p"], seed=1)
 
 
 def test_clients_that_read_pages_get_bodies_that_can_be_read() -> None:

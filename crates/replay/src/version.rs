@@ -46,7 +46,8 @@ impl HttpVersion {
     /// The ALPN protocol identifier (RFC 7301). An origin offers no other, so a response proves the version.
     pub fn alpn(self) -> &'static [u8] {
         match self {
-            Self::Http10 | Self::Http11 => b"http/1.1",
+            Self::Http10 => b"http/1.0",
+            Self::Http11 => b"http/1.1",
             Self::Http2 => b"h2",
             Self::Http3 => b"h3",
         }

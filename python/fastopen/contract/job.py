@@ -243,6 +243,9 @@ class Client(_Part):
     isolate: bool = False
     """Whether a command sees programs, libraries, fonts and certificates alone, not all of the machine
     has in files (docs/security.md); other kinds see no more in any case."""
+    exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = []
+    """By which, besides 0, a command says that it loaded the page: some have a code for answers that are
+    errors, as a recorded page may have them."""
     profile: Profile = "browser"
     """In which order the loader asks, as a browser or as a parallel downloader with a list; and what stands
     for keys that are null."""

@@ -44,6 +44,7 @@ def with_programs(job: Job) -> Job:
     settings = {
         "command": [str(program), *client.command[1:]],
         "isolate": client.isolate or known,
+        "exit_codes": list(client.type.exit_codes),
     }
     return job.model_copy(update={"client": client.model_copy(update=settings)})
 

@@ -69,10 +69,10 @@ class Setup(BaseModel):
             remedy = "ask for another client, or for transports tcp and tfo"
             raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
         if version not in can.http_in_the_clear | can.http_over_tls:
-            newest = max(can.http_in_the_clear | can.http_over_tls)
+            spoken = sorted(can.http_in_the_clear | can.http_over_tls)
             able = " or ".join(one.label for one in CLIENTS.values() if version in one.http_over_tls)
-            remedy = f"HTTP/{version} goes with {able}; or ask for http {newest}"
-            message = f"{client} is not run with HTTP/{version}, but with HTTP/{newest} at most"
+            remedy = f"HTTP/{version} goes with {able}; or ask for http {spoken[-1]}"
+            message = f"{client} is not run with HTTP/{version}, but with HTTP/{' or '.join(spoken)}"
             raise conflict(message, remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
             remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"

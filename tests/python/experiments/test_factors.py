@@ -217,7 +217,7 @@ def test_the_command_lists_them_all() -> None:
         ),
         (
             {"client": "wget2", "http": "2"},
-            "wget2 is not run with HTTP/2, but with HTTP/1.1 at most (HTTP/2 goes with ",
+            "wget2 is not run with HTTP/2, but with HTTP/1.1 (HTTP/2 goes with ",
         ),
         (
             {"client": "curl", "http": "2"},

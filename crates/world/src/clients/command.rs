@@ -1,6 +1,7 @@
 //! Any command as a client: it runs under interception once for each load, in a folder of its own. Its load
 //! ends with its exit.
 
+use std::num::NonZeroU8;
 use std::process::ExitStatus;
 
 use fastopen_intercept::{Started, Watch};
@@ -9,7 +10,7 @@ use fastopen_netns::process::{end_all_others, wait_until_ended};
 use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
-use crate::contract::Fault;
+use crate::contract::{ClientSettings, Fault};
 use crate::failure::{Blame, Failure};
 use crate::program::{Home, how_ended};
 
@@ -17,12 +18,20 @@ use crate::program::{Home, how_ended};
 pub struct CommandLine {
     words: Vec<String>,
     isolated: bool,
+    /// Exit codes besides 0 by which it says that it loaded the page.
+    exit_codes: Vec<NonZeroU8>,
 }
 
 impl CommandLine {
-    /// The command with these words, at least one; `isolated` is whether it sees only what programs need.
-    pub fn new(words: Vec<String>, isolated: bool) -> Self {
-        Self { words, isolated }
+    /// The command of these settings, which have one.
+    pub fn new(settings: &ClientSettings) -> Self {
+        let words = settings.command.clone().unwrap_or_default();
+        Self { words, isolated: settings.isolate, exit_codes: settings.exit_codes.clone() }
+    }
+
+    fn has_loaded(&self, status: ExitStatus) -> bool {
+        let known = |code: i32| self.exit_codes.iter().any(|one| i32::from(one.get()) == code);
+        status.success() || status.code().is_some_and(known)
     }
 
     fn failed(&self, status: ExitStatus, home: &Home) -> String {
@@ -52,7 +61,7 @@ impl UserAgent for CommandLine {
         let end_ns = monotonic_ns();
         let unfinished = if ended {
             let status = child.wait().blame(Fault::Machine, waiting)?;
-            (!status.success()).then(|| self.failed(status, &home))
+            (!self.has_loaded(status)).then(|| self.failed(status, &home))
         } else {
             Some(format!("{} was not done in the time given{}", self.words[0], home.last_lines(1)))
         };

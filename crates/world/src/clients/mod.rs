@@ -113,10 +113,7 @@ pub trait UserAgent {
 pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
     match job.client.kind {
         ClientKind::Loader => Box::new(loader::Loader),
-        ClientKind::Command => {
-            let words = job.client.command.clone().unwrap_or_default();
-            Box::new(command::CommandLine::new(words, job.client.isolate))
-        }
+        ClientKind::Command => Box::new(command::CommandLine::new(&job.client)),
         ClientKind::Chromium => Box::new(chromium::Chromium::new(&job.client)),
     }
 }

@@ -1,6 +1,7 @@
 //! The clients of jobs: their kinds, what each kind can do, and the settings of one.
 
 use std::fmt;
+use std::num::NonZeroU8;
 
 use fastopen_page::{Phase, Policy, Profile};
 use fastopen_replay::HttpVersion;
@@ -107,8 +108,8 @@ impl ClientKind {
                 screenshots: true,
                 recorded_heads: true,
                 reads_bodies: true,
-                versions: OVER_TCP,
-                clear_versions: &[HttpVersion::Http10, HttpVersion::Http11],
+                versions: &[HttpVersion::Http11, HttpVersion::Http2],
+                clear_versions: &[HttpVersion::Http11],
                 sessions: &[SessionStart::None],
                 hsts_preloaded: true,
                 polls_clock: true,
@@ -158,6 +159,7 @@ pub struct ClientSettings {
     pub name: Option<String>,
     pub command: Option<Vec<String>>,
     pub isolate: bool,
+    pub exit_codes: Vec<NonZeroU8>,
     pub profile: Profile,
     pub connections_per_host: Option<usize>,
     pub connections_total: Option<usize>,

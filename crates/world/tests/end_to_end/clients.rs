@@ -116,6 +116,18 @@ fn a_command_that_fails_is_reported_with_the_last_line_of_its_standard_error() {
 }
 
 #[test]
+fn a_command_may_say_by_its_exit_code_that_an_answer_was_an_error() {
+    let script = format!("{FETCH}; exit 8");
+    for (codes, valid) in [(json!([4, 8]), true), (json!([4]), false)] {
+        let mut client = bash(&script, &["a.test", "/"]);
+        client["client"]["exit_codes"] = codes;
+        for run in on_each_engine(&with(job(&page(&[root(100)]), &network(0), &["tcp"]), client)) {
+            assert_eq!(run.load("tcp")["valid"], json!(valid), "{run}");
+        }
+    }
+}
+
+#[test]
 fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let script = "setsid sleep 1000 & trap '' TERM; while :; do sleep 1000; done";
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp", "warm"]), bash(script, &[]));

@@ -64,9 +64,13 @@ fn a_later_connection_resumes_with_a_session_ticket_unless_origins_send_none() {
 fn headers_and_bodies_have_the_pages_sizes_inside_tls_too() {
     let resource = with(root(12_345), json!({"request_header_bytes": 431, "response_header_bytes": 677}));
     for changes in [json!({}), json!({"tls": {"version": "1.2"}}), json!({"origins": {"http": "1.0"}})] {
-        let run = run(&with(job(&page(std::slice::from_ref(&resource)), &network(2000), &["tls"]), changes));
+        let job = job(&page(std::slice::from_ref(&resource)), &network(2000), &["tls"]);
+        let run = run(&with(job, changes.clone()));
         let request = &run.valid("tls")["requests"][0];
         assert_eq!((&request["header_bytes"], &request["body_bytes"]), (&json!(677), &json!(12_345)));
+        // Origins and clients offer the version of the job alone, so that the handshake proves it.
+        let version = changes["origins"]["http"].as_str().unwrap_or("1.1");
+        assert_eq!(sessions(run.load("tls"))[0]["alpn"], format!("http/{version}"));
     }
 }
 
