@@ -153,7 +153,7 @@ _HTTP11: Final = frozenset({"1.1"})
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
     """A command that has a name: that of its program and of its package."""
-    return replace(COMMAND, label=label, meaning=meaning, executables=(label,), package=label, **can)
+    return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{"package": label, **can})
 
 
 _TOOLS: Final = (
@@ -186,6 +186,20 @@ _TOOLS: Final = (
         f" robots=off {KEEP_ALIVE} --delete-after {URL}",
         exit_codes=(8,),
         closed="--no-http-keep-alive",
+        http_in_the_clear=_HTTP11,
+        http_over_tls=_HTTP11,
+    ),
+    # Its own resolver (c-ares) asks a server of names, and no file.
+    _tool(
+        "aria2c",
+        "as curl; each file over one connection",
+        command_line="aria2c --no-conf --quiet --async-dns=false --max-tries=1 --file-allocation=none"
+        " --force-sequential=true --parameterized-uri=false --max-connection-per-server=1"
+        f" --check-certificate=false --max-concurrent-downloads={CONNECTIONS} {KEEP_ALIVE} {URLS}",
+        package="aria2",
+        exit_codes=(3, 22, 24, 29),
+        kept="--enable-http-keep-alive=true",
+        closed="--enable-http-keep-alive=false",
         http_in_the_clear=_HTTP11,
         http_over_tls=_HTTP11,
     ),

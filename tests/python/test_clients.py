@@ -119,7 +119,7 @@ def test_a_tool_that_reports_error_answers_by_its_exit_code_has_loaded_the_page(
     assert [CLIENTS[name].exit_codes for name in ("curl", "wget", "wget2")] == [(), (8,), (8,)]
 
 
-@pytest.mark.parametrize("client", ["chromium", "wget2", "wget"])
+@pytest.mark.parametrize("client", ["chromium", "wget2", "wget", "aria2c"])
 def test_clients_that_speak_http_1_1_whatever_they_are_asked_are_not_run_as_1_0(client: str) -> None:
     asked = read_asked({"client": client, "http": "1.0"}, COMMAND_LINE)
     with pytest.raises(InputError, match=f"{client} is not run with HTTP/1.0"):
