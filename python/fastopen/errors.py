@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -51,6 +52,21 @@ def raise_all(problems: Sequence[InputError]) -> None:
     """Raises InputError with all of them; nothing where there is none."""
     if problems:
         raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
+
+
+def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
+    """A remedy for a name that nothing has: the most similar one that there is, else `otherwise`.
+
+    `kind` stands before the name: `the packaged page `.
+    """
+    near = difflib.get_close_matches(asked, list(known), n=1)
+    return f"did you mean {kind}{near[0]}?" if near else otherwise
+
+
+def any_of(names: Iterable[str]) -> str:
+    """`a`, `a or b`, `a, b or c`: what a remedy offers."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def unreadable(path: object, error: OSError) -> InputError:

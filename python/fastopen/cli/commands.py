@@ -93,7 +93,7 @@ def _bad_input() -> Iterator[None]:
         asked, known = getattr(found, "option_name", ""), getattr(found, "possibilities", None) or ()
         if near := difflib.get_close_matches(asked, known, n=1):
             raise InputError(f"no such option: {asked}", place, f"did you mean {near[0]}?") from None
-        message = found.format_message().rstrip(".")
+        message = found.format_message().rstrip(".").replace("Value error, ", "")
         help_of = " ".join(filter(None, ("fastopen", place, "--help")))
         remedy = "" if "Did you mean" in message else f"{help_of} says what there is"
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None

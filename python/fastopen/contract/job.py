@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fastopen.clients import CLIENTS, COMMAND, LOADER, PICTURES, ClientKind, ClientType, client_type
+from fastopen.errors import any_of
 from fastopen.pages import Page
 from fastopen.pages.model import Bytes, Microseconds, Phase
 from fastopen.pages.url import target_of
@@ -308,7 +309,7 @@ class Client(_Part):
     def _a_picture_needs_a_browser(self) -> Self:
         for key in PICTURES:
             if getattr(self, key) and key not in self.type.takes:
-                able = " or ".join(one.label for one in CLIENTS.values() if key in one.takes)
+                able = any_of(one.label for one in CLIENTS.values() if key in one.takes)
                 remedy = f"{key} goes with the kind {able}"
                 raise conflict(f"{self.label} shows nothing", remedy, "client.kind", f"client.{key}")
         return self
@@ -316,7 +317,7 @@ class Client(_Part):
     @model_validator(mode="after")
     def _a_repeat_view_needs_a_cache(self) -> Self:
         if self.view == "repeat" and not self.type.cache:
-            able = " or ".join(one.label for one in CLIENTS.values() if one.cache)
+            able = any_of(one.label for one in CLIENTS.values() if one.cache)
             message, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
             raise conflict(message, remedy, "client.kind", "client.view")
         return self
@@ -324,11 +325,11 @@ class Client(_Part):
     @model_validator(mode="after")
     def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
         if self.fixed_scripts and "fixed_scripts" not in self.type.takes:
-            able = " or ".join(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
+            able = any_of(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
             message, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
             raise conflict(message, remedy, "client.kind", "client.fixed_scripts")
         if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
-            able = " or ".join(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
+            able = any_of(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
             message, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"
             raise conflict(message, remedy, "client.kind", "client.request_heads")
         return self

@@ -4,7 +4,6 @@ The command line, TOML files and Python differ in how values are written next to
 name the place of a fault. All else is shared, so that a fault is named in the same words.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,12 +17,12 @@ from pydantic import ValidationError
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, Http, SessionStart
-from fastopen.errors import InputError, collected, raise_all
+from fastopen.errors import InputError, any_of, collected, nearest, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, NamedNetwork
-from fastopen.experiments.quantities import DEFAULT_QUEUE, shown
+from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 from fastopen.experiments.transports import ALL, arms_and_tls
@@ -238,7 +237,7 @@ class Asked:
                 continue
             usual = (Tls if factor.part == "tls" else Client).model_fields[factor.setting].default
             if any(value != usual for value in self.values.get(factor.name, ())):
-                remedy = f"ask for {' or '.join(one.label for one in able)}"
+                remedy = f"ask for {any_of(one.label for one in able)}"
                 message = f"none of these clients takes {factor.name}"
                 raise self.fault(message, ("client", factor.name), remedy)
 
@@ -258,7 +257,7 @@ def read_asked(
     On the command line several values are a text with commas, elsewhere a list. Raises InputError.
     """
     if combine not in get_args(Combine):
-        message = f"{combine!r} is none of {', '.join(get_args(Combine))}"
+        message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
     values: dict[str, list[Any]] = {}
     problems: list[InputError] = []
@@ -330,9 +329,9 @@ def unknown(key: str, known: Iterable[str], place: str) -> InputError:
     """The error for a key that nothing has, with the nearest that there is."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
-    near = elsewhere or difflib.get_close_matches(key, listed, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "fastopen factors lists them"
-    return InputError("unknown key", place, remedy)
+    if elsewhere:
+        return InputError("unknown key", place, f"did you mean {elsewhere[0]}?")
+    return InputError("unknown key", place, nearest(key, listed, "fastopen factors lists them"))
 
 
 def _tls(settings: Mapping[str, Any]) -> Tls | None:

@@ -20,6 +20,7 @@ from fastopen.clients import (
 )
 from fastopen.contract import Client, Origins, Tls
 from fastopen.contract.job import RequestHeads
+from fastopen.experiments.quantities import not_accepted
 from fastopen.pages import Page
 
 KINDS: Final = tuple(CLIENTS)
@@ -33,7 +34,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
     """
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
-        raise ValueError(f"client {asked!r} is none of {', '.join(KINDS)}")
+        raise not_accepted(asked, KINDS)
     of = CLIENTS[asked]
     others = set(OWN_SETTINGS) - of.takes
     given: dict[str, Any] = {key: value for key, value in settings.items() if key not in others}

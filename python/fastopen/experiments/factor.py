@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from fastopen.contract import Client, EngineName, Network, Origins, Tcp, Tls
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.model import Setup
-from fastopen.experiments.quantities import Kind, Quantity, shown
+from fastopen.experiments.quantities import Kind, Quantity, not_accepted, shown
 from fastopen.pydantic_errors import input_error
 from fastopen.units import UnitError
 
@@ -201,7 +201,7 @@ class Factor:
             return self._adapter.validate_python(value)
         except ValidationError as error:
             if self.accepted:
-                raise UnitError(f"{shown(written)} is none of {', '.join(self.accepted)}") from None
+                raise not_accepted(written, self.accepted) from None
             if self.bounds:
                 raise UnitError(f"{shown(written)} is out of bounds ({self.bounds})") from None
             raise UnitError(input_error(error, "").message) from None

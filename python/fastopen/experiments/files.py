@@ -1,12 +1,11 @@
 """Experiments as TOML files: the packaged ones by name, others by path."""
 
-import difflib
 import re
 import tomllib
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, collected, raise_all
+from fastopen.errors import InputError, collected, nearest, raise_all
 from fastopen.experiments.asked import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.spec import experiment_of
@@ -31,8 +30,7 @@ def load_experiment(name_or_path: str) -> Experiment:
         return read_experiment(packaged[name_or_path])
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
         return read_experiment(Path(name_or_path), find_pages=True)
-    near = difflib.get_close_matches(name_or_path, packaged, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"there are: {', '.join(packaged) or 'none'}"
+    remedy = nearest(name_or_path, packaged, f"there are: {', '.join(packaged) or 'none'}")
     raise InputError(f"no experiment is called {name_or_path!r}", "", remedy)
 
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fastopen.clients import CHROMIUM, CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES, Http
+from fastopen.errors import any_of
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
@@ -70,9 +71,9 @@ class Setup(BaseModel):
             raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
         if version not in can.http_in_the_clear | can.http_over_tls:
             spoken = sorted(can.http_in_the_clear | can.http_over_tls)
-            able = " or ".join(one.label for one in CLIENTS.values() if version in one.http_over_tls)
+            able = any_of(one.label for one in CLIENTS.values() if version in one.http_over_tls)
             remedy = f"HTTP/{version} goes with {able}; or ask for http {spoken[-1]}"
-            message = f"{client} is not run with HTTP/{version}, but with HTTP/{' or '.join(spoken)}"
+            message = f"{client} is not run with HTTP/{version}, but with HTTP/{any_of(spoken)}"
             raise conflict(message, remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
             remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"
@@ -84,7 +85,7 @@ class Setup(BaseModel):
     def _the_client_can_begin_with_the_session(self) -> Self:
         session = "none" if self.tls is None else self.tls.session
         if session not in self.client.type.sessions:
-            able = " or ".join(one.label for one in CLIENTS.values() if session in one.sessions)
+            able = any_of(one.label for one in CLIENTS.values() if session in one.sessions)
             message = f"{self.client.label} cannot be given a session of an earlier visit"
             remedy = f"session {session} goes with {able}"
             raise conflict(message, remedy, "client.kind", "tls.session")
@@ -112,7 +113,7 @@ class Setup(BaseModel):
             return self
         client = self.client
         if not client.type.meets_servers:
-            able = " or ".join(one.label for one in CLIENTS.values() if one.meets_servers)
+            able = any_of(one.label for one in CLIENTS.values() if one.meets_servers)
             message = f"{client.label} is not run against servers of others"
             raise conflict(message, f"server goes with {able}", "client.kind", "origins.server")
         if self.tls is not None:
@@ -134,7 +135,7 @@ class Setup(BaseModel):
             )
             raise conflict(message, remedy, "origins.http", "tls.version")
         if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
-            able = " or ".join(QUIC_CONGESTION_CONTROLS)
+            able = any_of(QUIC_CONGESTION_CONTROLS)
             message = f"HTTP/3 runs over QUIC, whose congestion control is {able}"
             remedy = "ask for one of them, or for http 1.1 or 2"
             raise conflict(message, remedy, "origins.http", "tcp.congestion_control")

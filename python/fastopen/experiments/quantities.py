@@ -3,12 +3,13 @@
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from fastopen import units
 from fastopen.contract.job import RTT_MAX_US
+from fastopen.errors import nearest
 from fastopen.units import UnitError
 
 Kind = Literal["int", "float", "text", "flag"]
@@ -58,7 +59,7 @@ def choice(*accepted: str) -> Quantity:
     def read(value: object) -> str:
         if isinstance(value, str) and value.strip() in accepted:
             return value.strip()
-        raise UnitError(f"{shown(value)} is none of {', '.join(accepted)}")
+        raise not_accepted(value, accepted)
 
     return Quantity(read, accepted=accepted, in_contract=lambda _: False)
 
@@ -94,7 +95,7 @@ def _flag(value: object) -> bool:
         return value
     if isinstance(value, str) and value.strip() in units.ON_OFF:
         return value.strip() == units.ON_OFF[0]
-    raise UnitError(f"{shown(value)} is none of on, off")
+    raise not_accepted(value, units.ON_OFF)
 
 
 def _count(value: object) -> int:
@@ -186,13 +187,19 @@ def _cross(value: object) -> dict[str, str] | None:
     for part in _text(value).split("+"):
         way, _, traffic = part.partition("=")
         if way not in ("down", "up") or traffic != "bulk" or way in cross:
-            raise UnitError(f"{shown(value)} is none of none, down=bulk, up=bulk, down=bulk+up=bulk")
+            raise not_accepted(value, ("none", "down=bulk", "up=bulk", "down=bulk+up=bulk"))
         cross[way] = traffic
     return dict(sorted(cross.items()))
 
 
 def _plain_cross(value: dict[str, str] | None) -> str:
     return "none" if value is None else "+".join(f"{way}={traffic}" for way, traffic in value.items())
+
+
+def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
+    """The error for a word that is not among those that a factor has."""
+    remedy = nearest(str(value), accepted, f"accepted: {', '.join(accepted)}")
+    return UnitError(f"{shown(value)} is unknown; {remedy}")
 
 
 def shown(value: object) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.errors import InputError, raise_all
+from fastopen.errors import InputError, nearest, raise_all
 from fastopen.pages import har
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, budget_for
@@ -70,10 +70,7 @@ def missing(argument: Path | str) -> InputError | None:
     with suppress(OSError, ValueError):  # of names that no file can have
         if url or name in packaged or Path(argument).exists():
             return None
-    near = difflib.get_close_matches(name, packaged, n=1)
-    remedy = (
-        f"did you mean the packaged page {near[0]}?" if near else f"packaged pages are {', '.join(packaged)}"
-    )
+    remedy = nearest(name, packaged, f"packaged pages are {', '.join(packaged)}", "the packaged page ")
     return InputError("no such file and no packaged page of that name", name, remedy)
 
 

@@ -7,14 +7,13 @@ here: names of facts, numbers, texts, comparisons (also `in`, of texts), `and`, 
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from fastopen.errors import InputError
+from fastopen.errors import InputError, nearest
 
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]
@@ -132,8 +131,7 @@ class Where:
 
     def _column(self, name: str) -> tuple[Kind, Reader]:
         if name not in self._kinds:
-            near = difflib.get_close_matches(name.lower(), self._kinds, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"there are: {', '.join(self._kinds)}"
+            remedy = nearest(name.lower(), self._kinds, f"there are: {', '.join(self._kinds)}")
             raise self._fault(f"no fact of a page is called {name}", remedy)
         return self._kinds[name], lambda facts: facts[name]
 

@@ -9,6 +9,7 @@ from fastopen import units
 from fastopen.attribution import Kind, Source
 from fastopen.attribution.phrases import NBSP, share, signed, with_sign
 from fastopen.contract import Network, RateLimit
+from fastopen.errors import any_of
 from fastopen.experiments import (
     ARMS,
     BASELINE,
@@ -179,7 +180,7 @@ def spread_words(cells: Sequence[CellResult]) -> str:
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "what 90 % of the draws span"}
     found = [text for key, text in words.items() if key in over]
     found += ["all that the repeats span"] if over - words.keys() - {""} else []
-    return f", with {' or '.join(found)}" if found else ""
+    return f", with {any_of(found)}" if found else ""
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:

@@ -1,6 +1,5 @@
 """Where runs are kept by default, and how they are named afterwards."""
 
-import difflib
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, unwritable
+from fastopen.errors import InputError, nearest, unwritable
 from fastopen.experiments import Experiment, Point, varying_factors
 from fastopen.runs.database import FolderLock, holds_run
 from fastopen.runs.export.folder import SUFFIXES
@@ -57,9 +56,7 @@ def find_run(text: str | Path) -> Path:
         return kept[str(text)]
     if str(text) == LAST:
         raise InputError("no run is kept yet", str(runs_folder()), "fastopen run INPUT... keeps one")
-    near = difflib.get_close_matches(str(text), kept, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "fastopen ls lists kept runs"
-    raise InputError("not a kept run", str(text), remedy)
+    raise InputError("not a kept run", str(text), nearest(str(text), kept, "fastopen ls lists kept runs"))
 
 
 def run_folders(folder: Path) -> list[Path]:

@@ -153,7 +153,10 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
             "--extra-rtt: no page asks the host no.such.host",
         ),
         (["run", "example", "--down-trace", "/nowhere"], "/nowhere: cannot be read"),
-        (["run", "example", "--transports", "off,hot"], "--transports: 'hot' is none of off, cold, warm"),
+        (
+            ["run", "example", "--transports", "off,hot"],
+            "--transports: 'hot' is unknown; accepted: off, cold, warm",
+        ),
         (["run", "example", "--repeats", "0"], "repeats: 0"),
         (
             ["run", "example", "--connections-per-host", "0"],
@@ -197,7 +200,7 @@ def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_pat
         'format = "fastopen-experiment/1"\nname = "one"\npages = ["example"]\nseed = 1\n'
         '[network]\nrtt = ["20ms"]\n[origins]\nhttp = "2"\n'
     )
-    for client, message in (("wget2", "wget2 is not run with HTTP/2"), ("lynx", "'lynx' is none of")):
+    for client, message in (("wget2", "wget2 is not run with HTTP/2"), ("lynx", "'lynx' is unknown")):
         done = fastopen("reproduce", tmp_path / "one.toml", "--client", client)
         assert done.returncode == 2
         assert "--client" in done.stderr

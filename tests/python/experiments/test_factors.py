@@ -209,7 +209,7 @@ def test_the_command_lists_them_all() -> None:
         ({"loss": "60%"}, "'60%' is out of bounds (0% to 50%)"),
         ({"mtu": "9000"}, "'9000' is out of bounds (576 to 1500)"),
         ({"initial_window": "ten"}, "'ten' is not a number"),
-        ({"http": "4"}, "'4' is none of 1.0, 1.1, 2, 3"),
+        ({"http": "4"}, "'4' is unknown; accepted: 1.0, 1.1, 2, 3"),
         ({"congestion_control": "Cubic"}, "'Cubic': string should match pattern"),
         (
             {"down": "4mbit", "down_trace": "x"},
@@ -251,7 +251,7 @@ def test_the_command_lists_them_all() -> None:
         ),
         ({"link": "kernel", "jitter": "2ms"}, "no traces, no jitter, and no extra RTTs of hosts"),
         ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
-        ({"jitter": "pareto:2ms"}, "'pareto' is none of normal, uniform"),
+        ({"jitter": "pareto:2ms"}, "'pareto' is unknown; accepted: normal, uniform"),
         ({"jitter": "uniform:61s"}, "'uniform:61s' is out of bounds (0.001ms to 60s)"),
         ({"phases": "async"}, "phases must hold load (add it)"),
         ({"client": "command"}, "the client command needs its command line"),

@@ -182,8 +182,8 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--profile", "mget,curl"], "--profile: 'curl' is none of browser, mget"),
-        (["--keep-alive", "yes"], "--keep-alive: 'yes' is none of on, off"),
+        (["--profile", "mget,curl"], "--profile: 'curl' is unknown; accepted: browser, mget"),
+        (["--keep-alive", "yes"], "--keep-alive: 'yes' is unknown; accepted: on, off"),
         (["--connections-per-host", "2,x"], "--connections-per-host: 'x' is not a number"),
         (["--connections-per-host", "2,300"], "--connections-per-host: '300' is out of bounds (1 to 256)"),
         (
@@ -193,7 +193,7 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
         (["--processing-scale", "-1"], "--processing-scale: '-1' is out of bounds (0 to 1000)"),
         (["--initial-window", "0"], "--initial-window: '0' is out of bounds (1 to 1000)"),
         (["--congestion-control", "Cubic"], "--congestion-control: 'Cubic': "),
-        (["--engine", "fast"], "--engine: 'fast' is none of auto, host, virtual"),
+        (["--engine", "fast"], "--engine: 'fast' is unknown; accepted: auto, host, virtual"),
         (["--loss", "0%,60%"], "--loss: '60%' is out of bounds (0% to 50%)"),
         (["--rtt", "20ms,2m"], "--rtt: '2m': unknown unit"),
         (
@@ -222,7 +222,7 @@ def test_what_makes_no_sense_is_refused_by_option(options: list[str], message: s
         ('[network]\nrtt = "20ms"\nloss = []\n', r"network\.loss: an empty list"),
         (
             '[network]\nrtt = "20ms"\n[client]\nprofile = ["browser", "x"]\n',
-            r"client\.profile\[1\]: 'x' is none of browser, mget",
+            r"client\.profile\[1\]: 'x' is unknown; accepted: browser, mget",
         ),
         ('[network]\nrtt = "20ms"\n[client]\nkeepalive = true\n', r"client\.keepalive: unknown key"),
         ('client = 1\n[network]\nrtt = "20ms"\n', r"client: is a table"),

@@ -176,7 +176,10 @@ def test_all_arms_are_those_that_clients_and_settings_allow(
         ({"session": "early", "client": "curl"}, "curl cannot be given a session of an earlier visit"),
         ({"session": "resumed", "client": "chromium"}, "session resumed goes with loader"),
         ({"transport": "all", "session": "early", "client": "curl"}, "session early goes with loader"),
-        ({"transport": "all", "http": "3", "client": "curl"}, "curl is not run with HTTP/3, but with HTTP/2"),
+        (
+            {"transport": "all", "http": "3", "client": "curl"},
+            "curl is not run with HTTP/3, but with HTTP/1.0, 1.1 or 2",
+        ),
     ],
 )
 def test_what_cannot_begin_with_a_session_is_refused_in_words(written: dict[str, str], words: str) -> None:
@@ -194,7 +197,7 @@ def test_the_packaged_experiment_has_each_session_with_and_without_tfo() -> None
 
 def test_arms_are_asked_for_by_their_name_too() -> None:
     refused = fastopen("run", "example", "--arms", "best")
-    assert "'best' is none of off, cold, warm" in refused.stderr
+    assert "'best' is unknown; accepted: off, cold, warm" in refused.stderr
 
 
 def test_a_run_without_tfo_says_so_in_place_of_a_verdict() -> None:
