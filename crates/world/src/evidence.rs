@@ -2,6 +2,7 @@
 //! observed.
 
 mod expectation;
+mod first_bytes;
 mod path;
 mod quic;
 
@@ -11,7 +12,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use fastopen_link::path::PathRule;
 use fastopen_page::Page;
-use fastopen_replay::tls::Version;
 
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
@@ -54,6 +54,8 @@ pub struct Observations<'a> {
     pub late_us: u64,
     /// Which end took the times.
     pub seen_at: SeenAt,
+    /// Whether programs of others load the page or serve it: these take time of their own.
+    pub foreign: bool,
     /// The network.
     pub network: &'a Network,
     /// How the origins serve: which version of HTTP each host speaks.
@@ -348,7 +350,10 @@ impl Observations<'_> {
                 let detail = format!("{who} says that a connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
-            if expected.tickets_before == 0 && !self.repeat_view && connections[0].1.resumed {
+            // A connection whose SYN was lost may be secured after another has brought its tickets.
+            let first = connections.iter().min_by_key(|(_, tls)| tls.secured_ns);
+            let resumed_first = first.is_some_and(|(_, tls)| tls.resumed);
+            if expected.tickets_before == 0 && !self.repeat_view && resumed_first {
                 let detail = format!("the first connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::SessionBeforeFirst, detail));
             }
@@ -427,47 +432,19 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
+    /// Bytes of data that fit into a SYN.
+    fn syn_room(&self) -> u64 {
+        u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS
+    }
+
     /// Whether a SYN held the `ClientHello`, but not all early data after it. The origin answers the
     /// `ClientHello` at once; the rest waits for the SYN-ACK, and arrives with the client's Finished.
     fn early_data_exceeds_syn(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
-        let room = u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS;
+        let room = self.syn_room();
         connection.client.is_some_and(|end| end.syn_data_acked)
             && tls.early_bytes > 0
             && tls.hello_bytes <= room
             && tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes > room
-    }
-
-    /// No first answer comes before the round trips are over that its first flight needs: one for the
-    /// request, one for TCP without data in the SYN, and those of TLS or QUIC unless the origin read early
-    /// data.
-    fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
-        if self.seen_at != SeenAt::Client || self.network.varies() {
-            return;
-        }
-        for connection in self.connections {
-            let first = self.first_request(connection).filter(|first| first.cache.is_none());
-            let Some(first_byte_ns) = first.and_then(|first| first.first_byte_ns) else { continue };
-            // QUIC has no handshake but that of TLS.
-            let tcp = u64::from(
-                connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked),
-            );
-            let tls = match &connection.tls {
-                None => 0,
-                Some(tls) if tls.version == Version::Tls12 => 2 - u64::from(tls.resumed),
-                Some(tls) => u64::from(tls.seen_early() == 0),
-            };
-            let rtts = tcp + tls + 1;
-            let least_us = rtts * self.network.rtt_us_to(&connection.host).saturating_sub(self.tolerance_us);
-            let took_us = first_byte_ns.saturating_sub(connection.opened_ns) / 1000;
-            if took_us < least_us {
-                let detail = format!(
-                    "the first byte from {} came {took_us} us after the connection was opened, which takes \
-                     {rtts} round trips",
-                    connection.host
-                );
-                reasons.push(invalid(InvalidKind::SoonerThanPossible, detail));
-            }
-        }
     }
 
     fn link_delays(&self, reasons: &mut Vec<Invalid>) {

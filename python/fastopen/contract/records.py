@@ -160,6 +160,9 @@ class InvalidKind(StrEnum):
     """An origin held its answer to early data back until the handshake was complete: nothing was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
     """A connection's first answer came before the round trips were over that its first flight needs."""
+    FIRST_BYTE_LATE = "first_byte_late"
+    """The loader's first answer came a round trip later than its first flight takes, though nothing was lost
+    and nothing else was on the link: what its first flight was to save it did not."""
     WRONG_BYTES = "wrong_bytes"
     """A response has another size or status than the page says."""
     LINK_LATE = "link_late"

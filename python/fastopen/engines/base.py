@@ -9,7 +9,7 @@ from fastopen.contract import InvalidKind, Job, LoadRecord, WorldRecord
 # What says nothing of a load itself, and how often such a load is done in all: the machine was late, or the
 # world did not live to the end of the load. The processors of a virtual machine stand still for some
 # milliseconds at times of their own, and loads a second apart are late alike.
-ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3}
+ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
 
 # Name of a page to index of a resource to its recorded body.
 Bodies = Mapping[str, Mapping[int, bytes]]

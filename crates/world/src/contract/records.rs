@@ -252,6 +252,7 @@ pub enum InvalidKind {
     NoEarlyData,
     AnswerHeld,
     SoonerThanPossible,
+    FirstByteLate,
     WrongBytes,
     LinkLate,
     PathWithoutEffect,

@@ -210,6 +210,22 @@ fn the_same_job_with_early_data_gives_the_same_bytes() {
 }
 
 #[test]
+fn a_handshake_that_the_load_does_not_wait_for_is_in_the_record() {
+    // With certificates of several windows the second connection is not secured when the load is over.
+    let resources = [root(500), image("http://a.test/1", 500), image("http://a.test/2", 500)];
+    let changes = json!({"origins": {"http": "1.1"}});
+    let Some(run) = exactly(&of(&resources, json!({"chain_bytes": 50_000, "tickets": 0}), changes)) else {
+        return;
+    };
+    for (arm, syn_data) in [("tls", 0), ("tls-cold", 1), ("tls-warm", 2)] {
+        let load = run.valid(arm);
+        let last = list(&load["connections"]).last().expect("there are two");
+        assert!(last["tls"].is_null() && last["client"].is_object(), "{arm}: {last}");
+        assert_eq!(with_syn_data(load, "client"), syn_data, "{arm}");
+    }
+}
+
+#[test]
 fn early_data_works_on_this_machines_kernel_too() {
     let job =
         with(of(&[root(500)], json!({"session": "early"}), json!({})), json!({"network": network(20_000)}));

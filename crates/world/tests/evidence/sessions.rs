@@ -2,7 +2,9 @@
 
 use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
 use fastopen_replay::tls::SessionStart;
-use fastopen_world::contract::{Cookies, InvalidKind, Network, OriginTlsRecord, TlsRecord, Transport};
+use fastopen_world::contract::{
+    Cookies, InvalidKind, Network, OriginTlsRecord, RequestRecord, TlsRecord, Transport,
+};
 
 #[test]
 fn a_load_that_begins_as_its_session_says_is_valid() {
@@ -28,6 +30,8 @@ fn without_a_session_of_an_earlier_visit_the_first_handshake_is_full() {
     assert_eq!(load(0).with(|load| load.repeat_view = true).kinds(), NONE);
     // The ticket came with an earlier connection of the load.
     assert_eq!(load(2).kinds(), NONE);
+    // Its SYN was lost, and another connection was secured before it.
+    assert_eq!(load(0).with(|load| handshake_of(load, 0).secured_ns = 1_030_000_000).kinds(), NONE);
 }
 
 #[test]
@@ -138,4 +142,45 @@ fn no_answer_comes_before_the_round_trips_of_its_first_flight() {
 fn jittery() -> Network {
     let jitter = NETWORK.replacen("null}", "null, \"jitter\": {\"normal_us\": 1}}", 1);
     serde_json::from_str(&jitter).expect("it is a network")
+}
+
+#[test]
+fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
+    // The network has a round trip of 10 ms; a busy machine has twice the tolerance.
+    let slack_ns = 2 * LATE_US * 1000;
+    for (session, rtts) in [(SessionStart::None, 3), (SessionStart::Resumed, 3), (SessionStart::Early, 2)] {
+        let load = |after_ns| {
+            Load::tls(session).with(|load| {
+                load.page.resources[0].body_bytes = 300;
+                load.requests.iter_mut().for_each(|one| one.body_bytes = 300);
+                load.requests[0].first_byte_ns = Some(rtts * 10_000_000 + after_ns);
+            })
+        };
+        assert_eq!(load(slack_ns).kinds(), NONE, "{session:?}");
+        let late = || load(slack_ns + 1_000_000);
+        assert_eq!(late().kinds(), [InvalidKind::FirstByteLate], "{session:?}");
+        // What has time of its own, or what others delay, has no such bound.
+        assert_eq!(late().with(|load| load.foreign = true).kinds(), NONE);
+        assert_eq!(late().with(|load| load.network = jittery()).kinds(), NONE);
+        assert_eq!(late().with(|load| load.page.resources[0].server_think_us = 1_000).kinds(), NONE);
+        let lost = late().with(|load| {
+            load.connections[0] = retransmitted(load.connections[0].clone());
+            load.link.up.dropped_loss = 1;
+        });
+        assert_eq!(lost.kinds(), NONE);
+    }
+}
+
+#[test]
+fn an_answer_of_more_than_the_initial_window_may_take_another_round_trip() {
+    // A record of TLS is read when all of it is there.
+    let load = Load::tls(SessionStart::Early).with(|load| {
+        load.page.resources[0].body_bytes = 20_000;
+        let first_byte_ns = Some(30_000_000 + 2 * LATE_US * 1000);
+        let first = RequestRecord { body_bytes: 20_000, first_byte_ns, ..load.requests[0].clone() };
+        load.requests = vec![first];
+    });
+    assert_eq!(load.kinds(), NONE);
+    let fits = load.with(|load| load.tcp.initial_window_segments = 20);
+    assert_eq!(fits.kinds(), [InvalidKind::FirstByteLate]);
 }

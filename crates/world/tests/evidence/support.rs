@@ -29,6 +29,7 @@ pub(crate) struct Load {
     pub(crate) repeat_view: bool,
     pub(crate) finished: bool,
     pub(crate) tls: Settings,
+    pub(crate) foreign: bool,
     pub(crate) network: Network,
     pub(crate) origins: OriginSettings,
 }
@@ -155,6 +156,7 @@ impl Load {
             repeat_view: false,
             finished: true,
             tls: Settings::default(),
+            foreign: false,
             network: serde_json::from_str(NETWORK).expect("it is a network"),
             origins: OriginSettings::default(),
         };
@@ -227,6 +229,7 @@ impl Load {
             recorded: false,
             late_us: LATE_US,
             seen_at: SeenAt::Client,
+            foreign: self.foreign,
             network: &self.network,
             origins: &self.origins,
             tolerance_us: 1,

@@ -153,15 +153,16 @@ impl PageLoad {
     fn handle(&mut self, report: Report) {
         let now = self.now();
         let event = match report {
-            Report::Ready(connection, opened) => {
+            Report::Connected(connection, opened) => {
                 let at_ns = opened.at_ns.saturating_sub(self.start_ns);
                 let record = &mut self.connections[connection.0];
                 record.client_port = Some(opened.four_tuple.client.port());
                 self.four_tuples[connection.0] = Some(opened.four_tuple);
                 record.connected_ns = Some(at_ns);
                 record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
-                Event::ConnectionReady(connection)
+                return;
             }
+            Report::Ready(connection) => Event::ConnectionReady(connection),
             Report::Secured(connection, tls) => {
                 let secured_ns = tls.secured_ns.saturating_sub(self.start_ns);
                 self.connections[connection.0].tls = Some(TlsRecord { secured_ns, ..tls });

@@ -13,7 +13,7 @@ use hyper::header::CONNECTION;
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Connection, Exchange, Opened, Plaintext, QueuedRequest, Report, Reusable};
+use super::{Connection, Exchange, Plaintext, QueuedRequest, Report, Reusable};
 
 /// The most header fields of a response.
 const MAX_HEADERS: usize = 1000;
@@ -25,7 +25,6 @@ const MAX_HEADERS: usize = 1000;
 pub(super) async fn run(
     connection: Arc<Connection>,
     Plaintext { stream, mut first, .. }: Plaintext,
-    opened: Opened,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
     let (stream, counters) = counted::<SerialTraffic>(stream);
@@ -36,7 +35,7 @@ pub(super) async fn run(
         .map_err(io::Error::other)?;
     let mut driver = tokio::spawn(driver);
     if first.is_none() {
-        connection.report(Report::Ready(connection.id, opened));
+        connection.report(Report::Ready(connection.id));
     }
     loop {
         let queued = match first.take() {

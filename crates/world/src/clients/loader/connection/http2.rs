@@ -17,7 +17,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use hyper::Request;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Connection, Exchange, Opened, Plaintext, QueuedRequest, Report};
+use super::{Connection, Exchange, Plaintext, QueuedRequest, Report};
 
 /// Sends requests until the sender of `requests` is dropped or the connection fails.
 ///
@@ -26,7 +26,6 @@ use super::{Connection, Exchange, Opened, Plaintext, QueuedRequest, Report};
 pub(super) async fn run(
     connection: Arc<Connection>,
     Plaintext { stream, secured, first }: Plaintext,
-    opened: Opened,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
     let (stream, counters) = counted::<FrameCounters>(stream);
@@ -42,7 +41,7 @@ pub(super) async fn run(
         .await
         .map_err(io::Error::other)?;
     if first.is_none() {
-        connection.report(Report::Ready(connection.id, opened));
+        connection.report(Report::Ready(connection.id));
     }
     let mut streams = Streams { connection, counters, scheduler: StreamScheduler::default(), sender };
     // The driver starts with the first request: so the preface shares its packet and, in the clear or as

@@ -48,13 +48,14 @@ pub(super) async fn run(
     let opened_ns = monotonic_ns();
     let mut connected = quic.connect(&host, connection.address, connection.port, &table).await?;
     let opened = Opened { at_ns: opened_ns, established: false, four_tuple: connected.four_tuple };
+    connection.report(Report::Connected(connection.id, opened));
     let accepted = connected.early.take();
     let early = watch::Sender::new(if accepted.is_some() { Early::Pending } else { Early::Taken });
     let (mut streams, mut driver) = Streams::begin(&connection, &connected, early.subscribe()).await?;
     if accepted.is_none() {
         streams.secured(&connected, &table, 0);
     }
-    connection.report(Report::Ready(connection.id, opened));
+    connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
         // What was sent as early data, to be sent again where it is rejected, and what must not go early.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());

@@ -39,7 +39,9 @@ pub(super) struct QueuedRequest {
 
 /// What a connection's task reports to the loop of the loader.
 pub(super) enum Report {
-    Ready(ConnectionId, Opened),
+    Connected(ConnectionId, Opened),
+    /// It can carry its first request.
+    Ready(ConnectionId),
     /// Its TLS handshake is complete; the record's time is of the monotonic clock.
     Secured(ConnectionId, TlsRecord),
     Failed(ConnectionId, io::Error),
@@ -59,7 +61,7 @@ pub(super) enum Report {
 /// Whether a connection can carry another request.
 pub(super) type Reusable = bool;
 
-/// A connection that can carry its first request.
+/// What connect(2) gave.
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
     /// When connect(2) returned.
@@ -108,6 +110,8 @@ impl Connection {
             return http3::run(self, (quic, host), table, requests).await;
         }
         let (socket, opened) = self.open().await?;
+        // Now, since the load may be over before its TLS handshake is.
+        self.report(Report::Connected(self.id, opened));
         let plaintext = match self.tls.clone() {
             None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
             Some((config, host)) => {
@@ -116,7 +120,7 @@ impl Connection {
                 let mut stream = connect(config, &host, socket, secured)?;
                 let mut first = None;
                 if stream.offers_early_data() {
-                    self.report(Report::Ready(self.id, opened));
+                    self.report(Report::Ready(self.id));
                     first = requests.recv().await;
                     let Some(queued) = &first else { return Ok(()) };
                     // Early data can be replayed (RFC 8470 section 4).
@@ -135,8 +139,8 @@ impl Connection {
             }
         };
         match self.version {
-            HttpVersion::Http10 | HttpVersion::Http11 => http1::run(self, plaintext, opened, requests).await,
-            HttpVersion::Http2 => http2::run(self, plaintext, opened, requests).await,
+            HttpVersion::Http10 | HttpVersion::Http11 => http1::run(self, plaintext, requests).await,
+            HttpVersion::Http2 => http2::run(self, plaintext, requests).await,
             HttpVersion::Http3 => Err(io::ErrorKind::Unsupported.into()),
         }
     }

@@ -1,0 +1,132 @@
+//! When the first byte of a connection's first answer may come: not before the round trips of its first
+//! flight are over, and not a round trip later where nothing else can have held it.
+
+use fastopen_link::path::Behaviour;
+use fastopen_page::Resource;
+use fastopen_replay::tls::Version;
+
+use super::{Observations, invalid, retransmitted};
+use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
+
+/// The largest record of TLS, which is read when all of it is there (RFC 8446 section 5.1).
+const TLS_RECORD: u64 = 16_384;
+
+/// Headers of IP and TCP with time stamps.
+const SEGMENT_HEADERS: u64 = 52;
+
+/// A little more than SYN and acknowledgments, or than a resumed handshake, take in one direction.
+const HANDSHAKE: u64 = 600;
+
+/// Datagrams with an Initial packet that a client may send before its first request is answered: each is
+/// padded (RFC 9000 section 14.1).
+const PADDED: u64 = 4 * 1252;
+
+impl Observations<'_> {
+    /// Holds each first answer against the bounds of its first flight.
+    pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
+        if self.seen_at != SeenAt::Client || self.network.varies() {
+            return;
+        }
+        for connection in self.connections {
+            let first = self.first_request(connection).filter(|first| first.cache.is_none());
+            let Some((first, first_byte_ns)) = first.and_then(|first| Some((first, first.first_byte_ns?)))
+            else {
+                continue;
+            };
+            let rtt_us = self.network.rtt_us_to(&connection.host);
+            let rtts = round_trips(connection);
+            let took_us = first_byte_ns.saturating_sub(connection.opened_ns) / 1000;
+            let came = format!(
+                "the first byte from {} came {took_us} us after the connection was opened",
+                connection.host
+            );
+            if took_us < rtts * rtt_us.saturating_sub(self.tolerance_us) {
+                let detail = format!("{came}, which takes {rtts} round trips");
+                reasons.push(invalid(InvalidKind::SoonerThanPossible, detail));
+            }
+            if self.is_undisturbed(connection, first) {
+                let resource = &self.page.resources[first.resource];
+                let (rtts, wire_us) = self.at_most(connection, resource, rtts);
+                let latest_us = rtts * rtt_us + resource.server_think_us + resource.server_send_us + wire_us;
+                // Room for a machine that is busy, and less than a round trip where that is a long time.
+                if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
+                    let detail = format!("{came}, which takes {rtts} round trips, {latest_us} us at most");
+                    reasons.push(invalid(InvalidKind::FirstByteLate, detail));
+                }
+            }
+        }
+    }
+
+    /// Whether nothing but its first flight decides when a first answer comes: of the load's first
+    /// connection, with the document, and where the link has no rate and so no queue of the others that
+    /// carry one response at a time.
+    fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
+        let alone = first.resource == 0;
+        let ways = [&self.network.down, &self.network.up];
+        let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
+        let asked_first = first.queued_ns.is_some_and(|at| at <= connection.opened_ns);
+        !self.foreign
+            && self.lost_packets() == 0
+            && !retransmitted(connection)
+            && self.path.behaviour == Behaviour::None
+            && self.network.cross.is_none()
+            && ways.iter().all(|way| way.trace_ms.is_none())
+            && (alone || no_queue && asked_first && !connection.multiplexed)
+    }
+
+    /// The round trips that a first answer takes at most, and the time of its bytes on the link in
+    /// microseconds.
+    fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
+        let request = resource.request_header_bytes + resource.request_body_bytes;
+        let tls = connection.tls.as_ref();
+        let (hello, received) = tls.map_or((0, 0), |tls| (tls.hello_bytes, tls.received_bytes));
+        let early = tls.is_some_and(|tls| tls.seen_early() > 0);
+        // What a SYN does not hold waits for the SYN-ACK.
+        let first = if hello > 0 { hello } else { request + HANDSHAKE };
+        let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked) && first > self.syn_room();
+        let (quic_waits, padded) = connection.quic.map_or((0, 0), |quic| {
+            // Certificates wait where they are more than three times what the client has sent (RFC 9000
+            // section 8.1).
+            let certificates = tls.is_some_and(|tls| !tls.resumed);
+            (quic.client.received.retry + u64::from(certificates), PADDED)
+        });
+        let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { 0 };
+        let answer = resource.response_header_bytes + resource.body_bytes.min(record);
+        let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
+        let waits = self.more_windows(up) + self.more_windows(if early { down } else { answer });
+        let wire_us = wire_us(&self.network.up, up + padded) + wire_us(&self.network.down, down + received);
+        (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
+    }
+
+    /// The round trips that bytes wait for after the initial window, which doubles with each.
+    fn more_windows(&self, bytes: u64) -> u64 {
+        let segment = u64::from(self.network.mtu_bytes) - SEGMENT_HEADERS;
+        let mut window = u64::from(self.tcp.initial_window_segments) * segment;
+        let (mut sent, mut more) = (window, 0);
+        while sent < bytes {
+            window *= 2;
+            sent += window;
+            more += 1;
+        }
+        more
+    }
+}
+
+/// The round trips that a first answer takes at least: one for the request, one for TCP without data in
+/// the SYN, and those of TLS or QUIC unless the origin read early data.
+fn round_trips(connection: &ConnectionRecord) -> u64 {
+    // QUIC has no handshake but that of TLS.
+    let tcp =
+        u64::from(connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked));
+    let tls = match &connection.tls {
+        None => 0,
+        Some(tls) if tls.version == Version::Tls12 => 2 - u64::from(tls.resumed),
+        Some(tls) => u64::from(tls.seen_early() == 0),
+    };
+    tcp + tls + 1
+}
+
+/// How long a direction takes over so many bytes, with headers of IP and TCP.
+fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
+    way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
+}
