@@ -12,9 +12,10 @@ from fastopen.errors import InputError
 from fastopen.pages import packaged_pages, read_page
 from fastopen.pages.references import find_reference
 from packaged_pages.handwritten import cs244_2015
+from packaged_pages.shorter import shortened
 from packaged_pages.snapshot.__main__ import PAGES, main, make_pages
 from packaged_pages.snapshot.bodies import Body, file_of, never_compressed, url_of
-from packaged_pages.snapshot.build import build_page, shortened
+from packaged_pages.snapshot.build import build_page
 from packaged_pages.snapshot.fetchlog import parse_fetchlog
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "inputs"

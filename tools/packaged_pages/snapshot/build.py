@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +16,12 @@ from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.sizes import Sizes
 from fastopen.pages.model import Page, Resource, body_is_empty
 from fastopen.pages.references import find_reference
+from packaged_pages.shorter import shortened
 from packaged_pages.snapshot.bodies import Body, file_of, is_text, never_compressed, url_of
 from packaged_pages.snapshot.fetchlog import Fetch, FetchLog
 
 _TYPICAL_RESPONSE_HEADER: Final = 350
 _PLAUSIBLE: Final = (150, 1200)
-_MAX_URL: Final = 120
 _CODE: Final = ("document", "stylesheet", "script")
 _BY_SUFFIX: Final = {
     ".css": "text/css", ".js": "application/x-javascript", ".gif": "image/gif", ".jpg": "image/jpeg",
@@ -317,13 +316,6 @@ def _trigger(item: Item, entry: Entry, above: Entry, items: Sequence[Item]) -> t
 def _mime(item: Item) -> str:
     mime = item.mime or "application/octet-stream"
     return f"{mime}; charset={item.charset}" if item.charset else mime
-
-
-def shortened(url: str) -> str:
-    """At most 120 characters of a URL; a checksum in place of the rest keeps different ones apart."""
-    if len(url) <= _MAX_URL:
-        return url
-    return f"{url[: _MAX_URL - 9]}~{hashlib.sha256(url.encode()).hexdigest()[:8]}"
 
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
