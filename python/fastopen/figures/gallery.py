@@ -11,6 +11,7 @@ from fastopen.figures.corpus import properties_and_savings, savings_over_pages
 from fastopen.figures.critical import critical_path_bars
 from fastopen.figures.distribution import cumulative_distribution
 from fastopen.figures.figure import Figure
+from fastopen.figures.first_flights import first_flight_ladder
 from fastopen.figures.improvement import improvement_bars
 from fastopen.figures.lines import plt_along
 from fastopen.figures.published import published_comparison
@@ -26,6 +27,7 @@ def overview_figures(source: Source) -> list[Figure]:
         savings_over_pages(source),
         properties_and_savings(source),
         improvement_bars(source),
+        first_flight_ladder(source),
         *(plt_along(source, factor) for factor in along),
         critical_path_bars(source),
         cumulative_distribution(source),

@@ -83,6 +83,25 @@ def test_the_bars_are_the_improvements_of_the_table() -> None:
     assert (warm["low"], warm["high"]) == cell.improvement_ci95
 
 
+def test_the_ladder_of_first_flights_has_a_rung_for_each_session_and_version_and_each_bound() -> None:
+    def tls(http: str, session: str) -> dict[str, Any]:
+        return {"tls": {"session": session, "key_share": "x25519"}, "origins": {"http": http}}
+
+    setups = [tls(http, session) for http in ("1.1", "2", "3") for session in ("none", "early")]
+    source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
+    rows = rows_of(named(overview_figures(source), "first-flights"))
+    assert list(dict.fromkeys(row["flight"] for row in rows)) == [
+        f"HTTP/{http} {session}" for http in ("1.1", "2", "3") for session in ("full", "early")
+    ]
+    of_quic = [row for row in rows if row["flight"].startswith("HTTP/3")]
+    assert {row["arm"] for row in of_quic} == {"no TFO"}
+    savings = source.results.flight_savings
+    bounds = {saving.bound.plt_ms - saving.bound.ms for saving in savings.values()}
+    assert {row["least"] for row in rows} - {None} == {least_ms / 1000 for least_ms in bounds}
+    alone = overview_figures(source_of(made_up_plan(PAGES[:1], (100,), setups=setups[:1])))
+    assert "first-flights" not in [figure.name for figure in alone]
+
+
 def test_stacked_pieces_add_up_to_the_mean_page_load_time() -> None:
     source = source_of(made_up_plan(PAGES[:1], (100,)))
     rows = rows_of(named(overview_figures(source), "critical-path"))
