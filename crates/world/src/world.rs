@@ -80,7 +80,8 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 /// # Errors
 /// Where the world cannot be built.
 pub fn with_world<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
-    let World { network, .. } = &World::build(job, Engine::Host)?;
+    let World { network, servers, .. } = &World::build(job, Engine::Host)?;
+    servers.origins.begin_load(job.loads.iter().any(|load| load.transport.is_encrypted()), false);
     let used = job.loads.iter().any(|load| load.transport.is_fast_open());
     network.topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
     network.topology.set_client_address(client_address(1))?;

@@ -12,6 +12,7 @@ mod cross_traffic;
 mod fastopen;
 mod faults;
 mod first_flight;
+mod foreign_peers;
 mod hosts;
 mod http;
 mod http2;
