@@ -46,9 +46,9 @@ finally:
 
 
 def made_plan(loads: int) -> Plan:
-    """Pages of 50 requests to 7 hosts over 10 RTTs, three arms, as many repeats as it takes."""
+    """Pages of 50 requests to 7 hosts over 10 RTTs, three arms, as many repeats as go into so many loads."""
     pages = [made_up_page(f"page-{number}", requests=REQUESTS, hosts=HOSTS) for number in range(PAGES)]
-    return made_up_plan(pages, rtts_ms=RTTS_MS, repeats=-(-loads // (PAGES * len(RTTS_MS) * 3)))
+    return made_up_plan(pages, rtts_ms=RTTS_MS, repeats=max(1, loads // (PAGES * len(RTTS_MS) * 3)))
 
 
 def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from fastopen.statistics import central, change_interval, median_intervals
+from fastopen.statistics import central, change_interval, median_interval
 
 
 class Basis(StrEnum):
@@ -66,7 +66,7 @@ def change_of(
         differences = [after[repeat] - before[repeat] for repeat in before]
         percents = [100 * (after[repeat] - before[repeat]) / before[repeat] for repeat in before if relative]
         stated = percents if relative else differences
-        interval = central(stated, 0.9) if drawn else median_intervals([stated], [seed])[0]
+        interval = central(stated, 0.9) if drawn else median_interval(stated, seed)
         percent = median(percents) if relative else None
         return Change(first, second, _exact(median(differences)), percent, interval)
     difference = _exact(second - first)

@@ -18,7 +18,6 @@ def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
             "fastopen-world": program_version,
             "python": platform.python_version(),
             "numpy": version_of("numpy"),
-            "scipy": version_of("scipy"),
         },
         "kernel": platform.release(),
         "architecture": platform.machine(),

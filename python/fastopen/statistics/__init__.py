@@ -1,6 +1,6 @@
 """Statistics: from the loads of a run to the figures of each cell."""
 
-from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, change_interval, median_intervals
+from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, change_interval, median_interval
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, Reason, central, summarise
@@ -58,7 +58,7 @@ __all__ = [
     "discrepancies",
     "effect_of",
     "half_width_percent",
-    "median_intervals",
+    "median_interval",
     "pairs_needed",
     "payoffs",
     "saves_in_the_median",

@@ -1,8 +1,7 @@
 """The 95 % interval of a median: bias-corrected and accelerated bootstrap (BCa), from a seed."""
 
-import warnings
-from collections import defaultdict
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -16,31 +15,26 @@ RESAMPLES: Final = 9_999
 VALUES_MIN: Final = 3
 # Fewer values lie on one side of their median too often (2 * 0.5^n > 5 %) for any interval of 95 %.
 FULL_MIN: Final = 6
-# Samples of one size that are taken together: 80 kB of resampled medians each.
-TOGETHER: Final = 100
-# So many numbers of the jackknife in memory at once.
-JACKKNIFE_BATCH: Final = 4_000_000
+NORMAL: Final = NormalDist()
 
 
-def median_intervals(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -> list[Interval | None]:
-    """The interval of each sample from its own seed: low and high end, None of too few values.
+def median_interval(values: Sequence[float], seed: int) -> Interval | None:
+    """Low and high end; None of too few values.
 
     Of fewer than FULL_MIN values it is all that they span, which holds the median as often as `confidence_of`
-    says. Equal values give an interval of no width. Samples of one size are taken together, which costs a
-    fifth of one after another.
+    says. Equal values give an interval of no width.
     """
-    found: list[Interval | None] = [_without_chance(values) for values in samples]
-    of_size: dict[int, list[int]] = defaultdict(list)
-    for place, values in enumerate(samples):
-        if len(values) >= VALUES_MIN and found[place] is None:
-            of_size[len(values)].append(place)
-    for places in of_size.values():
-        for begin in range(0, len(places), TOGETHER):
-            some = places[begin : begin + TOGETHER]
-            intervals = _of_one_size([samples[place] for place in some], [seeds[place] for place in some])
-            for place, interval in zip(some, intervals, strict=True):
-                found[place] = interval
-    return found
+    if len(values) < VALUES_MIN:
+        return None
+    if len(values) < FULL_MIN or min(values) == max(values):
+        return (min(values), max(values))
+    # Most of a tenth of a second to import, and a run without noise has no interval.
+    import numpy as np
+
+    data = np.sort(np.asarray(values, dtype=float))
+    resampled = resampled_medians(data, np.random.default_rng(seed))
+    low, high = np.quantile(resampled, bca_levels(data, resampled))
+    return (float(low), float(high))
 
 
 def change_interval(
@@ -78,50 +72,45 @@ def confidence_of(values: int) -> float:
     return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values
 
 
-def _without_chance(values: Sequence[float]) -> Interval | None:
-    if len(values) >= VALUES_MIN and (len(values) < FULL_MIN or min(values) == max(values)):
-        return (min(values), max(values))
-    return None
+def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") -> tuple[float, float]:
+    """Which quantiles of the medians that were resampled from sorted `data` are the ends of the interval.
 
-
-def _of_one_size(samples: Sequence[Sequence[float]], seeds: Sequence[int]) -> list[Interval]:
-    # They take most of a second to import, and most commands need neither.
-    import numpy as np
-    from scipy import stats
-
-    data = np.sort(np.asarray(samples, dtype=float), axis=-1)
-    drawn = np.stack(
-        [resampled_medians(of, np.random.default_rng(seed)) for of, seed in zip(data, seeds, strict=True)]
+    Efron and Tibshirani 1993, section 14.3. Where the bias or the acceleration is undefined, since no
+    resampled median is beyond the sample's or the jackknife sees no spread, they are those of the plain
+    percentiles.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    middle = (data[(len(data) - 1) // 2] + data[len(data) // 2]) / 2
+    beyond = ((resampled < middle).mean() + (resampled <= middle).mean()) / 2
+    acceleration = median_acceleration(data)
+    if acceleration is None or not 0 < beyond < 1:
+        return (tail, 1 - tail)
+    bias, reach = NORMAL.inv_cdf(beyond), NORMAL.inv_cdf(1 - tail)
+    low, high = (
+        NORMAL.cdf(bias + shifted / (1 - acceleration * shifted)) for shifted in (bias - reach, bias + reach)
     )
-    low, high = np.full(len(data), np.nan), np.full(len(data), np.nan)
-    for method in ("BCa", "percentile"):
-        # BCa is undefined where the jackknife sees no spread; the plain percentiles never are.
-        missing = ~(np.isfinite(low) & np.isfinite(high))
-        if not missing.any():
-            break
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-            interval = stats.bootstrap(
-                (data[missing],),
-                middle_of_sorted,
-                axis=-1,
-                vectorized=True,
-                n_resamples=0,
-                bootstrap_result=_Drawn(drawn[missing]),
-                batch=max(1, JACKKNIFE_BATCH // data[missing].size),
-                confidence_level=CONFIDENCE,
-                method=method,
-            ).confidence_interval
-        low[missing], high[missing] = interval.low, interval.high
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    return (low, high)
 
 
-def middle_of_sorted(values: "NDArray[np.float64]", axis: int = -1) -> "NDArray[np.float64]":
-    """Medians of rows that are sorted; they stay so when the jackknife leaves one value out."""
-    assert axis == -1
-    size = values.shape[-1]
-    medians: NDArray[np.float64] = (values[..., (size - 1) // 2] + values[..., size // 2]) / 2
-    return medians
+def median_acceleration(data: "NDArray[np.float64]") -> float | None:
+    """How the spread of the median of sorted `data` grows with it, by the jackknife; None without any.
+
+    The medians without one value each are but two or three different ones: without one of the lower
+    values, without the middle one (of an odd number), and without one of the upper ones.
+    """
+    import numpy as np
+
+    half, odd = divmod(len(data), 2)
+    if odd:
+        below, middle, above = data[half - 1 : half + 2]
+        medians = np.array([(middle + above) / 2, (below + above) / 2, (below + middle) / 2])
+        times = np.array([half, 1, half])
+    else:
+        medians, times = data[[half, half - 1]], np.array([half, half])
+    shifts = medians - medians[0]
+    apart = (shifts * times).sum() / len(data) - shifts
+    squares = (times * apart**2).sum()
+    return float((times * apart**3).sum() / squares**1.5 / 6) if squares > 0 else None
 
 
 def resampled_medians(data: "NDArray[np.float64]", rng: "np.random.Generator") -> "NDArray[np.float64]":
@@ -143,10 +132,3 @@ def resampled_medians(data: "NDArray[np.float64]", rng: "np.random.Generator") -
     picked = [np.minimum((uniform * size).astype(int), size - 1) for uniform in (lower, upper)]
     medians: NDArray[np.float64] = (data[picked[0]] + data[picked[1]]) / 2
     return medians
-
-
-class _Drawn:
-    """What scipy wants of the result of an earlier bootstrap, which it then continues."""
-
-    def __init__(self, medians: Any) -> None:
-        self.bootstrap_distribution = medians

@@ -10,11 +10,13 @@ to chance, the pairs say how far the answer moves, not how sure a median is.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import attrgetter
 from statistics import median, quantiles
 
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
-from fastopen.statistics.bootstrap import confidence_of, median_intervals
+from fastopen.statistics.bootstrap import confidence_of, median_interval
 from fastopen.statistics.bound import Bound, savings_bound
 from fastopen.statistics.effect import rank_biserial
 from fastopen.statistics.outliers import Outlier, find_outliers
@@ -120,15 +122,17 @@ def summarise(
     `without_chance`), in repeats that are draws (`vary`) but for what is drawn, and `asked` is how many
     repeats were to be done (as many as were, if not given).
     """
-    of_cell: dict[int, list[LoadRow]] = defaultdict(list)
+    attempts: dict[int, list[LoadRow]] = defaultdict(list)
     for load in loads:
-        of_cell[load.cell].append(load)
+        attempts[load.cell].append(load)
+    of_cell = {cell.index: _Loads.of(attempts[cell.index]) for cell in cells}
+    none = _Loads.of([])
     baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
     results = [
         _result(
             cell,
             of_cell[cell.index],
-            baselines.get(cell.comparison, []),
+            baselines.get(cell.comparison, none),
             without_chance=cell.comparison in unchanging,
             vary=vary,
         )
@@ -140,12 +144,40 @@ def summarise(
     return [replace(result, asked=asked.get(result.cell.comparison, 0)) for result in results]
 
 
-def _result(
-    cell: Cell, attempts: list[LoadRow], baseline: list[LoadRow], *, without_chance: bool, vary: bool
-) -> CellResult:
-    loads = [load for load in attempts if not load.superseded]
-    valid = [load for load in loads if load.valid]
-    plts, others = _plts_ms(loads), {} if cell.arm.role is Role.BASELINE else _plts_ms(baseline)
+@dataclass(frozen=True)
+class _Loads:
+    """The loads of one cell."""
+
+    attempts: list[LoadRow]
+    counted: list[LoadRow]
+    """The last attempts, which alone count."""
+    valid: list[LoadRow]
+    plts_ms: dict[int, float]
+    """Repeat to PLT of the valid ones."""
+
+    @classmethod
+    def of(cls, attempts: list[LoadRow]) -> "_Loads":
+        counted = [load for load in attempts if not load.superseded]
+        valid = [load for load in counted if load.valid]
+        plts = {load.repeat: load.plt_ns / 1e6 for load in valid if load.plt_ns is not None}
+        return cls(attempts, counted, valid, plts)
+
+    def total(self, name: str) -> int:
+        """The sum of a field over the valid ones."""
+        return sum(map(attrgetter(name), self.valid))
+
+    def middle(self, name: str) -> float | None:
+        """The median of a field over the valid ones; None where there is none."""
+        return median(map(attrgetter(name), self.valid)) if self.valid else None
+
+    @cached_property
+    def bound(self) -> Bound | None:
+        """The most that a first flight can save, where these are without."""
+        return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
+
+
+def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool, vary: bool) -> CellResult:
+    plts, others = loads.plts_ms, {} if cell.arm.role is Role.BASELINE else baseline.plts_ms
     pairs = {repeat: (others[repeat], plt) for repeat, plt in sorted(plts.items()) if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
@@ -153,9 +185,9 @@ def _result(
     exact = next(iter(improvements.values()), None) if deterministic else None
     return CellResult(
         cell=cell,
-        loads=len(loads),
-        invalid=len(loads) - len(valid),
-        reasons=_reasons(loads),
+        loads=len(loads.counted),
+        invalid=len(loads.counted) - len(loads.valid),
+        reasons=_reasons(loads.counted),
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements.values()) if improvements else None,
@@ -164,33 +196,35 @@ def _result(
         else None
         if exact is None
         else (exact, exact),
-        connections=sum(load.connections for load in valid),
-        syn_data_connections=sum(load.syn_data_connections for load in valid),
+        connections=loads.total("connections"),
+        syn_data_connections=loads.total("syn_data_connections"),
         saved_ms=median(without - plt for without, plt in pairs.values()) if pairs else None,
-        bound=savings_bound(
-            [(load.handshakes_ns, load.plt_ns) for load in baseline if load.valid and not load.superseded]
-        ),
-        retransmitted=median(load.retransmitted for load in valid) if valid else None,
+        bound=baseline.bound,
+        retransmitted=loads.middle("retransmitted"),
         plts_ms=plts,
         improvements_percent=improvements,
         effect=rank_biserial([without - plt for without, plt in pairs.values()]),
         outliers=find_outliers(plts),
-        repeated=_reasons([load for load in attempts if load.superseded]),
+        repeated=_reasons([load for load in loads.attempts if load.superseded]),
         deterministic=deterministic and not varied,
         varied=varied,
-        requests=median(load.requests for load in valid) if valid else None,
-        asked=len(loads),
+        requests=loads.middle("requests"),
+        asked=len(loads.counted),
     )
 
 
 def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
     """Each with the interval of its improvement, from a seed of its own."""
-    seeds = [derive_seed(seed, "interval", result.cell.index) for result in results]
-    samples = [[] if result.varied else [*result.improvements_percent.values()] for result in results]
-    intervals = median_intervals(samples, seeds)
     return [
-        result if result.deterministic or result.varied else replace(result, improvement_ci95=interval)
-        for result, interval in zip(results, intervals, strict=True)
+        result
+        if result.deterministic or result.varied
+        else replace(
+            result,
+            improvement_ci95=median_interval(
+                [*result.improvements_percent.values()], derive_seed(seed, "interval", result.cell.index)
+            ),
+        )
+        for result in results
     ]
 
 
@@ -201,15 +235,6 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
         return None
     cuts = quantiles(listed, n=round(2 / (1 - share)), method="inclusive")
     return (cuts[0], cuts[-1])
-
-
-def _plts_ms(loads: Iterable[LoadRow]) -> dict[int, float]:
-    """Repeat to PLT in milliseconds, of the valid loads."""
-    return {
-        load.repeat: load.plt_ns / 1e6
-        for load in loads
-        if load.valid and load.plt_ns is not None and not load.superseded
-    }
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:

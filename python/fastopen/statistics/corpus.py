@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastopen.experiments import Arm, Comparison, derive_seed, treatments_of
 from fastopen.pages import Page
 from fastopen.pages.index import page_facts
-from fastopen.statistics.bootstrap import CONFIDENCE, median_intervals
+from fastopen.statistics.bootstrap import CONFIDENCE, median_interval
 from fastopen.statistics.cells import CellResult
 from fastopen.statistics.judgement import Effect, effect_of
 
@@ -131,7 +131,7 @@ def _distribution(
     for cell, _ in known:
         effects[effect_of(cell, results.experiment.smallest_effect)] += 1
     seed = derive_seed(results.experiment.seed, "corpus", place)
-    (interval,) = median_intervals([[*savings.values()]], [seed])
+    interval = median_interval([*savings.values()], seed)
     return Distribution(
         place=place,
         comparison=known[0][0].cell.comparison,

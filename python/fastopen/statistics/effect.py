@@ -16,9 +16,11 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
         return 0.0 if differences else None
     if len(moved) == 1:
         return 1.0 if moved[0] > 0 else -1.0
-    # Most of a second to import, and a run without noise has but one pair a cell.
-    from scipy import stats
+    # A tenth of a second to import, and a run without noise has but one pair a cell.
+    import numpy as np
 
-    ranks = stats.rankdata([abs(difference) for difference in moved])
-    signed = sum(rank if difference > 0 else -rank for rank, difference in zip(ranks, moved, strict=True))
-    return float(signed / sum(ranks))
+    values = np.asarray(moved, dtype=float)
+    _, place, times = np.unique(np.abs(values), return_inverse=True, return_counts=True)
+    # Equal ones share the mean of their ranks.
+    ranks = (np.cumsum(times) - (times - 1) / 2)[place]
+    return float((ranks * np.sign(values)).sum() / ranks.sum())

@@ -1,15 +1,20 @@
 """Medians, paired improvements and their intervals."""
 
 import random
+from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from fastopen.experiments import ARMS, ArmName, Cell
 from fastopen.runs import LoadRow
-from fastopen.statistics import CellResult, median_intervals, summarise
+from fastopen.statistics import CellResult, median_interval, summarise
+from fastopen.statistics.bootstrap import resampled_medians
+from fastopen.statistics.effect import rank_biserial
 
 NAMES: list[ArmName] = ["off", "cold", "warm"]
 CELLS = [Cell(index, "p", 0, 0, ARMS[name], "host") for index, name in enumerate(NAMES)]
@@ -24,10 +29,6 @@ def load(cell: int, repeat: int, plt_ms: float | None, *, invalid: str = "", syn
 
 def results(loads: list[LoadRow]) -> list[CellResult]:
     return summarise(CELLS, loads, seed=1)
-
-
-def median_interval(values: list[float], seed: int) -> tuple[float, float] | None:
-    return median_intervals([values], [seed])[0]
 
 
 def test_a_faster_load_with_tfo_is_a_positive_improvement_and_a_slower_one_negative() -> None:
@@ -90,16 +91,37 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     assert median_interval(values, 5) == median_interval(values, 5)
 
 
-def test_samples_taken_together_have_the_intervals_that_each_has_alone() -> None:
+@dataclass
+class Drawn:
+    """What scipy wants of an earlier bootstrap, to continue it."""
+
+    bootstrap_distribution: object
+
+
+# Without spread for the jackknife, or next to none; values that repeat; sizes odd and even.
+@pytest.mark.filterwarnings("ignore:.*(degenerate|divide|invalid value)")
+def test_the_interval_is_the_bca_interval_of_scipy() -> None:
     draw = random.Random(4)
-    samples = [[draw.gauss(10, 2) for _ in range(draw.choice([2, 5, 8]))] for _ in range(40)]
-    # Without spread; without spread for the jackknife; values that repeat.
-    samples += [[1.0] * 8, [1.0, 1.0, 1.0, 1.0, 9.0], [0.0] * 7 + [5.0], []]
-    together = median_intervals(samples, range(len(samples)))
-    for values, seed, interval in zip(samples, range(len(samples)), together, strict=True):
-        alone = median_interval(values, seed)
-        assert interval == (None if alone is None else pytest.approx(alone))
-    assert [interval is None for interval in together] == [len(values) < 3 for values in samples]
+    samples = [[draw.gauss(10, 2) for _ in range(draw.choice([6, 7, 8, 51, 200]))] for _ in range(40)]
+    samples += [[0.1, *[0.3] * 6, 0.9], [0.0] * 7 + [5.0], [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0]]
+    for seed, values in enumerate(samples):
+        data = np.sort(np.array(values))
+        drawn = Drawn(resampled_medians(data, np.random.default_rng(seed)))
+        for method in ("BCa", "percentile"):
+            expected = stats.bootstrap(
+                (data,), np.median, n_resamples=0, bootstrap_result=drawn, method=method
+            ).confidence_interval
+            if np.isfinite(expected).all():
+                break
+        assert median_interval(values, seed) == pytest.approx((expected.low, expected.high))
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=12))
+def test_the_effect_is_that_of_wilcoxons_rank_sums(differences: list[int]) -> None:
+    moved = [one for one in differences if one]
+    ranks = stats.rankdata(np.abs(moved)) if moved else []
+    favouring = sum(rank if one > 0 else -rank for rank, one in zip(ranks, moved, strict=True))
+    assert rank_biserial(differences) == pytest.approx(favouring / sum(ranks) if moved else 0)
 
 
 def test_equal_values_have_an_interval_without_width() -> None:
