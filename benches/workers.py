@@ -13,27 +13,18 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fastopen.cli import main as fastopen
 from fastopen.runs import RunStore
 
+NETWORK: Final = ("--engine", "virtual", "--rtt", "20ms,50ms,100ms", "--loss", "1%", "--seed", "1")
 
-def timed(folder: Path, repeats: int, *options: str) -> float:
+
+def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
     """Seconds that the run takes."""
-    asked = [
-        "run",
-        "example",
-        "--engine",
-        "virtual",
-        "--rtt",
-        "20ms,50ms,100ms",
-        "--loss",
-        "1%",
-        "--seed",
-        "1",
-    ]
-    sys.argv = ["fastopen", *asked, "-n", str(repeats), "--json", "-q", "-o", str(folder), *options]
+    sys.argv = ["fastopen", "run", page, *NETWORK, "-n", str(repeats), "--json", "-q", "-o", str(folder)]
+    sys.argv += options
     started = time.monotonic()
     try:
         fastopen()
@@ -54,6 +45,7 @@ def main() -> None:
     from distributed import Client, LocalCluster
 
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", default="example", help="its name, or a file of it")
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--kills", type=int, default=5)
     asked = parser.parse_args()
@@ -70,12 +62,12 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         here, there = Path(temporary) / "here", Path(temporary) / "there"
-        took_here = timed(here, asked.repeats, "--jobs", "2")
+        took_here = timed(here, asked.page, asked.repeats, "--jobs", "2")
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
         with cluster, Client(cluster, set_as_default=False) as client:
             killer = threading.Thread(target=kill, args=(client, took_here / (asked.kills + 1)))
             killer.start()
-            took_there = timed(there, asked.repeats, "--workers", cluster.scheduler_address)
+            took_there = timed(there, asked.page, asked.repeats, "--workers", cluster.scheduler_address)
             over.set()
             killer.join()
         (attempts, one), (again, other) = records(here), records(there)
