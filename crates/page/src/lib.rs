@@ -21,7 +21,7 @@ pub use resource::{Phase, Resource, ResourceType};
 pub use scheduler::{
     Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,
 };
-pub use synthetic::{FidelityGaps, Piece, SyntheticBody, SyntheticPage, SyntheticResponse};
+pub use synthetic::{FidelityGaps, Piece, Runtime, SyntheticBody, SyntheticPage, SyntheticResponse};
 pub use url::{PageUrl, Schemes, UrlError, UrlRewrite, alias_host};
 pub use validate::PageError;
 

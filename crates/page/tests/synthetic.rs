@@ -1,6 +1,6 @@
 //! Synthetic bodies have the page's sizes and hold each reference once.
 
-use fastopen_page::{Page, Phase, Piece, Policy, SyntheticBody, SyntheticPage, UrlRewrite};
+use fastopen_page::{Page, Phase, Piece, Policy, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -61,16 +61,17 @@ fn each_kind_of_reference_stands_at_the_byte_of_the_page() {
         resource(8, "document", Some(0), 100, &json!({})),
         resource(9, "image", Some(8), 43, &json!({})),
     ]);
-    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
     let bodies = bodies(&synthetic);
     assert_eq!(synthetic.gaps, fastopen_page::FidelityGaps::default());
     assert!(bodies[0].starts_with("<!DOCTYPE html><link rel=icon href=data:,>"), "{}", &bodies[0][..100]);
     let image = "<img src=\"http://h1.test/r1_\">";
     assert_eq!(bodies[0].find(image).unwrap() + image.len(), 3000);
     let sheet = "<template><img src=\"http://h2.test/r2_\"></template>\
-        <x-r a='[0,2,2,[],0,[[3,1,0],[4,0,7]]]'></x-r>";
+        <x-r a='[[0,2,2,[],0,[[3,1,0],[4,0,7]]]]'></x-r>";
     assert_eq!(bodies[0].find(sheet).unwrap() + sheet.len(), 4000);
-    assert!(bodies[0].ends_with("<iframe src=\"http://h2.test/r8_\"></iframe>"));
+    let frame = "<template><img src=\"http://h2.test/r8_\"></template><x-r a='[[0,3]]'></x-r>";
+    assert!(bodies[0].ends_with(frame));
     let rules = "@font-face{font-family:r3;src:url(\"http://h0.test/r3_\")}\
         .r4{background:url(\"http://h1.test/r4_\")}/*..";
     assert!(bodies[2].starts_with(rules), "{}", bodies[2]);
@@ -78,6 +79,50 @@ fn each_kind_of_reference_stands_at_the_byte_of_the_page() {
     assert!(bodies[5].starts_with(call), "{}", bodies[5]);
     assert!(bodies[8].ends_with("<img src=\"http://h0.test/r9_\">"), "{}", bodies[8]);
     assert!(bodies[9].starts_with("GIF89a"));
+}
+
+#[test]
+fn what_the_end_of_a_document_starts_is_started_by_its_last_bytes_together() {
+    let page = page(&[
+        resource(0, "document", None, 900, &json!({})),
+        resource(1, "image", Some(0), 50, &json!({})),
+        resource(2, "script", Some(0), 50, &json!({"processing_us": 3000})),
+        resource(3, "script", Some(0), 50, &json!({"initiator_at_bytes": 300})),
+    ]);
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::Injected);
+    let document = written(&synthetic.responses[0].body);
+    let script = "<script async fetchpriority=high src=\"http://h0.test/r3_\"></script>";
+    assert_eq!(document.find(script).unwrap() + script.len(), 300);
+    let rest = "<template><img src=\"http://h1.test/r1_\"><img src=\"http://h2.test/r2_\"></template>\
+        <x-r a='[[0,0],[0,1,3]]'></x-r>";
+    assert!(document.ends_with(rest), "{document}");
+}
+
+#[test]
+fn a_document_needs_room_for_the_script_only_where_the_driver_does_not_inject_it() {
+    let page = page(&[
+        resource(0, "document", None, 400, &json!({})),
+        resource(1, "image", Some(0), 50, &json!({"initiator_at_bytes": 200, "processing_us": 3000})),
+    ]);
+    let of = |runtime| SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), runtime);
+    assert_eq!(of(Runtime::InBodies).gaps.early, [1]);
+    let synthetic = of(Runtime::Injected);
+    assert_eq!(synthetic.gaps, fastopen_page::FidelityGaps::default());
+    let document = written(&synthetic.responses[0].body);
+    assert!(!document.contains("<script"), "{document}");
+    assert_eq!(document.find("</x-r>").unwrap() + "</x-r>".len(), 200);
+}
+
+#[test]
+fn the_origin_of_a_redirect_waits_for_the_processing_that_no_browser_does_there() {
+    let page = page(&[
+        resource(0, "document", None, 5, &json!({"status": 302, "redirect_to": "/elsewhere"})),
+        resource(1, "document", Some(0), 500, &json!({"processing_us": 4000})),
+    ]);
+    let policy = Policy { processing_scale: 0.5, ..Policy::browser() };
+    let synthetic = SyntheticPage::of(&page, &policy, UrlRewrite::default(), Runtime::Injected);
+    let processing: Vec<_> = synthetic.responses.iter().map(|response| response.processing_ns).collect();
+    assert_eq!(processing, [2_000_000, 0]);
 }
 
 #[test]
@@ -89,7 +134,7 @@ fn no_body_refers_to_the_target_of_a_redirect() {
         resource(3, "image", Some(2), 60, &json!({})),
         resource(4, "image", Some(1), 0, &json!({"status": 302, "redirect_to": "/nowhere"})),
     ]);
-    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
     let bodies = bodies(&synthetic);
     assert_eq!(named(&page, &bodies), [0, 0, 1, 0, 1]);
     assert!(
@@ -116,9 +161,9 @@ fn the_browser_itself_sends_a_preflight() {
             &json!({"url": "http://h1.test/r2_", "method": "PUT", "request_body_bytes": 3}),
         ),
     ]);
-    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
     let document = written(&synthetic.responses[0].body);
-    assert!(document.contains(r#"<x-r a='[0,4,0,[],0,["PUT",3,1]]'>"#), "{}", &document[8000..]);
+    assert!(document.contains(r#"<x-r a='[[0,4,0,[],0,["PUT",3,1]]]'>"#), "{}", &document[8000..]);
     assert_eq!(document.matches("r2_").count(), 1);
     assert!(!synthetic.responses[1].refuses_preflight);
 }
@@ -130,10 +175,10 @@ fn a_reference_without_room_is_relocated_to_the_parent_and_at_the_root_left_out(
         resource(1, "script", Some(0), 9, &json!({})),
         resource(2, "image", Some(1), 43, &json!({})),
     ]);
-    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
     let document = written(&synthetic.responses[0].body);
     let relocated = "<template><img src=\"http://h1.test/r1_\"><img src=\"http://h2.test/r2_\"></template>\
-        <x-r a='[0,1,0,[[0,0]]]'></x-r>";
+        <x-r a='[[0,1,0,[[0,0]]]]'></x-r>";
     assert!(document.contains(relocated), "{}", &document[4000..]);
     assert_eq!(synthetic.gaps.relocated, [2]);
     let tiny = self::page(&[
@@ -141,7 +186,7 @@ fn a_reference_without_room_is_relocated_to_the_parent_and_at_the_root_left_out(
         resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
         resource(2, "image", Some(0), 43, &json!({})),
     ]);
-    let synthetic = SyntheticPage::of(&tiny, &Policy::browser(), UrlRewrite::default());
+    let synthetic = SyntheticPage::of(&tiny, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
     assert_eq!(synthetic.gaps.left_out, [2]);
     assert_eq!(synthetic.gaps.early, [1], "no room for the script that sets timers");
 }
@@ -154,13 +199,13 @@ fn a_url_that_occurs_twice_is_requested_twice() {
         resource(1, "image", Some(0), 43, &same),
         resource(2, "image", Some(0), 43, &same),
     ]);
-    let document =
-        written(&SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default()).responses[0].body);
-    assert!(document.contains("<img src=\"http://h1.test/r1_\">"));
-    assert!(
-        document.contains("<img src=\"http://h1.test/r1_\"></template><x-r a='[0,4]'>"),
-        "by fetch, past all caches"
+    let document = written(
+        &SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies).responses[0]
+            .body,
     );
+    let image = "<img src=\"http://h1.test/r1_\">";
+    let both = format!("<template>{image}{image}</template><x-r a='[[0,0],[0,4]]'></x-r>");
+    assert!(document.ends_with(&both), "the second by fetch, past all caches");
 }
 
 #[test]
@@ -169,8 +214,10 @@ fn a_template_and_its_element_stand_side_by_side_in_small_documents_too() {
         resource(0, "document", None, 3000, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"processing_us": 5000})),
     ]);
-    let document =
-        written(&SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default()).responses[0].body);
+    let document = written(
+        &SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies).responses[0]
+            .body,
+    );
     assert!(
         document.find("<body>").unwrap() < document.find("<template>").unwrap(),
         "else it is in the head"
@@ -183,11 +230,12 @@ fn bodies_refer_to_the_loaded_phases_only() {
         resource(0, "document", None, 9000, &json!({})),
         resource(1, "image", Some(0), 43, &json!({"phase": "after"})),
     ]);
-    let document =
-        |policy: &Policy| written(&SyntheticPage::of(&page, policy, UrlRewrite::default()).responses[0].body);
+    let document = |policy: &Policy| {
+        written(&SyntheticPage::of(&page, policy, UrlRewrite::default(), Runtime::InBodies).responses[0].body)
+    };
     assert!(!document(&Policy::browser()).contains("r1_"));
     let all = Policy { phases: vec![Phase::Load, Phase::Async, Phase::After], ..Policy::browser() };
-    assert!(document(&all).contains("<x-r a='[0,0,0,[],2]'>"));
+    assert!(document(&all).contains("<x-r a='[[0,0,0,[],2]]'>"));
 }
 
 #[test]
@@ -195,7 +243,9 @@ fn a_content_type_that_a_browser_would_not_accept_is_replaced() {
     let mime = |kind: &str, mime: &str| {
         let document = resource(0, "document", None, 900, &json!({}));
         let page = page(&[document, resource(1, kind, Some(0), 9, &json!({"mime": mime}))]);
-        SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default()).responses[1].mime.clone()
+        SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies).responses[1]
+            .mime
+            .clone()
     };
     assert_eq!(mime("document", "application/octet-stream"), "text/html");
     assert_eq!(mime("document", "text/html; charset=UTF-16"), "text/html");
@@ -214,7 +264,8 @@ fn references_without_room_in_a_frame_are_deferred_to_the_enclosing_document() {
         resource(2, "document", Some(1), 0, &json!({})),
     ];
     all.extend((3..30).map(|number| resource(number, "xhr", Some(2), 0, &json!({}))));
-    let synthetic = SyntheticPage::of(&page(&all), &Policy::browser(), UrlRewrite::default());
+    let synthetic =
+        SyntheticPage::of(&page(&all), &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
     assert_eq!(synthetic.gaps.left_out, Vec::<usize>::new());
     assert!(written(&synthetic.responses[0].body).contains("r29_"));
 }
@@ -282,8 +333,9 @@ fn is_well_formed_html(text: &str) -> bool {
 
 proptest! {
     #[test]
-    fn every_body_has_its_size_and_every_reference_stands_once(page in any_page()) {
-        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+    fn every_body_has_its_size_and_every_reference_stands_once(page in any_page(), injected: bool) {
+        let runtime = if injected { Runtime::Injected } else { Runtime::InBodies };
+        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), runtime);
         let bodies = bodies(&synthetic);
         let left_out = &synthetic.gaps.left_out;
         for (number, (body, resource)) in bodies.iter().zip(&page.resources).enumerate() {
@@ -309,7 +361,7 @@ proptest! {
     fn a_page_with_room_leaves_nothing_out(page in any_page()) {
         let mut page = page;
         page.resources[0].body_bytes = 100_000;
-        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default());
+        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
         prop_assert_eq!(synthetic.gaps.left_out, Vec::<usize>::new());
     }
 }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fastopen_page::{FidelityGaps, Piece, Resource, SyntheticBody, SyntheticPage, UrlRewrite};
+use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
@@ -47,9 +47,12 @@ impl SyntheticPages {
     /// The synthetic pages of a job that serves synthetic bodies.
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
+        let injected = job.client.kind.capabilities().runs_scripts;
+        let runtime = if injected { Runtime::Injected } else { Runtime::InBodies };
         let synthetic_page = |encrypted| {
             let schemes = job.schemes(encrypted);
-            SyntheticPage::of(&job.page, &policy, UrlRewrite { aliased: uses_aliases(job), schemes })
+            let rewrite = UrlRewrite { aliased: uses_aliases(job), schemes };
+            SyntheticPage::of(&job.page, &policy, rewrite, runtime)
         };
         (job.origins.bodies == Bodies::Synthetic)
             .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
@@ -155,7 +158,8 @@ fn resources(
             location: response.map_or(&resource.redirect_to, |response| &response.location).clone(),
             header_bytes: resource.response_header_bytes as u32,
             body: body.paced(scaled_ns(resource.server_send_us)),
-            think_ns: scaled_ns(resource.server_think_us),
+            think_ns: scaled_ns(resource.server_think_us)
+                + response.map_or(0, |response| response.processing_ns),
             cache_policy: (job.client.view == View::Repeat).then(|| cache_policy(resource)),
             refuses_preflight: response.is_some_and(|response| response.refuses_preflight),
         })

@@ -32,8 +32,8 @@ use crate::{Nanos, Origin, Page};
 /// It ignores events of connections that it closed and of requests that have ended: they crossed with its
 /// actions.
 ///
-/// Not modelled: speculative connections, backup connections after 250 ms, and caches (a URL that occurs
-/// twice in the page is requested twice).
+/// Not modelled: speculative connections, and caches (a URL that occurs twice in the page is requested
+/// twice).
 #[derive(Debug)]
 pub struct Scheduler {
     origins: Vec<Origin>,
@@ -70,9 +70,10 @@ impl Scheduler {
         self.queue_due(now);
         match event {
             Event::Start => self.discovery.start(self.now),
+            Event::ConnectionEstablished(connection) => self.pool.connection_established(connection),
             Event::ConnectionReady(connection) => self.pool.connection_ready(connection),
             Event::ConnectionFailed(connection) | Event::ConnectionClosed(connection) => {
-                let failed = self.pool.connection_lost(connection);
+                let failed = self.pool.connection_lost(self.now, connection);
                 self.fail(failed);
             }
             Event::BodyProgress { resource, bytes_so_far } => {
@@ -85,12 +86,12 @@ impl Scheduler {
                 }
             }
             Event::ResponseFailed { resource, connection, answered } => {
-                let failed = self.pool.response_failed(connection, resource, answered);
+                let failed = self.pool.response_failed(self.now, connection, resource, answered);
                 self.fail(failed);
             }
         }
         self.queue_due(now);
-        self.pool.open_needed();
+        self.pool.open_needed(self.now);
     }
 
     /// Whether part of this resource's body reveals another, so that [`Event::BodyProgress`] makes a
@@ -99,10 +100,11 @@ impl Scheduler {
         self.discovery.wants_progress(resource)
     }
 
-    /// Queues the requests that are due at `now`.
+    /// Queues the requests, and opens the backup connections, that are due at `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.queue_due(now);
-        self.pool.open_needed();
+        self.pool.advance(self.now);
+        self.pool.open_needed(self.now);
     }
 
     /// The next action, in order; `None` until the next event or wake-up.
@@ -112,7 +114,10 @@ impl Scheduler {
 
     /// The latest time for the next [`Scheduler::advance`]; `None` while only an event can change something.
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        self.discovery.next_wakeup()
+        if self.is_finished() {
+            return None;
+        }
+        [self.discovery.next_wakeup(), self.pool.next_wakeup()].into_iter().flatten().min()
     }
 
     /// The page load time: from [`Event::Start`] to the load event. `None` while resources that the load
@@ -147,14 +152,14 @@ impl Scheduler {
         self.now = self.now.max(now);
         while let Some(resource) = self.discovery.next_due(self.now) {
             if self.throttle.admits(resource) {
-                self.pool.queue(resource);
+                self.pool.queue(self.now, resource);
             }
         }
     }
 
     fn start_in_place_of(&mut self, ended: usize) {
         if let Some(resource) = self.throttle.ended(ended) {
-            self.pool.queue(resource);
+            self.pool.queue(self.now, resource);
         }
     }
 

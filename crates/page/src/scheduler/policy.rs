@@ -71,6 +71,9 @@ impl Policy {
     /// The most images that a browser has in flight from servers without multiplexing: Chromium's limit of
     /// delayable requests. A client with more connections to a server has as many.
     pub const DELAYABLE_REQUESTS: usize = 10;
+    /// How long a browser waits for the first connection to a server before it opens another, in nanoseconds:
+    /// Chromium's `kMaxConnectRetryInterval`.
+    pub const BACKUP_AFTER_NS: Nanos = 250_000_000;
 
     /// A browser: six persistent connections a server and 256 in all, as Chromium has.
     pub fn browser() -> Self {

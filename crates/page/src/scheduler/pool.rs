@@ -4,7 +4,8 @@
 //! limits allow it, without binding the request to it: the first connection that becomes ready or available
 //! takes the most urgent request in its server's queue
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections the
-//! pool closes an idle one for one that is needed.
+//! pool closes an idle one for one that is needed. Where the first connection to a server takes longer than
+//! [`Policy::BACKUP_AFTER_NS`], a second one is opened for the same request: the backup job of Chromium.
 //!
 //! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, with
 //! HTTP/2 as many as the server allows streams. A server has a pool of its own for each partition of
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::partition::Partition;
 use super::{Action, ConnectionId, Limits, OriginId, Policy, Profile};
-use crate::{Origin, Page};
+use crate::{Nanos, Origin, Page};
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -27,6 +28,9 @@ pub(crate) struct Pool {
     servers: Vec<Server>,
     /// The servers whose queue is not empty.
     servers_with_queue: BTreeSet<ServerId>,
+    /// When a server whose first connection is not established by then gets another.
+    backups: BTreeMap<ServerId, Nanos>,
+    makes_backups: bool,
     connections: Vec<Connection>,
     open: usize,
     /// Connections that can take another request, the least recently used first.
@@ -116,6 +120,8 @@ impl Pool {
             queued: 0,
             servers,
             servers_with_queue: BTreeSet::new(),
+            backups: BTreeMap::new(),
+            makes_backups: browser,
             connections: Vec::new(),
             open: 0,
             available: Vec::new(),
@@ -127,7 +133,8 @@ impl Pool {
         self.actions.pop_front()
     }
 
-    pub(crate) fn queue(&mut self, resource: usize) {
+    /// Takes a request: it is sent, or a connection is opened for it, or it waits.
+    pub(crate) fn queue(&mut self, now: Nanos, resource: usize) {
         let number = self.queued;
         self.queued += 1;
         let Request { server, urgency, .. } = self.requests[resource];
@@ -135,6 +142,34 @@ impl Pool {
         self.servers_with_queue.insert(server);
         if let Some(connection) = self.available_for(resource) {
             self.dispatch(connection);
+        } else if self.needs_connection(server).is_some() && self.has_room(server) {
+            self.open(now, server);
+        }
+    }
+
+    /// When to call [`Pool::advance`] next.
+    pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
+        self.backups.values().min().copied()
+    }
+
+    /// Opens the backup connections that are due.
+    pub(crate) fn advance(&mut self, now: Nanos) {
+        let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        for id in due {
+            self.backups.remove(&id);
+            let server = &self.servers[id.0];
+            if server.open >= server.limits.connections || self.open >= self.connections_total {
+                self.backups.insert(id, now + Policy::BACKUP_AFTER_NS);
+            } else if !server.queue.is_empty() {
+                self.open(now, id);
+            }
+        }
+    }
+
+    /// A handshake of TCP is over; that of TLS may follow.
+    pub(crate) fn connection_established(&mut self, connection: ConnectionId) {
+        if self.state(connection) == ConnectionState::Connecting {
+            self.backups.remove(&self.connections[connection.0].server);
         }
     }
 
@@ -142,19 +177,20 @@ impl Pool {
         if self.state(connection) == ConnectionState::Connecting {
             let Connection { server, state, .. } = &mut self.connections[connection.0];
             *state = ConnectionState::Open;
-            self.servers[server.0].connecting -= 1;
+            let server = *server;
+            self.connected(server);
             self.dispatch(connection);
         }
     }
 
     /// Removes a lost connection. Returns the requests that fail with it: those that it carried and that are
     /// not retried or, if it was connecting, the most urgent one in the queue of its server.
-    pub(crate) fn connection_lost(&mut self, connection: ConnectionId) -> Vec<usize> {
+    pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
             ConnectionState::Connecting => {
                 let server = self.connections[connection.0].server;
-                self.servers[server.0].connecting -= 1;
+                self.connected(server);
                 self.forget(connection);
                 self.take_next(server, false).into_iter().collect()
             }
@@ -162,7 +198,10 @@ impl Pool {
                 let retry = self.was_reused(connection);
                 let in_flight = std::mem::take(&mut self.connections[connection.0].in_flight);
                 self.forget(connection);
-                in_flight.into_iter().filter_map(|resource| self.retry_or_fail(retry, resource)).collect()
+                in_flight
+                    .into_iter()
+                    .filter_map(|resource| self.retry_or_fail(now, retry, resource))
+                    .collect()
             }
         }
     }
@@ -188,6 +227,7 @@ impl Pool {
     /// Ends a request whose response broke off. Returns the request if the pool does not retry it.
     pub(crate) fn response_failed(
         &mut self,
+        now: Nanos,
         connection: ConnectionId,
         resource: usize,
         answered: bool,
@@ -197,34 +237,52 @@ impl Pool {
         }
         let retry = !answered && self.was_reused(connection);
         self.end(connection);
-        self.retry_or_fail(retry, resource)
+        self.retry_or_fail(now, retry, resource)
     }
 
     /// Opens connections, for the most urgent request first, until each queued request has a connecting one
     /// or the limits are reached.
-    pub(crate) fn open_needed(&mut self) {
+    pub(crate) fn open_needed(&mut self, now: Nanos) {
         while let Some(id) = self.next_server_to_open() {
-            self.make_room(id);
-            let connection = ConnectionId(self.connections.len());
-            let state = ConnectionState::Connecting;
-            self.connections.push(Connection { server: id, state, in_flight: BTreeSet::new(), requests: 0 });
-            let server = &mut self.servers[id.0];
-            server.connecting += 1;
-            server.open += 1;
-            self.open += 1;
-            self.actions.push_back(Action::Open { connection, origin: server.origin });
+            self.open(now, id);
         }
     }
 
+    fn open(&mut self, now: Nanos, id: ServerId) {
+        self.make_room(id);
+        let connection = ConnectionId(self.connections.len());
+        let state = ConnectionState::Connecting;
+        self.connections.push(Connection { server: id, state, in_flight: BTreeSet::new(), requests: 0 });
+        let server = &mut self.servers[id.0];
+        if server.open == 0 && self.makes_backups {
+            self.backups.insert(id, now + Policy::BACKUP_AFTER_NS);
+        }
+        server.connecting += 1;
+        server.open += 1;
+        self.open += 1;
+        self.actions.push_back(Action::Open { connection, origin: server.origin });
+    }
+
+    /// A connection to the server has ended its handshake, or failed.
+    fn connected(&mut self, id: ServerId) {
+        let server = &mut self.servers[id.0];
+        server.connecting -= 1;
+        if server.connecting == 0 {
+            self.backups.remove(&id);
+        }
+    }
+
+    /// The most urgent request of the server for which no connection is being made.
+    fn needs_connection(&self, id: ServerId) -> Option<&QueuedRequest> {
+        let server = &self.servers[id.0];
+        server.queue.iter().nth(server.connecting * server.limits.streams)
+    }
+
     fn next_server_to_open(&self) -> Option<ServerId> {
-        let without_connection = |id: &ServerId| {
-            let server = &self.servers[id.0];
-            server.queue.iter().nth(server.connecting * server.limits.streams)
-        };
         self.servers_with_queue
             .iter()
             .filter(|id| self.has_room(**id))
-            .filter_map(|id| Some((without_connection(id)?, *id)))
+            .filter_map(|id| Some((self.needs_connection(*id)?, *id)))
             .min()
             .map(|(_, id)| id)
     }
@@ -333,12 +391,12 @@ impl Pool {
         self.connections[connection.0].requests > 1
     }
 
-    fn retry_or_fail(&mut self, retry: bool, resource: usize) -> Option<usize> {
+    fn retry_or_fail(&mut self, now: Nanos, retry: bool, resource: usize) -> Option<usize> {
         if !retry || self.requests[resource].retried {
             return Some(resource);
         }
         self.requests[resource].retried = true;
-        self.queue(resource);
+        self.queue(now, resource);
         None
     }
 

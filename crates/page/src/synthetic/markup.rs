@@ -65,15 +65,26 @@ impl Writer<'_> {
         }
     }
 
-    /// The reference as elements that `runtime.js` defines.
-    pub(super) fn template(&self, number: usize) -> String {
-        let mut urls = Vec::new();
+    /// The references as elements that `runtime.js` defines, which start them together.
+    pub(super) fn template(&self, numbers: &[usize]) -> String {
+        let (images, arrays): (Vec<_>, Vec<_>) = numbers.iter().map(|&number| self.parts(number)).unzip();
+        format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
+    }
+
+    /// What one more reference adds to [`Writer::template`], in bytes.
+    pub(super) fn template_bytes(&self, number: usize) -> usize {
+        let (images, array) = self.parts(number);
+        images.len() + array.len() + ",".len()
+    }
+
+    /// The URLs of a reference as images, for parsers without scripts, and the rest as an array.
+    fn parts(&self, number: usize) -> (String, String) {
+        let mut images = String::new();
         let array = self.array(number, &mut |url| {
-            urls.push(url);
+            let _ = write!(images, "<img src=\"{}\">", escape(&url));
             "0".to_owned()
         });
-        let images: Vec<_> = urls.iter().map(|url| format!("<img src=\"{}\">", escape(url))).collect();
-        format!("<template>{}</template><x-r a='{array}'></x-r>", images.concat())
+        (images, array)
     }
 
     /// The reference as a call of `runtime.js`.

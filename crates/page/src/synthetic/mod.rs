@@ -19,7 +19,23 @@ use placement::Placement;
 use reference::{Reference, references};
 use serde::{Deserialize, Serialize};
 
-use crate::{Page, Policy, ResourceType, UrlRewrite};
+use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
+
+/// Where a browser has `runtime.js` from, which starts the requests that no element can start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// From the bodies that have room for it.
+    InBodies,
+    /// From its driver, which runs [`Runtime::script`] in each document before the document's own.
+    Injected,
+}
+
+impl Runtime {
+    /// The script.
+    pub fn script() -> String {
+        include_str!("runtime.js").lines().filter(|line| !line.starts_with("//")).collect()
+    }
+}
 
 /// A page whose responses make a browser load it.
 #[derive(Debug, Clone)]
@@ -44,6 +60,9 @@ pub struct SyntheticResponse {
     pub location: Option<String>,
     /// Whether the origin refuses this CORS preflight, since the page has no request after it.
     pub refuses_preflight: bool,
+    /// The processing time between this redirect or preflight and the request that follows, which a browser
+    /// makes at once: the origin answers so much later.
+    pub processing_ns: Nanos,
 }
 
 /// The resources (by index) that a browser loads differently from the page.
@@ -74,17 +93,12 @@ impl FidelityGaps {
     }
 }
 
-/// The script that documents with references hold.
-pub(crate) fn runtime() -> String {
-    include_str!("runtime.js").lines().filter(|line| !line.starts_with("//")).collect()
-}
-
 impl SyntheticPage {
     /// The synthetic form of `page` for a browser that loads the phases of `policy` with its processing
     /// times, and that knows the page's URLs as `rewrite` changes them.
-    pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite) -> Self {
+    pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite, runtime: Runtime) -> Self {
         let references = references(page, policy);
-        let placement = Placement::of(page, &references, rewrite);
+        let placement = Placement::of(page, &references, rewrite, runtime);
         let mut responses: Vec<_> = page
             .resources
             .iter()
@@ -93,6 +107,7 @@ impl SyntheticPage {
                 mime: mime(resource.kind, &resource.mime),
                 location: None,
                 refuses_preflight: resource.method == "OPTIONS",
+                processing_ns: 0,
             })
             .collect();
         let mut requested = vec![false; page.resources.len()];
@@ -102,6 +117,7 @@ impl SyntheticPage {
                     responses[pair[0]].location = Some(page.resources[pair[1]].url.rewritten(rewrite));
                 }
                 responses[pair[0]].refuses_preflight = false;
+                responses[pair[0]].processing_ns = policy.processing(page.resources[pair[1]].processing_us);
             }
             for &resource in chain {
                 requested[resource] = true;

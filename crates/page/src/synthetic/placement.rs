@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::body::{C, Comment, HTML, SyntheticBody};
 use super::markup::{Deferred, Writer};
 use super::reference::{Container, InitiatorType, Reference};
-use super::{FidelityGaps, runtime};
+use super::{FidelityGaps, Runtime};
 use crate::{Page, Phase, UrlRewrite};
 
 /// The most references that are deferred one within the other: more than any page needs.
@@ -39,15 +39,16 @@ struct Placer<'a> {
     held: Vec<Vec<usize>>,
     /// By number: whether the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
-    /// By number: whether the document holds `runtime.js`.
+    /// By number: whether the document holds `runtime.js`, or has it from the browser's driver.
     carries_runtime: Vec<bool>,
+    /// The script element with `runtime.js`; empty where the driver injects it.
     runtime: String,
     relocated: Vec<usize>,
     bodies: BTreeMap<usize, SyntheticBody>,
 }
 
 impl Placement {
-    pub(super) fn of(page: &Page, references: &[Reference], rewrite: UrlRewrite) -> Self {
+    pub(super) fn of(page: &Page, references: &[Reference], rewrite: UrlRewrite, runtime: Runtime) -> Self {
         let count = references.len();
         let writer = Writer {
             page,
@@ -56,6 +57,7 @@ impl Placement {
             deferred: vec![Deferred::default(); count],
             early: vec![false; count],
         };
+        let injected = runtime == Runtime::Injected;
         let mut placer = Placer {
             fits_runtime: vec![false; count],
             carries_runtime: vec![false; count],
@@ -63,7 +65,7 @@ impl Placement {
             children: vec![Vec::new(); count],
             depth: vec![0; count],
             held: vec![Vec::new(); count],
-            runtime: runtime(),
+            runtime: if injected { String::new() } else { format!("<script>{}</script>", Runtime::script()) },
             relocated: Vec::new(),
             bodies: BTreeMap::new(),
         };
@@ -72,7 +74,7 @@ impl Placement {
                 placer.children[parent].push(number);
             }
         }
-        placer.choose_runtime_carriers();
+        placer.choose_runtime_carriers(injected);
         for number in (0..count).rev() {
             placer.place(number);
         }
@@ -90,16 +92,17 @@ impl<'a> Placer<'a> {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that hold `runtime.js`: those with a reference that needs a script or more room.
-    fn choose_runtime_carriers(&mut self) {
+    /// Chooses the documents that hold `runtime.js`: those with a reference that needs a script or more room;
+    /// where it takes no room, all.
+    fn choose_runtime_carriers(&mut self, injected: bool) {
         let references = self.references();
         for (number, one) in
             references.iter().enumerate().filter(|(_, one)| one.container == Some(Container::Document))
         {
             let least: usize = self.children[number].iter().map(|&child| self.least_bytes(child)).sum();
-            let scripts = NO_ICON.len() + "<script></script><body>".len() + self.runtime.len();
+            let scripts = NO_ICON.len() + "<body>".len() + self.runtime.len();
             self.fits_runtime[number] = self.room(number) >= scripts + least;
-            if self.room(number) < least {
+            if injected || self.room(number) < least {
                 self.give_runtime(one.document);
             }
         }
@@ -137,7 +140,7 @@ impl<'a> Placer<'a> {
             }
             _ => None,
         };
-        element.unwrap_or_else(|| self.writer.template(child)).len()
+        element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
     /// Writes the body of one reference's resource; the references that find no room there are deferred.
@@ -167,37 +170,51 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let head = self.head(number, room);
         let mut free = room - head.len();
-        let total = |placer: &Self| -> usize {
-            children
-                .iter()
-                .map(|&child| placer.in_document(child, runtime).map_or(0, |text| text.len()))
-                .sum()
+        // What the end of the document starts is started at once: as elements one behind the other, those
+        // references would take kilobytes.
+        let together = |placer: &Self, child: usize| runtime && placer.references()[child].at_bytes.is_none();
+        let bytes = |placer: &Self, child: usize| {
+            if together(placer, child) {
+                Some(placer.writer.template_bytes(child))
+            } else {
+                placer.in_document(child, runtime).map(|text| text.len())
+            }
         };
-        if runtime && total(self) > free {
+        if children.iter().any(|&child| together(self, child)) {
+            free = free.saturating_sub(self.writer.template(&[]).len());
+        }
+        let total: usize = children.iter().filter_map(|&child| bytes(self, child)).sum();
+        if runtime && total > free {
             for &child in &children {
                 self.writer.early[child] = self.references()[child].delay_ms > 0;
                 let simpler = self.writer.element(child, true).is_some();
                 self.writer.early[child] &= simpler;
             }
         }
-        let (mut items, mut overflow) = (Vec::new(), Vec::new());
+        let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
             // Only `runtime.js` starts deferred references. The root document keeps them: nothing encloses
             // it.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
-            match self.in_document(child, runtime).filter(|text| stays && text.len() <= free) {
-                Some(text) => {
-                    free -= text.len();
-                    if !runtime {
-                        self.writer.deferred[child] = Deferred::default();
-                        self.writer.early[child] = self.references()[child].delay_ms > 0;
-                    }
-                    items.push((self.references()[child].at_bytes, text));
-                    self.held[number].push(child);
+            let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
+                overflow.push(child);
+                continue;
+            };
+            free -= taken;
+            self.held[number].push(child);
+            if together(self, child) {
+                at_end.push(child);
+            } else if let Some(text) = self.in_document(child, runtime) {
+                if !runtime {
+                    self.writer.deferred[child] = Deferred::default();
+                    self.writer.early[child] = self.references()[child].delay_ms > 0;
                 }
-                None => overflow.push(child),
+                items.push((self.references()[child].at_bytes, text));
             }
+        }
+        if !at_end.is_empty() {
+            items.push((None, self.writer.template(&at_end)));
         }
         self.bodies.insert(self.references()[number].last, lay_out(&head, &items, room, HTML));
         self.relocated.extend(&overflow);
@@ -206,7 +223,7 @@ impl<'a> Placer<'a> {
 
     fn in_document(&self, child: usize, runtime: bool) -> Option<String> {
         let element = self.writer.element(child, runtime);
-        if runtime { element.or_else(|| Some(self.writer.template(child))) } else { element }
+        if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
     /// The beginning of a document, as much of it as the document has room for.
@@ -215,7 +232,7 @@ impl<'a> Placer<'a> {
         if self.carries_runtime[number] {
             // A parser keeps `<template>` in the head, but ends the head at `<x-r>`, which must follow its
             // template.
-            let scripts = format!("<script>{}</script><body>", self.runtime);
+            let scripts = format!("{}<body>", self.runtime);
             let least = format!("{icon}{scripts}");
             let full = format!("{DOCTYPE}{icon}{TEXT}{scripts}");
             // The doctype and the text must not take the room of a reference.
@@ -232,7 +249,7 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let mut text = String::new();
         if !self.carries_runtime[self.references()[number].document] {
-            text = format!("if(!window._){{{}}}", self.runtime);
+            text = format!("if(!window._){{{}}}", Runtime::script());
             if text.len() > room {
                 self.relocated.extend(&children);
                 return children;

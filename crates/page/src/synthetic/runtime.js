@@ -52,14 +52,19 @@ a.append(e)
 })
 }
 // In documents, a template names the URLs for parsers without scripts, and the element after it holds the
-// rest.
+// rest, of one reference or of several that start together, in this order: an image asks in a microtask.
 customElements.define("x-r",class extends HTMLElement{
 connectedCallback(){
 let i=0,l=this.previousElementSibling.content.children,s=r=>{
 r[0]=l[i++].src;
 (r[3]||[]).map(s)
 },r=JSON.parse(this.getAttribute("a"));
-s(r);
-_(r)
+r.map(s);
+(async()=>{
+for(let x of r){
+_(x);
+await 0
+}
+})()
 }
 })

@@ -1,6 +1,6 @@
 //! The browser profile: when it sends each request, in which order and on which connection.
 
-use fastopen_page::{Policy, Resource, ResourceType};
+use fastopen_page::{ConnectionId, Event, Nanos, Policy, Resource, ResourceType};
 
 use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, browser, load};
 use crate::pages::{gallery, image, page, resource, root};
@@ -250,13 +250,61 @@ fn waits_for_a_connection_when_all_it_may_have_are_busy() {
 
 #[test]
 fn opens_the_next_connection_for_the_request_without_one_that_is_most_urgent() {
-    // One connection in all: b.test's image came first, but c.test's script is more urgent.
+    // One connection in all: c.test's image came first, but d.test's script is more urgent.
     let page = page(
         root("http://a.test/"),
-        [image("http://b.test/image"), resource("http://c.test/script", ResourceType::Script)],
+        [
+            image("http://b.test/first"),
+            image("http://c.test/image"),
+            resource("http://d.test/script", ResourceType::Script),
+        ],
     );
     let load = load(&page, &Policy { connections_total: 1, ..Policy::browser() });
-    assert_eq!(after_the_root(&load)[1], "200 #1 open c.test");
+    assert_eq!(after_the_root(&load)[4], "400 #2 open d.test");
+}
+
+#[test]
+fn opens_connections_and_sends_in_the_order_of_requests_whatever_their_urgency() {
+    let page = page(
+        root("http://a.test/"),
+        [
+            image("http://b.test/image"),
+            resource("http://a.test/xhr", ResourceType::Xhr),
+            resource("http://c.test/script", ResourceType::Script),
+        ],
+    );
+    let expected = ["200 #1 open b.test", "200 #0 send /xhr", "200 #2 open c.test"];
+    assert_eq!(after_the_root(&load(&page, &browser(6)))[..3], expected);
+}
+
+#[test]
+fn a_second_connection_is_opened_where_the_first_to_a_server_takes_longer_than_a_quarter_of_a_second() {
+    let page = page(root("http://a.test/"), [image("http://b.test/1"), image("http://b.test/2")]);
+    let opened = |rtt: Nanos, policy: &Policy, also| {
+        let load = Load::run(&page, policy, Network { rtt, also, ..Network::default() });
+        load.trace().into_iter().filter(|line| line.contains("open")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        opened(250 * MS, &browser(6), vec![]),
+        ["0 #0 open a.test", "500 #1 open b.test", "500 #2 open b.test"]
+    );
+    let expected = [
+        "0 #0 open a.test",
+        "250 #1 open a.test",
+        // Only the first connection to a server has a backup.
+        "600 #2 open b.test",
+        "600 #3 open b.test",
+        "850 #4 open b.test",
+    ];
+    assert_eq!(opened(300 * MS, &browser(6), vec![]), expected);
+    // What takes so long is TLS, whose connection is there.
+    let established = vec![
+        (200 * MS, Event::ConnectionEstablished(ConnectionId(0))),
+        (800 * MS, Event::ConnectionEstablished(ConnectionId(1))),
+    ];
+    assert_eq!(opened(300 * MS, &browser(6), established).len(), 3);
+    assert_eq!(opened(300 * MS, &browser(1), vec![]).len(), 2, "no more than a server may have");
+    assert_eq!(opened(300 * MS, &Policy::mget(), vec![]).len(), 3, "a downloader makes no backups");
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl<'a> Load<'a> {
             Event::ConnectionFailed(connection) | Event::ConnectionClosed(connection) => {
                 self.connections.remove(&connection);
             }
-            Event::Start | Event::BodyProgress { .. } => {}
+            Event::Start | Event::ConnectionEstablished(_) | Event::BodyProgress { .. } => {}
         }
     }
 

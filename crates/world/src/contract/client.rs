@@ -36,7 +36,7 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// Whether it has a cache for a repeat view (RFC 9111).
     pub cache: bool,
-    /// Whether it runs scripts.
+    /// Whether it runs scripts: those of the page, and before them those of its driver.
     pub runs_scripts: bool,
     /// Whether it takes screenshots.
     pub screenshots: bool,

@@ -88,3 +88,20 @@ fn keeping_packets_changes_no_byte_of_a_record_in_virtual_time() {
     assert_eq!(loads(&with_packets), loads(&without));
     assert_eq!(loads(&without).len(), 4);
 }
+
+#[test]
+fn a_request_on_an_open_connection_leaves_before_the_syns_of_the_same_moment() {
+    let more = (1..4).map(|number| image(&format!("http://a.test/{number}"), 500));
+    let page = page(&[root(2000)].into_iter().chain(more).collect::<Vec<_>>());
+    let job = with(job(&page, &network(40_000), &["tcp"]), json!({"packets": true}));
+    for run in on_each_engine(&job) {
+        let file = file(&run, "tcp");
+        let sent = segments(&file).into_iter().filter_map(|(interface, segment, data)| {
+            let is_syn = segment[13] & 0x12 == 0x02;
+            (interface == 0 && segment[2..4] == 80_u16.to_be_bytes() && (is_syn || data > 0))
+                .then_some(is_syn)
+        });
+        let kinds: Vec<_> = sent.take(6).map(|is_syn| if is_syn { "SYN" } else { "request" }).collect();
+        assert_eq!(kinds, ["SYN", "request", "request", "SYN", "SYN", "request"]);
+    }
+}

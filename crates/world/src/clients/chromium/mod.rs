@@ -14,7 +14,7 @@ mod pipe;
 use std::net::Ipv4Addr;
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_page::UrlRewrite;
+use fastopen_page::{Runtime, UrlRewrite};
 use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
@@ -66,10 +66,14 @@ impl Chromium {
         self.settings.request_heads == contract::RequestHeads::Recorded
     }
 
-    /// The script that fixes clock and chance of the page's scripts, if that is asked for.
+    /// The script that runs before those of the page: it fixes their clock and chance, if that is asked for,
+    /// and starts what references of synthetic bodies name.
     fn script(&self, loading: &Loading) -> Option<String> {
         let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
-        self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1))
+        let fixed = self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
+        let runtime = loading.synthetic_page.map(|_| Runtime::script());
+        let scripts: Vec<_> = fixed.into_iter().chain(runtime).collect();
+        (!scripts.is_empty()).then(|| scripts.join(";\n"))
     }
 
     /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the

@@ -132,7 +132,7 @@ impl PageLoad {
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
-        self.perform_actions();
+        self.perform_actions().await;
         while !self.scheduler.is_finished() && monotonic_ns() < deadline {
             let wakeup =
                 self.scheduler.next_wakeup().map_or(deadline, |at| (self.start_ns + at).min(deadline));
@@ -141,7 +141,7 @@ impl PageLoad {
                 report = reports.recv() => self.handle(report.expect("this end holds a sender")),
                 _ = alarm.wait_until(wakeup) => self.scheduler.advance(self.now()),
             }
-            self.perform_actions();
+            self.perform_actions().await;
         }
         self.finish()
     }
@@ -160,7 +160,7 @@ impl PageLoad {
                 self.four_tuples[connection.0] = Some(opened.four_tuple);
                 record.connected_ns = Some(at_ns);
                 record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
-                return;
+                Event::ConnectionEstablished(connection)
             }
             Report::Ready(connection) => Event::ConnectionReady(connection),
             Report::Secured(connection, tls) => {
@@ -205,11 +205,23 @@ impl PageLoad {
         };
     }
 
-    fn perform_actions(&mut self) {
+    /// Performs the actions in their order: a task sends its request some polls after it was told to, so
+    /// what is opened later has to wait for it, or its SYN would overtake the request.
+    async fn perform_actions(&mut self) {
+        let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
             match action {
-                Action::Open { connection, origin } => self.open(connection, origin.0),
-                Action::Send { connection, resource } => self.send(connection, resource),
+                Action::Open { connection, origin } => {
+                    if std::mem::take(&mut sending) {
+                        // Tokio comes back here when all tasks that can go on have done so.
+                        tokio::task::yield_now().await;
+                    }
+                    self.open(connection, origin.0);
+                }
+                Action::Send { connection, resource } => {
+                    sending = true;
+                    self.send(connection, resource);
+                }
                 Action::Close(connection) => drop(self.senders.remove(&connection)),
             }
         }

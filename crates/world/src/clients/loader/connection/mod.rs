@@ -39,6 +39,7 @@ pub(super) struct QueuedRequest {
 
 /// What a connection's task reports to the loop of the loader.
 pub(super) enum Report {
+    /// Its TCP handshake is over, or its first write sends the SYN; that of TLS may follow.
     Connected(ConnectionId, Opened),
     /// It can carry its first request.
     Ready(ConnectionId),
