@@ -1,5 +1,6 @@
-//! Delayable requests: images, which are only displayed. As Chromium's resource scheduler each frame has so
-//! many in flight at most, in all and to one server; the others wait before they ask for a connection.
+//! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler each frame has so
+//! many in flight at most, and none more to a server that has six requests of any kind in flight; the others
+//! wait before they ask for a connection.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,39 +9,42 @@ use crate::{Page, ResourceType};
 
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// By resource. Connections that carry several requests at once have priorities in place of the limit.
-    delayable: Vec<Option<Delayable>>,
+    /// By resource.
+    requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
     /// By the resource of its document.
     frames: BTreeMap<usize, Frame>,
 }
 
-/// The server of a delayable request, and the document of its frame.
+/// The server of a request, and the document of its frame.
 #[derive(Debug, Clone, Copy)]
-struct Delayable {
+struct Request {
     server: OriginId,
     frame: usize,
+    /// Connections that carry several requests at once have priorities in place of the limit.
+    delayable: bool,
 }
 
 #[derive(Debug, Default)]
 struct Frame {
     in_flight: BTreeMap<OriginId, usize>,
+    delayable_in_flight: usize,
     waiting: VecDeque<usize>,
 }
 
 impl Throttle {
     /// `frames`: by resource, the document of the frame that it belongs to.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
-        let delayable = page.resources.iter().zip(origin_of.iter().zip(frames));
-        let delayable = delayable.map(|(resource, (&server, &frame))| {
+        let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
+        let requests = requests.map(|(resource, (&server, &frame))| {
             let delayable = policy.profile == Profile::Browser
                 && resource.kind == ResourceType::Image
                 && policy.limits(resource.url.host()).streams == 1;
-            delayable.then_some(Delayable { server, frame })
+            Request { server, frame, delayable }
         });
         Self {
-            delayable: delayable.collect(),
+            requests: requests.collect(),
             limit: Policy::DELAYABLE_REQUESTS.max(policy.connections_per_host),
             limit_per_server: Policy::browser().connections_per_host.max(policy.connections_per_host),
             frames: BTreeMap::new(),
@@ -49,11 +53,12 @@ impl Throttle {
 
     /// Whether the request may start now; else a later [`Throttle::ended`] returns it.
     pub(crate) fn admits(&mut self, resource: usize) -> bool {
-        let Some(Delayable { server, frame }) = self.delayable[resource] else { return true };
-        let admits = self.has_room(frame, server);
-        let frame = self.frames.entry(frame).or_default();
+        let request = self.requests[resource];
+        let admits = self.may_start(request);
+        let frame = self.frames.entry(request.frame).or_default();
         if admits {
-            *frame.in_flight.entry(server).or_default() += 1;
+            *frame.in_flight.entry(request.server).or_default() += 1;
+            frame.delayable_in_flight += usize::from(request.delayable);
         } else {
             frame.waiting.push_back(resource);
         }
@@ -63,19 +68,19 @@ impl Throttle {
     /// Ends an admitted request. Returns the one that may start in its place: the first of the frame that
     /// waits, except for a server that has as many as it may.
     pub(crate) fn ended(&mut self, resource: usize) -> Option<usize> {
-        let Delayable { server, frame: number } = self.delayable[resource]?;
-        *self.frames.get_mut(&number)?.in_flight.get_mut(&server)? -= 1;
-        let may_start = |waiting: &usize| {
-            self.delayable[*waiting].is_some_and(|Delayable { server, frame }| self.has_room(frame, server))
-        };
-        let place = self.frames[&number].waiting.iter().position(may_start)?;
+        let Request { server, frame: number, delayable } = self.requests[resource];
+        let frame = self.frames.get_mut(&number)?;
+        *frame.in_flight.get_mut(&server)? -= 1;
+        frame.delayable_in_flight -= usize::from(delayable);
+        let waiting = &self.frames[&number].waiting;
+        let place = waiting.iter().position(|&waiting| self.may_start(self.requests[waiting]))?;
         let next = self.frames.get_mut(&number)?.waiting.remove(place)?;
         self.admits(next).then_some(next)
     }
 
-    fn has_room(&self, frame: usize, server: OriginId) -> bool {
-        let Some(Frame { in_flight, .. }) = self.frames.get(&frame) else { return true };
-        in_flight.values().sum::<usize>() < self.limit
-            && in_flight.get(&server).is_none_or(|&of_server| of_server < self.limit_per_server)
+    fn may_start(&self, Request { server, frame, delayable }: Request) -> bool {
+        let Some(frame) = self.frames.get(&frame).filter(|_| delayable) else { return true };
+        frame.delayable_in_flight < self.limit
+            && frame.in_flight.get(&server).is_none_or(|&of_server| of_server < self.limit_per_server)
     }
 }

@@ -162,6 +162,23 @@ fn images_of_one_server_leave_those_of_others_their_place_among_the_ten() {
 }
 
 #[test]
+fn an_image_waits_while_its_server_has_six_requests_of_any_kind_in_flight() {
+    let scripts = (0..5).map(|number| resource(&format!("http://b.test/{number}"), ResourceType::Script));
+    let images = ["http://b.test/first", "http://b.test/second", "http://c.test/third"].map(image);
+    let page = page(root("http://a.test/"), scripts.chain(images));
+    let trace = load(&page, &browser(6)).trace();
+    let sent = |target: &str| trace.iter().find(|line| line.ends_with(target)).cloned();
+    assert_eq!(sent("send /first").as_deref(), Some("300 #6 send /first"));
+    assert_eq!(sent("send /second").as_deref(), Some("400 #1 send /second"));
+    assert_eq!(sent("send /third").as_deref(), Some("300 #7 send /third"));
+    let fonts = (0..6).map(|number| resource(&format!("http://b.test/{number}"), ResourceType::Font));
+    let page = self::page(root("http://a.test/"), fonts.chain([image("http://b.test/image")]));
+    let opened = |line: &&String| line.contains("open b.test");
+    assert_eq!(load(&page, &browser(6)).trace().iter().filter(opened).count(), 7);
+    assert!(load(&page, &browser(6)).trace().contains(&"400 #7 open b.test".to_owned()));
+}
+
+#[test]
 fn the_images_of_each_frame_have_a_limit_of_their_own() {
     let of = |initiator, resource| Resource { initiator: Some(initiator), ..resource };
     let of_page = (0..12).map(|host| image(&format!("http://{host}.test/")));
