@@ -1,6 +1,6 @@
-//! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler each frame has so
-//! many in flight at most, and none more to a server that has six requests of any kind in flight; the others
-//! wait before they ask for a connection.
+//! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler each frame has
+//! so many in flight at most, and none more to a server that has six requests of any kind in flight; the
+//! others wait before they ask for a connection.
 
 use std::collections::{BTreeMap, VecDeque};
 
