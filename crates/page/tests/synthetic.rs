@@ -361,7 +361,8 @@ proptest! {
     fn a_page_with_room_leaves_nothing_out(page in any_page()) {
         let mut page = page;
         page.resources[0].body_bytes = 100_000;
-        let synthetic = SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
+        let policy = Policy::browser();
+        let synthetic = SyntheticPage::of(&page, &policy, UrlRewrite::default(), Runtime::InBodies);
         prop_assert_eq!(synthetic.gaps.left_out, Vec::<usize>::new());
     }
 }
