@@ -60,8 +60,9 @@ pub fn tune_malloc() {
     }
 }
 
-/// A folder of mode 0700 in the system's folder for temporary files. A process of its own makes and removes
-/// it, so that nothing is left at whatever moment this process is killed.
+/// A folder of mode 0700 in the system's folder for temporary files. A process of its own, `cleanup`, makes
+/// and removes it, so that nothing is left at whatever moment this process is killed; where `cleanup` is
+/// killed, this process removes it.
 pub struct PrivateFolder {
     path: PathBuf,
     /// Never written to: the other process sees it closed when this process ends or drops it.
@@ -86,6 +87,7 @@ impl PrivateFolder {
         match unsafe { fork() }? {
             ForkResult::Child => {
                 drop((alive, made));
+                let _ = prctl::set_name(c"cleanup");
                 let _ = close_standard_streams();
                 // Leave the terminal's foreground process group, which Ctrl-C signals.
                 let _ = nix::unistd::setsid();
@@ -131,7 +133,11 @@ fn path_or_errno(answer: Vec<u8>) -> io::Result<PathBuf> {
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
         self.alive = None;
-        let _ = waitpid(self.pid, None);
+        let cleanup_was_killed =
+            waitpid(self.pid, None).is_ok_and(|status| matches!(status, WaitStatus::Signaled(..)));
+        if cleanup_was_killed && !self.path.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::processes::children;
+use crate::processes::{children, signal};
 use crate::support::{
     PROGRAM, Run, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
     run, run_command, start, with, with_syn_data,
@@ -287,6 +287,7 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
     let long = with(job(&page(&[root(1000)]), &network(1000), &[]), json!({"loads": loads})).to_string();
     for (who, stage) in [
         ("kernel", Stage::Loading),
+        ("cleanup", Stage::Loading),
         ("launcher", Stage::Loading),
         ("launcher", Stage::After(1)),
         ("launcher", Stage::After(3)),
@@ -307,15 +308,18 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
                 }
             }
         }
-        let victim = if who == "launcher" {
-            child.id()
-        } else {
-            // The first process of the launcher's namespaces has started it.
-            let kernel = children(child.id()).iter().find_map(|first| children(*first).first().copied());
-            kernel.expect("the kernel runs")
+        let processes = children(child.id());
+        // The first process of the launcher's namespaces has started it.
+        let kernel = || processes.iter().find_map(|first| children(*first).first().copied());
+        let cleanup = || processes.iter().copied().find(|pid| name_of(*pid) == "cleanup");
+        let victims = match who {
+            "launcher" => vec![Some(child.id())],
+            "cleanup" => vec![cleanup(), kernel()],
+            _ => vec![kernel()],
         };
-        let killed = Command::new("kill").args(["-9", &victim.to_string()]).status().expect("kill is there");
-        assert!(killed.success());
+        for victim in victims {
+            signal("KILL", victim.expect("it runs"));
+        }
         output.read_to_string(&mut before).expect("it writes UTF-8");
         child.wait().expect("it can be waited for");
         if who == "kernel" {
@@ -345,6 +349,10 @@ enum Stage {
     After(u64),
     /// As soon as the first load is there.
     Loading,
+}
+
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
 fn folders(place: &Path) -> Vec<PathBuf> {
