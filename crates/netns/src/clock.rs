@@ -24,6 +24,29 @@ fn read(clock: Clock) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
+/// Both clocks at one moment, in nanoseconds.
+pub struct Clocks {
+    /// `CLOCK_MONOTONIC`.
+    pub monotonic: u64,
+    /// `CLOCK_REALTIME`.
+    pub realtime: u64,
+}
+
+impl Clocks {
+    /// Reads them.
+    pub fn read() -> Self {
+        Self { monotonic: monotonic_ns(), realtime: realtime_ns() }
+    }
+
+    /// When on the monotonic clock something was that the kernel stamped with the other one before now. Where
+    /// that was set back in between it would lie ahead: then it was now, which `now` says.
+    pub fn monotonic_of(&self, realtime: u64, now: impl FnOnce() -> u64) -> u64 {
+        let since = realtime as i64 - self.realtime as i64;
+        let at = (self.monotonic as i64 + since).max(0) as u64;
+        if at > self.monotonic { at.min(now()) } else { at }
+    }
+}
+
 /// Sets the calling thread's timer slack to 1 ns (`PR_SET_TIMERSLACK`; the default is 50 µs; needs no
 /// privilege).
 pub fn exact_timers() {

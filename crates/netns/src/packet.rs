@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType};
 
-use crate::clock::{monotonic_ns, realtime_ns};
+use crate::clock::{Clocks, monotonic_ns};
 use crate::route::interface_index;
 use crate::{Doing, Result, check, socket};
 
@@ -130,13 +130,13 @@ impl PacketSocket {
     /// kernel received it, in nanoseconds of the monotonic clock; at most `most` frames. Returns how many
     /// there were.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
-        // The ring's stamps are of the real-time clock, which may be slewed: the offset is read anew for
-        // every batch.
-        let mut offset = None;
+        // The ring's stamps are of the real-time clock, which may be slewed or set: both clocks are read anew
+        // for every batch.
+        let mut clocks = None;
         for count in 0..most {
             let taken = self.ring.take(|frame| {
-                let offset = *offset.get_or_insert_with(|| monotonic_ns() as i64 - realtime_ns() as i64);
-                take((frame.unix_ns as i64 + offset).max(0) as u64, frame.bytes);
+                let clocks = clocks.get_or_insert_with(Clocks::read);
+                take(clocks.monotonic_of(frame.unix_ns, monotonic_ns), frame.bytes);
             });
             if taken.is_none() {
                 return count;
