@@ -78,7 +78,7 @@ const LIMITS: [(Resource, u64); 2] =
 const MOST_PROCESSES: u64 = 4096;
 
 /// What of the machine's files a world sees, all of it read-only.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct View {
     /// All of them but for devices and `/run`, instead of `SYSTEM` alone.
     pub all: bool,

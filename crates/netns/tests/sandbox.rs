@@ -5,19 +5,23 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::ErrorKind::PermissionDenied;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
-use fastopen_netns::clock::{monotonic_ns, realtime_ns};
+use fastopen_netns::clock::{Clocks, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::namespace::{self, NetNs};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket, Tap};
 use fastopen_netns::poll::{Waker, wait_readable};
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, interface_index};
+use fastopen_netns::sandbox::View;
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
 
 /// Set in the process that is to run a test's inside.
@@ -334,6 +338,64 @@ fn files_are_overlaid_for_this_mount_namespace_only_and_come_back() {
         assert_eq!(seen(), before);
         namespace::remove_overlay(path).expect_err("nothing is mounted there");
     });
+}
+
+#[test]
+fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_processes_outside() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("landlock-{}", std::process::id()));
+    let own = folder.join("own");
+    fs::create_dir_all(&own).expect("there is room");
+    let private = folder.join("private");
+    fs::write(&private, "private").expect("there is room");
+    let mut outside = Command::new("sleep").arg("60").spawn().expect("every machine has it");
+    let pid = outside.id();
+    let (view, made) = (View { writable: vec![own.clone()], ..View::default() }, own.join("made"));
+    let restricted = thread::spawn(move || {
+        if !view.restrict(false).expect("it is asked for what the kernel has") {
+            return false;
+        }
+        let denied = |result: io::Result<()>| result.is_err_and(|error| error.kind() == PermissionDenied);
+        assert!(denied(fs::read(&private).map(drop)), "it was read");
+        assert!(denied(fs::write(&private, "changed")), "it was written");
+        assert!(denied(fs::write(private.with_file_name("made"), "")), "it was made");
+        fs::write(&made, "own").expect("its own folder is writable");
+        // A scope of signals came with Linux 6.12.
+        let script = format!(
+            "cat {} && echo read; kill -0 {pid} && echo signalled; cat {}",
+            private.display(),
+            made.display()
+        );
+        let said =
+            Command::new("sh").args(["-c", &script]).output().expect("programs are in the view").stdout;
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(said, if has_scopes() { "own" } else { "signalled\nown" });
+        true
+    });
+    let restricted = restricted.join();
+    outside.kill().and_then(|()| outside.wait()).expect("it runs");
+    fs::remove_dir_all(&folder).expect("it is there");
+    if !restricted.expect("nothing was allowed that is not meant to be") {
+        eprintln!("skipped: this kernel has no Landlock");
+    }
+}
+
+/// Whether this kernel is of Linux 6.12 or later.
+fn has_scopes() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("it is Linux");
+    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(12))
+}
+
+#[test]
+fn what_was_stamped_before_the_clock_was_set_is_never_in_the_future() {
+    const HOUR: u64 = 3600 * 1_000_000_000;
+    let clocks = Clocks { monotonic: 100 * HOUR, realtime: 500 * HOUR };
+    let now = || 100 * HOUR + 7;
+    assert_eq!(clocks.monotonic_of(500 * HOUR - 5, now), 100 * HOUR - 5);
+    assert_eq!(clocks.monotonic_of(500 * HOUR + 3, now), 100 * HOUR + 3);
+    // Set back by an hour, and forward: then it is late, which its load shows.
+    assert_eq!(clocks.monotonic_of(501 * HOUR, now), 100 * HOUR + 7);
+    assert_eq!(clocks.monotonic_of(499 * HOUR, now), 99 * HOUR);
 }
 
 #[test]

@@ -20,6 +20,18 @@ const ESTABLISHED: &str = ":1234 01 ";
 /// Loads a page twice, and sends `name` to those of the browser's processes that `whom` picks by their
 /// command lines as soon as the first load waits for its image.
 fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
+    while_it_waits(|of_browser| {
+        let lost: Vec<_> = of_browser.iter().filter(|(_, line)| whom(line)).collect();
+        assert!(!lost.is_empty(), "none is meant of {of_browser:?}");
+        for (pid, _) in lost {
+            signal(name, *pid);
+        }
+    })
+}
+
+/// Loads a page twice, and calls `meanwhile` with the browser's processes and their command lines as soon as
+/// the first load waits for its image.
+fn while_it_waits(meanwhile: impl Fn(&[(u32, String)])) -> Run {
     let late = with(image(LATE, 43), json!({"server_think_us": 8_000_000, "mime": "image/gif"}));
     let job = in_chromium(job(&page(&[root(5000), late]), &network(1000), &["tcp", "warm"]));
     let job = with(job, json!({"load_timeout_us": 20_000_000})).to_string();
@@ -37,11 +49,7 @@ fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
         sockets.lines().any(|line| line.contains(ESTABLISHED))
     };
     wait_until("the browser waits for the image", || of_browser().iter().any(|(pid, _)| waits(*pid)));
-    let lost: Vec<_> = of_browser().into_iter().filter(|(_, line)| whom(line)).collect();
-    assert!(!lost.is_empty(), "none is meant of {:?}", of_browser());
-    for (pid, _) in lost {
-        signal(name, pid);
-    }
+    meanwhile(&of_browser());
     let (code, output) = finish(child);
     writer.join().expect("writing does not panic");
     let records = output.lines().map(|line| serde_json::from_str(line).expect("it writes JSON")).collect();
@@ -78,4 +86,36 @@ fn a_browser_that_is_stopped_times_out_and_the_next_load_has_a_new_one() {
         let run = lose("STOP", |line| !line.contains("--type="));
         expect(&run, "the page did not give way");
     }
+}
+
+#[test]
+fn renderers_are_in_the_browser_s_own_sandbox() {
+    if !browser() {
+        return;
+    }
+    let run = while_it_waits(|of_browser| {
+        let namespace = |pid: u32, kind| fs::read_link(format!("/proc/{pid}/ns/{kind}")).expect("it runs");
+        let browser = of_browser.iter().find(|(_, line)| !line.contains("--type=")).expect("it runs").0;
+        let renderers: Vec<_> =
+            of_browser.iter().filter(|(_, line)| line.contains("--type=renderer")).collect();
+        assert!(!renderers.is_empty(), "none in {of_browser:?}");
+        for &&(pid, _) in &renderers {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+            let field = |name| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.unwrap_or_default().trim().trim_start_matches('0')
+            };
+            assert_eq!(
+                [field("CapEff:"), field("NoNewPrivs:"), field("Seccomp:")],
+                ["", "1", "2"],
+                "{status}"
+            );
+            // One is of every client, the others are the browser's own.
+            assert!(field("Seccomp_filters:").parse().is_ok_and(|filters: u32| filters > 1), "{status}");
+            for kind in ["user", "pid", "net"] {
+                assert_ne!(namespace(pid, kind), namespace(browser, kind), "{kind} of {pid}");
+            }
+        }
+    });
+    run.valid("tcp");
 }

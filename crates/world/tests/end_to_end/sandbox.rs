@@ -106,6 +106,26 @@ print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'";
 }
 
 #[test]
+fn system_calls_of_32_bits_are_refused_to_a_client() {
+    if cfg!(not(target_arch = "x86_64")) || !PathBuf::from("/usr/bin/python3").is_file() {
+        eprintln!("skipped: this is not x86-64, or there is no python3");
+        return;
+    }
+    // push rbx; ebx = AF_UNIX; ecx = SOCK_STREAM; edx = 0; eax = 359 (socket of i386); int 0x80; pop rbx;
+    // ret. Under User-Mode Linux all calls are those of x86-64, which has no such number (38: ENOSYS); a
+    // kernel without those of 32 bits has a fault in its place (139: SIGSEGV).
+    let script = r#"said=$(/usr/bin/python3 -Ic 'import ctypes, mmap
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(bytes.fromhex("53bb01000000b90100000031d2b867010000cd805bc3"))
+place = ctypes.addressof(ctypes.c_char.from_buffer(page))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(place)())' || echo $?)
+        case $said in -13|-38|139) said=over; esac; echo $said"#;
+    for isolate in [false, true] {
+        expect(script, "", isolate, "over");
+    }
+}
+
+#[test]
 fn what_the_machines_root_may_do_by_files_of_the_kernel_is_not_open() {
     let script = r"for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /dev/kmsg /dev/vda /dev/tty
         do (exec 9>>$file) && echo $file; done; (exec 9</proc/1/environ) && echo environ
@@ -241,6 +261,19 @@ fn load_in_chromium(html: &str) -> Option<Value> {
     let changes = json!({"client": {"kind": "chromium"}, "origins": origins});
     let run = run(&with(job(&page(&[root]), &network(1000), &["tcp"]), changes));
     Some(run.load("tcp").clone())
+}
+
+#[test]
+fn a_page_in_chromium_cannot_take_more_memory_than_a_process_may_have() {
+    // What it cannot have is an error of the script, or the end of the page.
+    let html = "<!doctype html><script>
+        try { for (const held = []; held.length < 3000;) held.push(new Uint8Array(1 << 20).fill(1)); }
+        catch (error) { location = 'http://refused.test/'; }</script>";
+    let Some(load) = load_in_chromium(html) else { return };
+    let detail = load["invalid"][0]["detail"].as_str().unwrap_or_default();
+    let reasons =
+        ["the page went on to http://refused.test/", "the page crashed in the browser", "out of memory"];
+    assert!(reasons.iter().any(|reason| detail.starts_with(reason)), "{detail}: {load:#}");
 }
 
 #[test]
