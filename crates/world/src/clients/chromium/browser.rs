@@ -223,16 +223,16 @@ fn command(
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // Under User-Mode Linux its renderers crash in their sandbox: there the kernel's own namespaces bound
-    // them.
-    let unboxed: &[&str] =
-        if loading.engine == Engine::Virtual { &["--no-sandbox", "--no-zygote"] } else { &[] };
+    // Its handler of SECCOMP_RET_TRAP compares the number of the system call with the register that it was
+    // in, which User-Mode Linux does not restore (syscall_rollback): renderers crash under such a filter.
+    let unfiltered: &[&str] =
+        if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
         .arg(program)
         .args(FLAGS)
-        .args(unboxed)
+        .args(unfiltered)
         .args(loading.authority.map(|authority| format!("{TRUST}={}", authority.pin())))
         .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
