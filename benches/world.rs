@@ -19,6 +19,7 @@ use fastopen_page::{Page, Policy, Schemes};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
+use fastopen_replay::tls::Settings;
 use fastopen_world::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
@@ -240,6 +241,8 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
         schemes: Schemes::Http,
         tls: None,
         quic: None,
+        tls_settings: &Settings::default(),
+        tap: None,
         authority: None,
         page,
         policy: &policy,

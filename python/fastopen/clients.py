@@ -73,6 +73,11 @@ class ClientType:
     """The versions of HTTP that it speaks over TLS; none: it does not speak TLS."""
     sessions: frozenset[str] = NO_SESSION
     """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
+    ours: bool = False
+    """Whether it is part of fastopen, which has its sockets and gives it its session tickets."""
+    tickets_kept: int | None = None
+    """How many session tickets of a host it keeps, of which each serves one connection; None: those that an
+    origin sends."""
     reads_bodies: bool = True
     """Whether it follows references in bodies, so that it needs some that hold them."""
     loads_everything: bool = False
@@ -114,6 +119,7 @@ LOADER: Final = ClientType(
     takes=frozenset({"profile", "processing_scale", "phases", "key_share"}),
     http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
+    ours=True,
     reads_bodies=False,
     loads_everything=True,
     meets_servers=True,
@@ -131,7 +137,9 @@ CHROMIUM: Final = ClientType(
     cache=True,
     paints=True,
     http_in_the_clear=frozenset({"1.1"}),
-    http_over_tls=frozenset({"1.1", "2"}),
+    http_over_tls=frozenset({"1.1", "2", "3"}),
+    sessions=frozenset({"none", "resumed", "early"}),
+    tickets_kept=2,
     # It draws random numbers of its own, and has threads that wait for each other's clocks.
     deterministic=False,
     start_s=3.0,

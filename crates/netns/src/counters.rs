@@ -11,7 +11,10 @@ use crate::{Doing, Result};
 const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace, to be read by threads of any.
-pub struct CounterFiles([(File, &'static str, &'static str); 3]);
+pub struct CounterFiles {
+    groups: [(File, &'static str, &'static str); 3],
+    sockets: File,
+}
 
 impl CounterFiles {
     /// Opens those of the calling thread's namespace.
@@ -22,12 +25,14 @@ impl CounterFiles {
         // /proc/net is /proc/self/net: the namespace of the process's main thread.
         let open =
             |path, group, prefix| Ok((File::open(path).doing(|| format!("opening {path}"))?, group, prefix));
-        Ok(Self([
+        let groups = [
             open("/proc/thread-self/net/netstat", "TcpExt:", "")?,
             open("/proc/thread-self/net/snmp", "Tcp:", "")?,
             // Its names are those of TCP's: InErrors, InCsumErrors.
             open("/proc/thread-self/net/snmp", "Udp:", "Udp")?,
-        ]))
+        ];
+        let (sockets, ..) = open("/proc/thread-self/net/sockstat", "UDP:", "")?;
+        Ok(Self { groups, sockets })
     }
 
     /// Reads the `TcpExt` and `Tcp` groups, and `Udp` with that before its names.
@@ -37,7 +42,7 @@ impl CounterFiles {
     pub fn read(&self) -> Result<Counters> {
         let mut counters = Counters::default();
         let mut bytes = vec![0; FILE_BYTES];
-        for (file, group, prefix) in &self.0 {
+        for (file, group, prefix) in &self.groups {
             let doing = || format!("reading the counters {group}");
             // A read at offset 0 makes a seq_file generate all its content anew.
             let length = file.read_at(&mut bytes, 0).doing(doing)?;
@@ -48,6 +53,21 @@ impl CounterFiles {
             counters.0.extend(parse(text, group).map(|(name, value)| (format!("{prefix}{name}"), value)));
         }
         Ok(counters)
+    }
+
+    /// How many UDP sockets there are.
+    ///
+    /// # Errors
+    /// Where the file is of another form.
+    pub fn udp_sockets(&self) -> Result<u64> {
+        let read = || {
+            let mut bytes = vec![0; FILE_BYTES];
+            let length = self.sockets.read_at(&mut bytes, 0)?;
+            let text = std::str::from_utf8(&bytes[..length]).map_err(io::Error::other)?;
+            let count = text.lines().find_map(|line| line.strip_prefix("UDP: inuse ")?.split(' ').next());
+            count.and_then(|count| count.parse().ok()).ok_or(io::Error::from(io::ErrorKind::InvalidData))
+        };
+        read().doing(|| "counting UDP sockets".to_owned())
     }
 }
 

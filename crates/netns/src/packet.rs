@@ -245,14 +245,18 @@ impl Tap {
     /// As `getsockopt`.
     pub fn take(&mut self, unix_ns: u64) -> io::Result<(Vec<Captured>, u32)> {
         let dropped = take_drops(&self.socket)?;
-        let copy = |frame: RingFrame| Captured {
-            unix_ns: frame.unix_ns,
-            outgoing: frame.outgoing,
-            bytes: frame.bytes.to_vec(),
-        };
-        let mut captured: Vec<_> = std::iter::from_fn(|| self.ring.take(copy)).collect();
+        let mut captured = Vec::new();
+        self.take_each(|unix_ns, outgoing, bytes| {
+            captured.push(Captured { unix_ns, outgoing, bytes: bytes.to_vec() });
+        });
         captured.retain(|frame| frame.unix_ns <= unix_ns);
         Ok((captured, dropped))
+    }
+
+    /// Hands what has passed so far to `take`: when that was, in nanoseconds since 1970, whether this end
+    /// sent it, and the frame with its Ethernet header.
+    pub fn take_each(&mut self, mut take: impl FnMut(u64, bool, &[u8])) {
+        while self.ring.take(|frame| take(frame.unix_ns, frame.outgoing, frame.bytes)).is_some() {}
     }
 }
 

@@ -20,13 +20,6 @@ pub struct AcceptedConnection {
     pub tls: Option<TlsHandshake>,
 }
 
-impl AcceptedConnection {
-    /// The TLS handshake, if it was completed.
-    pub fn secured(&self) -> Option<&TlsHandshake> {
-        self.tls.as_ref().filter(|tls| tls.handshake.complete)
-    }
-}
-
 /// A TLS handshake, as the origin saw it last.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {

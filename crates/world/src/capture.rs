@@ -9,6 +9,7 @@ use fastopen_netns::Result;
 use fastopen_netns::packet::Tap;
 use fastopen_replay::tls::KeyLines;
 
+use crate::client_tap::ClientTap;
 use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::pcapng::{self, Interface};
@@ -77,7 +78,7 @@ impl Capture {
 }
 
 /// Frames of a tap: twice what the page's bytes need, with an acknowledgement for every second segment.
-fn frames(job: &Job) -> u32 {
+pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes).saturating_sub(52).max(1);
     let bytes: u64 = job
         .page
@@ -89,7 +90,9 @@ fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// The most memory that keeping the packets of a job's loads takes: two taps, and a file of as much.
+/// The most memory that keeping the packets of a job's loads takes: two taps, and a file of as much; and a
+/// tap that counts QUIC's.
 pub fn memory_bytes(job: &Job) -> u64 {
-    if job.packets { 4 * u64::from(frames(job)) * FRAME_BYTES } else { 0 }
+    let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
+    taps * u64::from(frames(job)) * FRAME_BYTES
 }

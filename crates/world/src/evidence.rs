@@ -48,8 +48,6 @@ pub struct Observations<'a> {
     pub server: Option<&'a ServerRecord>,
     /// Why it serves no longer, if it does not.
     pub server_failure: Option<&'a str>,
-    /// Whether the client has loaded the page before, and keeps its TLS sessions as it keeps its cache.
-    pub repeat_view: bool,
     /// How late the link may release a packet, in microseconds.
     pub late_us: u64,
     /// Which end took the times.
@@ -353,11 +351,14 @@ impl Observations<'_> {
             // A connection whose SYN was lost may be secured after another has brought its tickets.
             let first = connections.iter().min_by_key(|(_, tls)| tls.secured_ns);
             let resumed_first = first.is_some_and(|(_, tls)| tls.resumed);
-            if expected.tickets_before == 0 && !self.repeat_view && resumed_first {
+            if expected.tickets_before == 0 && resumed_first {
                 let detail = format!("the first connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::SessionBeforeFirst, detail));
             }
-            let due = usize::from(expected.tickets_before);
+            // One that the client closed in its handshake may have taken a ticket.
+            let of_it = self.connections.iter().filter(|one| one.host == host);
+            let unfinished = of_it.filter(|one| one.tls.is_none() && one.requests == 0);
+            let due = usize::from(expected.tickets_before).saturating_sub(unfinished.count());
             let resumed = connections.iter().filter(|(_, tls)| tls.resumed).count();
             if resumed < due.min(connections.len()) {
                 let detail = format!(
@@ -388,16 +389,18 @@ impl Observations<'_> {
             }
             // Where something was lost, early data may arrive together with the end of the handshake.
             let (able, others): (Vec<_>, Vec<_>) = connections.iter().partition(|(connection, tls)| {
-                !retransmitted(connection)
+                !self.lost_something(connection)
                     && self.begins_safely(connection)
                     && !self.early_data_exceeds_syn(connection, tls)
             });
             let used = others.iter().filter(|(_, tls)| tls.resumed).count();
             let started = able.iter().filter(|(one, tls)| began_early(one, tls)).count();
-            if started < due.saturating_sub(used).min(able.len()) {
+            let with_ticket = able.iter().filter(|(_, tls)| tls.resumed).count();
+            let with_ticket = due.saturating_sub(used).min(able.len()).max(with_ticket);
+            if started < with_ticket {
                 let detail = format!(
                     "of {} connections to {host} {started} began with early data that the origin read before \
-                     the handshake was complete, of {due} with a ticket",
+                     the handshake was complete, of {with_ticket} with a ticket",
                     able.len()
                 );
                 reasons.push(invalid(InvalidKind::NoEarlyData, detail));
@@ -427,7 +430,19 @@ impl Observations<'_> {
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
     }
 
+    /// Whether a connection lost a packet. A client of others does not say so of QUIC's: then whether the
+    /// link did.
+    fn lost_something(&self, connection: &ConnectionRecord) -> bool {
+        retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
+    }
+
+    /// Whether the first request of a connection is safe. A preflight may have come before; it is not in the
+    /// records.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
+        let recorded = self.requests.iter().filter(|one| one.connection == Some(connection.id));
+        if recorded.count() < connection.requests {
+            return false;
+        }
         let first = self.first_request(connection).map(|first| &self.page.resources[first.resource].method);
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
@@ -486,7 +501,6 @@ fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
 
 fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
-        || connection.quic.is_some_and(|quic| quic.lost())
 }
 
 fn invalid(kind: InvalidKind, detail: String) -> Invalid {

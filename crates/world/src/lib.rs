@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod capture;
 pub mod check;
+pub mod client_tap;
 pub mod clients;
 pub mod conform;
 pub mod contract;

@@ -235,8 +235,16 @@ impl Topology {
     /// # Errors
     /// Where packet sockets are not to be had, or there is no memory.
     pub fn taps(&self, frames: u32) -> Result<(Tap, Tap)> {
-        let open = |namespace: &NetNs| namespace.run(|| Tap::open(INTERFACE, frames));
-        Ok((open(&self.client)?, open(&self.origins)?))
+        let origins = self.origins.run(|| Tap::open(INTERFACE, frames))?;
+        Ok((self.client_tap(frames)?, origins))
+    }
+
+    /// A tap on the client's interface alone.
+    ///
+    /// # Errors
+    /// As [`Self::taps`].
+    pub fn client_tap(&self, frames: u32) -> Result<Tap> {
+        self.client.run(|| Tap::open(INTERFACE, frames))
     }
 
     /// The paths through the routers, down and up; none where there are packet sockets instead.

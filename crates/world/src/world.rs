@@ -16,11 +16,12 @@ use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{Error, process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
 use fastopen_replay::origins::{Origins, ServedResource};
-use fastopen_replay::tls::{Authority, KeyLines};
+use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
 use hyper::header::DATE;
 
 use crate::addresses::{client_address, origin_address, origin_number};
 use crate::capture::Capture;
+use crate::client_tap::ClientTap;
 use crate::clients::user_agent;
 use crate::contract::{BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
@@ -81,7 +82,9 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 /// Where the world cannot be built.
 pub fn with_world<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
     let World { network, servers, .. } = &World::build(job, Engine::Host)?;
-    servers.origins.begin_load(job.loads.iter().any(|load| load.transport.is_encrypted()), false);
+    servers
+        .origins
+        .begin_load(job.loads.iter().any(|load| load.transport.is_encrypted()), SessionStart::Early);
     let used = job.loads.iter().any(|load| load.transport.is_fast_open());
     network.topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
     network.topology.set_client_address(client_address(1))?;
@@ -98,6 +101,8 @@ struct World<'a> {
     servers: Servers,
     /// What keeps the packets of loads, in a job that asks for them.
     capture: Option<Capture>,
+    /// What counts the client's QUIC packets, where its sockets are not ours.
+    tap: Option<ClientTap>,
     network: Network,
     /// Of a program of others. The memory of a virtual kernel is bounded, and what computes there stops its
     /// clock.
@@ -109,13 +114,14 @@ impl<'a> World<'a> {
         let hosts = number_hosts(job)?;
         let network = Network::build(job, engine, link_config(job, &hosts)?)?;
         let capture = job.packets.then(|| Capture::start(job, &network.topology)).transpose()?;
+        let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
         let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref())?;
         let foreign = job.client.kind.capabilities().is_foreign || job.origins.server.is_some();
         let guarded = engine == Engine::Host && foreign;
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
-        Ok(Self { job, engine, policy: job.policy(), hosts, servers, capture, network, memory })
+        Ok(Self { job, engine, policy: job.policy(), hosts, servers, capture, tap, network, memory })
     }
 
     /// Measures the network and reads the settings back; `started` is when the building began.

@@ -325,10 +325,11 @@ class QuicEnd(_Part):
 
     sent: Packets
     received: Packets
-    lost_packets: Count
-    """That it held for lost, by its own account (RFC 9002 section 6)."""
-    rtt_us: Count
-    """Smoothed, by its own account."""
+    lost_packets: Count | None
+    """That it held for lost, by its own account (RFC 9002 section 6). null: of a client of others, which does
+    not tell; its packets are those that passed its interface."""
+    rtt_us: Count | None
+    """Smoothed, by its own account. null: as `lost_packets`."""
 
 
 class Quic(_Part):

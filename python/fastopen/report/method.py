@@ -54,29 +54,45 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 def _first_flights(results: Results) -> Iterator[str]:
     """How connections began that have sessions of an earlier visit."""
-    setups = [setup.tls for setup in results.experiment.setups if setup.tls is not None]
-    began = {tls.session for tls in setups}
+    setups = [setup for setup in results.experiment.setups if setup.tls is not None]
+    began = {setup.tls.session for setup in setups if setup.tls is not None}
     if not began - {"none"}:
         return
-    tickets = listed([str(count) for count in sorted({tls.tickets for tls in setups})])
+    counts = {setup.tls.tickets for setup in setups if setup.tls is not None}
+    tickets = listed([str(count) for count in sorted(counts)])
+    word = "both ends" if all(setup.client.type.ours for setup in setups) else "the origins"
     yield (
-        "TLS sessions came from an earlier visit: one connection to each host over a link without delay,"
-        f" which left {tickets} stateful tickets, each good for one connection. Tickets, certificates and"
-        " ciphers were the same with every session. A load counted only if as many connections as there were"
-        " tickets resumed a session by the word of both ends, and none did that was not to."
+        f"TLS sessions came from an earlier visit: {' or '.join(dict.fromkeys(map(_visit, setups)))}."
+        f" Origins sent {tickets} stateful tickets on a connection, each good for one connection. Tickets,"
+        " certificates and ciphers were the same with every session. A load counted only if as many"
+        f" connections as there were tickets resumed a session by the word of {word}, and none did that was"
+        " not to."
     )
     if "early" in began:
-        rejected = any(tls.early_data_rejected for tls in setups)
+        rejected = any(setup.tls.early_data_rejected for setup in setups if setup.tls is not None)
         answered = (
             " Origins accepted it, where the rows do not say otherwise,"
             if rejected
             else " Origins accepted it"
         )
+        together = " in one write" if all(setup.client.type.ours for setup in setups) else ""
         yield (
-            "With early data the first request of a connection went with the ClientHello in one write, if its"
+            f"With early data the first request of a connection went with the ClientHello{together}, if its"
             f" method was safe.{answered} and answered before the handshake was complete: a load counted"
             " only if they had read early data before that, and had held no first answer back."
         )
+
+
+def _visit(setup: Setup) -> str:
+    """What left the tickets."""
+    client = setup.client.type
+    if client.ours:
+        return "one connection to each host over a link without delay"
+    return (
+        f"the page, loaded by {client.label} over a link without delay, whose connections were closed then"
+        f" ({client.label} keeps {client.tickets_kept} tickets of a host; what else a visit leaves, such as"
+        " which version of HTTP a host speaks, it keeps as well)"
+    )
 
 
 def _quic(results: Results) -> Iterator[str]:
@@ -86,14 +102,22 @@ def _quic(results: Results) -> Iterator[str]:
         return
     windows = listed([f"{bytes_:,}" for bytes_ in sorted({_quic_window_bytes(setup) for setup in setups})])
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
+    others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
+    ends = (
+        f" at the origins, of which all here is said; {listed(others)} spoke it with a stack, settings and"
+        " timers of its own"
+        if others
+        else ""
+    )
+    where = "the origins' sockets and the client's interface" if others else "both sockets"
     yield (
-        "HTTP/3 ran over QUIC (quinn 0.11, h3), which has no SYN, and so without TFO. Its congestion"
+        f"HTTP/3 ran over QUIC (quinn 0.11, h3){ends}, which has no SYN, and so without TFO. Its congestion"
         f" control was {controls} and its initial window {windows} bytes, as those of TCP; datagrams had"
         " 1,200 bytes, without discovery of more and without offloads. In what else QUIC differs from"
         " Linux' TCP: it paces what it sends, it pads its first flights to whole datagrams (a lost one"
         " is sent again after a second, as a SYN is), and QPACK compressed heads without the dynamic"
         " table that HPACK has. Priorities of RFC 9218 were honoured as over HTTP/2. The evidence is in"
-        " the datagrams at both sockets, whose packets are counted by type: with early data a load"
+        f" the datagrams at {where}, whose packets are counted by type: with early data a load"
         " counted only if 0-RTT packets had arrived, and origins had read them before their handshake"
         " was complete. In virtual time processing is free, which hides what QUIC costs in user space."
     )

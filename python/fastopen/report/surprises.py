@@ -160,11 +160,21 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
         if flight is None or tls is None or tls.session != "early" or tls.early_data_rejected:
             continue
         without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
-        if without and flight.most_to_a_host > tls.tickets:
+        client = results.experiment.setups[result.cell.setup].client
+        kept = client.type.tickets_kept
+        if kept is not None and kept < tls.tickets:
+            have, remedy = f"{client.label} keeps {plural(kept, 'ticket')} of a host", ""
+        else:
+            kept, have, remedy = (
+                tls.tickets,
+                f"an origin sends {plural(tls.tickets, 'ticket')}",
+                " (--tickets)",
+            )
+        if without and flight.most_to_a_host > kept:
             yield (
                 f"{without} of {flight.secured_connections} connections of a load began without early data:"
-                f" an origin sends {plural(tls.tickets, 'ticket')}, each good for one connection, and up to"
-                f" {flight.most_to_a_host} went to one host (--tickets)."
+                f" {have}, each good for one connection, and up to"
+                f" {flight.most_to_a_host} went to one host{remedy}."
             )
             return
 

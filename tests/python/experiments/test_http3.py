@@ -47,9 +47,9 @@ def test_http3_needs_tls() -> None:
         Setup(origins=HTTP3)
 
 
-@pytest.mark.parametrize("kind", ["chromium", "curl", "wget2"])
+@pytest.mark.parametrize("kind", ["curl", "wget2"])
 def test_clients_that_do_not_speak_it_are_refused(kind: str) -> None:
-    with pytest.raises(ValidationError, match=r"is not run with HTTP/3.*HTTP/3 goes with loader"):
+    with pytest.raises(ValidationError, match=r"is not run with HTTP/3.*goes with loader or chromium"):
         Setup(client=client_of({"kind": kind}), origins=HTTP3, tls=Tls())
 
 
@@ -69,6 +69,13 @@ def test_it_is_refused_where_quic_cannot_be() -> None:
 def test_hosts_of_all_three_versions_go_together() -> None:
     origins = Origins(http2_hosts=["b.test"], http3_hosts=["c.test"])
     assert Setup(origins=origins, tls=Tls()).origins.versions == ["3", "2", "1.1"]
+
+
+def test_chromium_speaks_it_over_tls() -> None:
+    chromium = client_of({"kind": "chromium"})
+    assert Setup(client=chromium, origins=HTTP3, tls=Tls(session="early")).origins.all_quic
+    with pytest.raises(ValidationError, match="chromium speaks HTTP/3 over TLS alone"):
+        Setup(client=chromium, origins=HTTP3)
 
 
 def test_the_loader_speaks_it() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
+from fastopen.attribution import read_source
 from fastopen.errors import InputError
 from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
 from fastopen.report import results_document
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import result_grid
+from fastopen.report.method import method_paragraphs
 from fastopen.report.summary import verdict_line
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
@@ -25,8 +27,8 @@ PLT_MS = {
 }
 
 
-def results(sessions: list[str], repeats: int = 1, engine: str = "virtual") -> Results:
-    setups = [{"tls": {"session": session, "key_share": "x25519"}} for session in sessions]
+def results(sessions: list[str], repeats: int = 1, engine: str = "virtual", **setup: Any) -> Results:
+    setups = [{"tls": {"session": session, "key_share": "x25519"}, **setup} for session in sessions]
     plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=repeats, engines=[engine], setups=setups)
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
@@ -110,6 +112,47 @@ def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
     assert "tickets" not in lines(replace(flight, most_to_a_host=2))
 
 
+def test_tickets_that_a_client_does_not_keep_are_not_the_origins_to_send() -> None:
+    chromium = {"kind": "chromium"}
+    found = results(["early"], client=chromium, tls={"session": "early", "tickets": 6})
+    flight = FirstFlight(
+        client_hello_bytes=2029,
+        secured_connections=28,
+        most_to_a_host=6,
+        resumed_connections=14,
+        early_connections=12,
+        first_byte_rtts=2.0,
+    )
+    said = surprise_lines(replace(found, first_flights={0: flight}), "small")
+    assert any(
+        line.endswith(
+            "chromium keeps 2 tickets of a host, each good for one connection, and up to 6 went to one host."
+        )
+        for line in said
+    ), said
+
+
+def method(client: str) -> str:
+    setup = {"client": {"kind": client}, "tls": {"session": "early"}, "origins": {"http": "3"}}
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"], setups=[setup])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        return " ".join(method_paragraphs(read_source(store)))
+
+
+def test_the_method_says_whose_word_it_is_that_sessions_began_so() -> None:
+    ours, browsers = method("loader"), method("chromium")
+    assert "one connection to each host over a link without delay" in ours
+    assert "both ends" in ours
+    assert "the page, loaded by chromium over a link without delay" in browsers
+    assert "chromium keeps 2 tickets of a host" in browsers
+    assert "both ends" not in browsers
+    assert "chromium spoke it with a stack, settings and timers of its own" in browsers
+    assert "at the origins' sockets and the client's interface" in browsers
+    assert "at both sockets" in ours
+    assert "ClientHello in one write" in ours
+
+
 def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothing() -> None:
     found = results(["none", "early"])
     flight = FirstFlight(
@@ -155,6 +198,11 @@ def test_all_arms_are_those_of_each_session_and_version_of_http() -> None:
     [
         ({"client": "curl"}, [("1.1", "none"), ("2", "none")]),
         ({"client": "loader,wget2"}, [("1.1", "none")]),
+        ({"client": "chromium"}, [(http, session) for http in ("1.1", "2", "3") for session in PLT_MS]),
+        (
+            {"client": "chromium", "tls": "1.2"},
+            [(http, session) for http in ("1.1", "2") for session in ("none", "resumed")],
+        ),
         ({"tls": "1.2"}, [(http, session) for http in ("1.1", "2") for session in ("none", "resumed")]),
         ({"tickets": "0", "congestion_control": "bbr"}, [("1.1", "none"), ("2", "none")]),
         ({"tickets": "0", "origins_keep_alive": "off"}, [("1.1", "none")]),
@@ -174,7 +222,7 @@ def test_all_arms_are_those_that_clients_and_settings_allow(
         ({"session": "early", "tls": "1.2"}, "early data came with TLS 1.3"),
         ({"session": "resumed", "tickets": "0"}, "session resumed needs a ticket"),
         ({"session": "early", "client": "curl"}, "curl cannot be given a session of an earlier visit"),
-        ({"session": "resumed", "client": "chromium"}, "session resumed goes with loader"),
+        ({"session": "resumed", "client": "wget2"}, "session resumed goes with loader or chromium"),
         ({"transport": "all", "session": "early", "client": "curl"}, "session early goes with loader"),
         (
             {"transport": "all", "http": "3", "client": "curl"},

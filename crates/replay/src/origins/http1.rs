@@ -39,7 +39,7 @@ async fn respond(
     let (request, body) = request.into_parts();
     let (resource, url) = shared.find(connection, &request);
     let _ = body.collect().await;
-    connection.may_process(&request.method).await;
+    connection.may_process(&request.method, shared).await;
     let at_ns = monotonic_ns();
     let served = resource.and_then(|number| shared.resources().get(number));
     let response = shared.site.response(served, &request);

@@ -61,7 +61,7 @@ impl Streams {
         let (request, body) = request.into_parts();
         let (resource, url) = shared.find(&connection, &request);
         discard(body).await?;
-        connection.may_process(&request.method).await;
+        connection.may_process(&request.method, &shared).await;
         let at_ns = monotonic_ns();
         let served = resource.and_then(|number| shared.resources().get(number));
         let (head, body) = shared.site.response(served, &request).into_parts();

@@ -20,6 +20,7 @@ use super::{Connection, Shared};
 use crate::body::SizedBody;
 use crate::http2::MAX_HEADER_LIST_SIZE;
 use crate::http3::{Quic, StreamTable};
+use crate::lock;
 use crate::log::{Arrived, TlsHandshake, Written};
 use crate::priority::Priority;
 use crate::quic::{QuicOrigin, accept};
@@ -46,7 +47,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         return incoming.retry().map_err(io::Error::other);
     }
     shared.log.accepted(four_tuple, monotonic_ns());
-    let config = origin.config(&tls, shared.rejecting.load(Ordering::Relaxed))?;
+    let config = origin.config(&tls, *lock(&shared.later))?;
     let accepted = accept(incoming, config, &tls).await?;
     shared.quic.opened(four_tuple, accepted.connection.clone());
     let _closed = OnDrop(|| shared.quic.closed(four_tuple));
@@ -121,7 +122,7 @@ impl Streams {
         let request = request.into_parts().0;
         let (resource, url) = shared.find(&connection, &request);
         while stream.recv_data().await?.is_some() {}
-        connection.may_process(&request.method).await;
+        connection.may_process(&request.method, &shared).await;
         let at_ns = monotonic_ns();
         let served = resource.and_then(|number| shared.resources().get(number));
         let (head, body) = shared.site.response(served, &request).into_parts();

@@ -10,7 +10,7 @@ mod site;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
@@ -29,11 +29,12 @@ use self::index::Index;
 use crate::HttpVersion;
 use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
+use crate::lock;
 use crate::log::{OriginLog, TlsHandshake};
 use crate::quic::QuicOrigin;
 use crate::quic::table::QuicTable;
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
-use crate::tls::{Handshake, Secured, Security, TlsStream};
+use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream};
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
@@ -54,8 +55,10 @@ struct Shared {
     log: OriginLog,
     /// Whether the load uses TLS.
     encrypted: AtomicBool,
-    /// Whether early data is rejected.
-    rejecting: AtomicBool,
+    /// How later connections may begin.
+    later: Mutex<SessionStart>,
+    /// Whether this is an earlier visit.
+    visit: AtomicBool,
 }
 
 /// Running origin servers. They stop when dropped.
@@ -78,7 +81,8 @@ impl Origins {
             quic: Arc::default(),
             log: OriginLog::default(),
             encrypted: AtomicBool::new(false),
-            rejecting: AtomicBool::new(false),
+            later: Mutex::new(SessionStart::None),
+            visit: AtomicBool::new(false),
         });
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
@@ -122,11 +126,22 @@ impl Origins {
     }
 
     /// Clears the log and the request counts of URLs. From now on all origins speak TLS on their ports, or
-    /// none does, and they reject early data or not.
-    pub fn begin_load(&self, encrypted: bool, rejecting: bool) {
+    /// none does, and let `later` connections begin so.
+    pub fn begin_load(&self, encrypted: bool, later: SessionStart) {
+        self.begin(encrypted, later, false);
+    }
+
+    /// The same for an earlier visit: no request is answered before the handshake is complete, so that each
+    /// connection has its tickets before its answer.
+    pub fn begin_visit(&self, encrypted: bool, later: SessionStart) {
+        self.begin(encrypted, later, true);
+    }
+
+    fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
+        self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();
         self.shared.encrypted.store(encrypted, Ordering::Relaxed);
-        self.shared.rejecting.store(rejecting, Ordering::Relaxed);
+        *lock(&self.shared.later) = later;
         self.shared.index.reset();
     }
 
@@ -231,10 +246,8 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
         let connection = Connection { four_tuple, encrypted, http2, secured: Secured::default() };
         return serve_http(stream, connection, shared).await;
     }
-    let Some(tls) = tls.and_then(|tls| tls.server(*origin.ip(), shared.rejecting.load(Ordering::Relaxed)))
-    else {
-        return;
-    };
+    let later = *lock(&shared.later);
+    let Some(tls) = tls.and_then(|tls| tls.server(*origin.ip(), later)) else { return };
     let (stream, counters) = counted::<Traffic>(stream);
     let logged = shared.clone();
     let observer = move |handshake: Handshake| {
@@ -261,9 +274,10 @@ struct Connection {
 
 impl Connection {
     /// Waits until a request may be processed: what came as early data may have been replayed, so that a
-    /// method that is not safe waits for the end of the handshake (RFC 8470 section 3).
-    async fn may_process(&self, method: &Method) {
-        if !method.is_safe() {
+    /// method that is not safe waits for the end of the handshake (RFC 8470 section 3); in an earlier visit
+    /// all do.
+    async fn may_process(&self, method: &Method, shared: &Shared) {
+        if !method.is_safe() || shared.visit.load(Ordering::Relaxed) {
             self.secured.wait().await;
         }
     }

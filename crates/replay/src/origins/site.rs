@@ -17,7 +17,7 @@ use crate::cors;
 use crate::header::{fill, header_bytes, pad};
 use crate::quic;
 use crate::recorded_head;
-use crate::tls::{Security, Sessions, rejecting_early_data};
+use crate::tls::{Security, SessionStart, Sessions, letting_begin};
 
 /// The request header by which a client names the resource (by index) if several have the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -59,10 +59,9 @@ pub struct TlsSite {
 }
 
 impl TlsSite {
-    /// The TLS configuration of the host at `address`.
-    pub(super) fn server(&self, address: Ipv4Addr, rejecting: bool) -> Option<Arc<ServerConfig>> {
-        let config = self.servers.get(&address)?;
-        Some(if rejecting { Arc::new(rejecting_early_data(config)) } else { config.clone() })
+    /// The TLS configuration of the host at `address`, which lets `later` connections begin so.
+    pub(super) fn server(&self, address: Ipv4Addr, later: SessionStart) -> Option<Arc<ServerConfig>> {
+        self.servers.get(&address).map(|config| Arc::new(letting_begin(config, later)))
     }
 }
 

@@ -18,7 +18,7 @@ use super::table::QuicTable;
 use super::tickets::UsedTokens;
 use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
-use crate::tls::Handshake;
+use crate::tls::{Handshake, SessionStart, letting_begin};
 
 /// One port on which origins listen for QUIC.
 pub(crate) struct QuicOrigin {
@@ -66,19 +66,23 @@ impl QuicOrigin {
         }
     }
 
-    /// The configuration of one connection to a host with this TLS configuration, which takes early data or
-    /// not; and whether it has shown its certificate.
+    /// The configuration of one connection to a host with this TLS configuration, which lets `later` ones
+    /// begin so; and whether it has shown its certificate.
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
-        rejecting: bool,
+        later: SessionStart,
     ) -> io::Result<(Arc<ServerConfig>, Arc<AtomicBool>)> {
         let certified = Arc::<AtomicBool>::default();
-        let mut tls = tls.clone();
-        tls.max_early_data_size = if rejecting { 0 } else { u32::MAX };
+        let mut tls = letting_begin(tls, later);
         tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), certified.clone()));
         let mut config = self.config.clone();
         config.crypto = crypto(tls)?;
+        if later == SessionStart::None {
+            let mut none = ValidationTokenConfig::default();
+            none.sent(0);
+            config.validation_token_config(none);
+        }
         Ok((Arc::new(config), certified))
     }
 }

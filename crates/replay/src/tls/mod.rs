@@ -28,7 +28,7 @@ pub use stream::{Handshake, Secured, TlsStream};
 /// The most early data that an origin takes on a connection, in bytes: the usual limit (OpenSSL's, nginx').
 const MAX_EARLY_DATA: u32 = 16_384;
 /// The tickets that rustls keeps of each host, of TLS 1.3.
-pub(crate) const TICKETS_KEPT: usize = 8;
+pub const TICKETS_KEPT: usize = 8;
 
 /// Why TLS cannot be set up: a bug, or a host name that no certificate can have.
 #[derive(Debug, thiserror::Error)]
@@ -158,10 +158,17 @@ pub fn server(
     Ok(config)
 }
 
-/// The configuration of an origin that rejects early data, and is like `config` else.
-pub fn rejecting_early_data(config: &ServerConfig) -> ServerConfig {
+/// The configuration of an origin that is like `config`, and lets `later` connections begin so at most: it
+/// sends no tickets, or tickets without early data, which it then rejects as well.
+pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
-    config.max_early_data_size = 0;
+    if later != SessionStart::Early {
+        config.max_early_data_size = 0;
+    }
+    if later == SessionStart::None {
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+    }
     config
 }
 

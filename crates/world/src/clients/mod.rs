@@ -12,9 +12,10 @@ use fastopen_page::{Page, Policy, Schemes, SyntheticPage};
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
-use fastopen_replay::tls::Authority;
+use fastopen_replay::tls::{Authority, Settings};
 use rustls::ClientConfig;
 
+use crate::client_tap::ClientTap;
 use crate::contract::{
     BrowserRecord, ClientKind, ConnectionRecord, Job, OriginSettings, RequestRecord, SeenAt,
 };
@@ -51,6 +52,10 @@ pub struct Loading<'a> {
     pub tls: Option<Arc<ClientConfig>>,
     /// How the loader's QUIC connections begin; none where no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
+    /// The TLS settings of the job.
+    pub tls_settings: &'a Settings,
+    /// QUIC packets at the client's interface, where its sockets are not ours.
+    pub tap: Option<&'a ClientTap>,
     /// The certificate authority, if any load of the job uses TLS.
     pub authority: Option<&'a Authority>,
     /// The client port of the first connection, which later ones continue; none for the kernel's choice.
@@ -92,12 +97,12 @@ pub struct Loaded {
 
 /// The client of a world (RFC 9110 section 3.5). The caller is on a thread inside the client's namespace.
 pub trait UserAgent {
-    /// Loads the page for the first view, so that the next load is a repeat view; nothing for a client
-    /// without a cache.
+    /// The earlier visit: leaves what the next load begins with, session tickets and, for a repeat view, the
+    /// cache; nothing for a client that keeps neither.
     ///
     /// # Errors
-    /// If the client cannot start.
-    fn first_view(&mut self, _: &Loading) -> Result<(), Failure> {
+    /// If the client cannot start, or the visit fails.
+    fn visit(&mut self, _: &Loading) -> Result<(), Failure> {
         Ok(())
     }
 

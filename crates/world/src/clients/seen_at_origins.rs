@@ -8,8 +8,9 @@ use fastopen_intercept::Opened;
 use fastopen_replay::log::{AcceptedConnection, ServedRequest, TlsHandshake};
 use fastopen_replay::sockets::FourTuple;
 
+use crate::client_tap::{ClientTap, Passed};
 use crate::clients::{Loaded, Loading};
-use crate::contract::{Cached, ConnectionRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::contract::{Cached, ConnectionRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 
 /// The status code for requests that the page does not have.
 const NOT_FOUND: u16 = 404;
@@ -71,6 +72,7 @@ impl ConnectionRecords {
             Self { start_ns, records: Vec::new(), four_tuples: Vec::new(), numbers: BTreeMap::new() };
         let mut by_port: BTreeMap<(u16, SocketAddrV4), &AcceptedConnection> =
             accepted.iter().map(|one| ((one.four_tuple.client.port(), one.four_tuple.origin), one)).collect();
+        let seen = loading.tap.map(ClientTap::seen).unwrap_or_default();
         // Connections over loopback stay within the client.
         for one in opened.iter().filter(|one| !one.peer.ip().is_loopback()) {
             let port = one.local.map_or(0, |local| local.port());
@@ -78,11 +80,13 @@ impl ConnectionRecords {
                 SocketAddr::V4(peer) => by_port.remove(&(port, peer)),
                 SocketAddr::V6(_) => None,
             };
-            connections.add(loading, one.peer, Some(one), accepted);
+            connections.add(loading, one.peer, Some(one), accepted, &seen);
         }
         // The connections that interception did not report.
-        for one in by_port.into_values() {
-            connections.add(loading, one.four_tuple.origin.into(), None, Some(one));
+        let mut others: Vec<_> = by_port.into_values().collect();
+        others.sort_by_key(|one| one.at_ns);
+        for one in others {
+            connections.add(loading, one.four_tuple.origin.into(), None, Some(one), &seen);
         }
         connections
     }
@@ -93,6 +97,7 @@ impl ConnectionRecords {
         peer: SocketAddr,
         opened: Option<&Opened>,
         accepted: Option<&AcceptedConnection>,
+        seen: &BTreeMap<FourTuple, Passed>,
     ) {
         let id = self.records.len();
         let host = loading.hosts.iter().find(|(_, address)| peer.ip() == **address);
@@ -101,6 +106,9 @@ impl ConnectionRecords {
         let client_port = accepted
             .map(|one| one.four_tuple.client.port())
             .or(opened.and_then(|one| one.local).map(|local| local.port()));
+        // QUIC's first datagram leaves as soon as the connection is opened.
+        let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
+        let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
         // Closed in SYN_SENT, though the origin may have accepted it by the data in its SYN.
         let established = info.is_none_or(|info| info.segments_in > 0);
@@ -108,8 +116,12 @@ impl ConnectionRecords {
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;
         // the client was connected when it sent that ACK.
         let way_ns = if waited { loading.link.uplink_delay_ns(peer.ip()) } else { 0 };
-        let connected_ns =
-            accepted.filter(|_| established).map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns));
+        let connected_ns = match quic {
+            Some(_) => Some(opened_ns),
+            None => {
+                accepted.filter(|_| established).map(|one| one.at_ns.saturating_sub(way_ns).max(opened_ns))
+            }
+        };
         if let Some(one) = accepted {
             self.numbers.insert(one.four_tuple, id);
         }
@@ -126,20 +138,24 @@ impl ConnectionRecords {
             connected_ns: connected_ns.map(|at| self.since_start(at)),
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
             tls: accepted
-                .and_then(AcceptedConnection::secured)
+                .and_then(|one| one.tls.as_ref())
                 .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
             requests: 0,
             client: info.map(Into::into),
             origin: None,
-            quic: None,
+            quic: quic.map(|passed| QuicRecord { client: (*passed).into(), origin: None }),
             origin_samples: Vec::new(),
         });
     }
 
     /// The origin's record of a TLS handshake. The client had finished when it sent the message that ended it
-    /// at the origin.
+    /// at the origin; where that has not come, at the earliest when the origin's messages came that answered
+    /// what was early.
     fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
-        let secured_ns = self.since_start(handshake.at_ns.saturating_sub(way_ns));
+        let at_ns = handshake.at_ns;
+        let complete = handshake.handshake.complete;
+        let secured_ns =
+            self.since_start(if complete { at_ns.saturating_sub(way_ns) } else { at_ns + way_ns });
         TlsRecord {
             sent_bytes: handshake.traffic.bytes_read,
             received_bytes: handshake.traffic.bytes_written,

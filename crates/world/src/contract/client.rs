@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 
 use fastopen_page::{Phase, Policy, Profile};
 use fastopen_replay::HttpVersion;
-use fastopen_replay::tls::SessionStart;
+use fastopen_replay::tls::{SessionStart, TICKETS_KEPT};
 use serde::Deserialize;
 
 /// A kind of client.
@@ -50,6 +50,8 @@ pub struct Capabilities {
     pub clear_versions: &'static [HttpVersion],
     /// How its TLS connections can begin.
     pub sessions: &'static [SessionStart],
+    /// How many session tickets of a host an earlier visit leaves it, if origins send as many.
+    pub tickets_left: u8,
     /// Whether it contacts the hosts of the HSTS preload list by https alone, and so needs alias hosts.
     pub hsts_preloaded: bool,
     /// Whether it polls the clock until the clock has advanced, so that reading it must take virtual time.
@@ -62,6 +64,8 @@ pub struct Capabilities {
 
 /// The versions of HTTP over TCP.
 const OVER_TCP: &[HttpVersion] = &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2];
+
+const EVERY_SESSION: &[SessionStart] = &[SessionStart::None, SessionStart::Resumed, SessionStart::Early];
 
 /// The capabilities of the loader; others differ from it.
 const LOADER: Capabilities = Capabilities {
@@ -76,7 +80,8 @@ const LOADER: Capabilities = Capabilities {
     reads_bodies: false,
     versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
     clear_versions: OVER_TCP,
-    sessions: &[SessionStart::None, SessionStart::Resumed, SessionStart::Early],
+    sessions: EVERY_SESSION,
+    tickets_left: TICKETS_KEPT as u8,
     hsts_preloaded: false,
     polls_clock: false,
     memory_bytes: 0,
@@ -108,9 +113,11 @@ impl ClientKind {
                 screenshots: true,
                 recorded_heads: true,
                 reads_bodies: true,
-                versions: &[HttpVersion::Http11, HttpVersion::Http2],
+                versions: &[HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
                 clear_versions: &[HttpVersion::Http11],
-                sessions: &[SessionStart::None],
+                sessions: EVERY_SESSION,
+                // It keeps two, of which a connection of the visit without a request may have taken one.
+                tickets_left: 1,
                 hsts_preloaded: true,
                 polls_clock: true,
                 memory_bytes: 3 << 30,

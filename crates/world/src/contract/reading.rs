@@ -116,10 +116,11 @@ impl Job {
 
     /// The loader speaks one version on all connections to a host, with TLS or without; HTTP/3 has TLS.
     fn validate_security(&self) -> Checked {
-        if self.tls.security != Security::Recorded || self.client.kind.capabilities().reads_bodies {
+        if self.tls.security != Security::Recorded {
             return Ok(());
         }
-        demand(!self.origins.http.is_multiplexed(), || {
+        let able = self.client.kind.capabilities().reads_bodies || !self.origins.http.is_multiplexed();
+        demand(able, || {
             format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
         })?;
         let of_quic = |one: &&Resource| self.origins.http_of(one.url.host()).is_quic();

@@ -325,7 +325,7 @@ pub struct ConnectionRecord {
     pub origin_samples: Vec<TcpSample>,
 }
 
-/// What the sockets of both ends saw of a QUIC connection.
+/// What the sockets of both ends saw of a QUIC connection; of a program of others, its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
@@ -335,9 +335,10 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Whether either end held a packet for lost.
-    pub fn lost(&self) -> bool {
-        self.client.lost_packets > 0 || self.origin.is_some_and(|origin| origin.lost_packets > 0)
+    /// Whether either end held a packet for lost; `otherwise` where one does not say.
+    pub fn lost(&self, otherwise: bool) -> bool {
+        let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
+        lost(&self.client) || self.origin.as_ref().is_some_and(lost)
     }
 }
 
@@ -348,14 +349,14 @@ impl QuicRecord {
 pub struct QuicEnd {
     pub sent: PacketCounts,
     pub received: PacketCounts,
-    pub lost_packets: u64,
-    pub rtt_us: u64,
+    pub lost_packets: Option<u64>,
+    pub rtt_us: Option<u64>,
 }
 
 impl From<QuicEvidence> for QuicEnd {
     fn from(seen: QuicEvidence) -> Self {
         let QuicEvidence { sent, received, lost, rtt_us, .. } = seen;
-        Self { sent, received, lost_packets: lost, rtt_us }
+        Self { sent, received, lost_packets: Some(lost), rtt_us: Some(rtt_us) }
     }
 }
 

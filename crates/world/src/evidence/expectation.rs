@@ -57,8 +57,26 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// What a load as `plan` says must show, with TLS and TCP set so.
-    pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp) -> Self {
+    /// How the origins of the earlier visit let the load's connections begin.
+    pub fn later_of_visit(&self) -> SessionStart {
+        match (self.tickets_before, self.early_data) {
+            (0, _) => SessionStart::None,
+            (_, EarlyData::None) => SessionStart::Resumed,
+            (_, EarlyData::Accepted | EarlyData::Rejected) => SessionStart::Early,
+        }
+    }
+
+    /// How the origins of the load do: those of a load with early data take it.
+    pub fn later(&self) -> SessionStart {
+        match self.early_data {
+            EarlyData::Accepted => SessionStart::Early,
+            EarlyData::None | EarlyData::Rejected => SessionStart::Resumed,
+        }
+    }
+
+    /// What a load as `plan` says must show, with TLS and TCP set so, by a client that an earlier visit
+    /// leaves so many tickets of a host.
+    pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, tickets_left: u8) -> Self {
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| {
             let cookies_before = match cookies {
                 Cookies::Cold => CookiesBefore::NoHost,
@@ -76,7 +94,7 @@ impl Expectation {
         Self {
             tls: encrypted,
             fast_open,
-            tickets_before: if session == SessionStart::None { 0 } else { tls.tickets },
+            tickets_before: if session == SessionStart::None { 0 } else { tls.tickets.min(tickets_left) },
             early_data: match session {
                 SessionStart::Early if tls.early_data_rejected => EarlyData::Rejected,
                 SessionStart::Early => EarlyData::Accepted,

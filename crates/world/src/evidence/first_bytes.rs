@@ -5,7 +5,7 @@ use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
 use fastopen_replay::tls::Version;
 
-use super::{Observations, invalid, retransmitted};
+use super::{Observations, invalid};
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
 
 /// The largest record of TLS, which is read when all of it is there (RFC 8446 section 5.1).
@@ -67,7 +67,7 @@ impl Observations<'_> {
         let asked_first = first.queued_ns.is_some_and(|at| at <= connection.opened_ns);
         !self.foreign
             && self.lost_packets() == 0
-            && !retransmitted(connection)
+            && !self.lost_something(connection)
             && self.path.behaviour == Behaviour::None
             && self.network.cross.is_none()
             && ways.iter().all(|way| way.trace_ms.is_none())

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::{Servers, World};
 use crate::addresses::client_address;
+use crate::client_tap::ClientTap;
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, OriginTlsRecord,
@@ -32,7 +33,7 @@ use crate::link_config::LinkConfig;
 use crate::memory_guard::MemoryGuard;
 use crate::server::{self, Server};
 use crate::tcp_trace::TcpTrace;
-use crate::tls::{Secure, fetch_tickets};
+use crate::tls::Secure;
 use crate::topology::FastOpenUse;
 
 /// A pcapng file, and how many packets are not in it for want of room.
@@ -51,14 +52,17 @@ impl<'a> World<'a> {
         client: &mut dyn UserAgent,
     ) -> Result<(LoadRecord, Option<Packets>), Failure> {
         let address = client_address(number as u16 + 1);
-        let observed = self
-            .prepare(address, Expectation::of(plan, &self.job.tls, &self.job.tcp), client)?
-            .run(client)?;
+        let observed = self.prepare(address, self.expectation(plan), client)?.run(client)?;
         let packets = self.capture.as_ref().map(|capture| {
             let comment = format!("{} {}", self.job.id, plan.id);
             capture.end_load(&comment, &self.hosts, address, observed.ended_unix_ns)
         });
         Ok((observed.into_record(plan), packets.transpose()?))
+    }
+
+    fn expectation(&self, plan: &LoadPlan) -> Expectation {
+        let tickets_left = self.job.client.kind.capabilities().tickets_left;
+        Expectation::of(plan, &self.job.tls, &self.job.tcp, tickets_left)
     }
 
     /// Gives the client a new address, and the cookies, cache and link that the load begins with.
@@ -75,11 +79,8 @@ impl<'a> World<'a> {
         self.network.topology.set_client_address(address)?;
         self.servers.origins.forget_sessions();
         let secure = self.secure(expected)?;
-        if self.job.client.view == View::Repeat {
-            self.first_view(expected, secure.clone(), client)?;
-        }
-        if let Some(secure) = secure.as_ref().filter(|_| expected.tickets_before > 0) {
-            self.fetch_tickets(expected, secure)?;
+        if self.job.client.view == View::Repeat || expected.tickets_before > 0 {
+            self.visit(expected, secure.clone(), client)?;
         }
         if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
             self.network.topology.set_fastopen(FastOpenUse::EarlierVisit)?;
@@ -88,59 +89,40 @@ impl<'a> World<'a> {
         let used = if expected.fast_open.is_some() { FastOpenUse::Asked } else { FastOpenUse::Off };
         self.network.topology.set_fastopen(used)?;
         self.settle()?;
-        self.servers.origins.begin_load(expected.tls, expected.early_data == EarlyData::Rejected);
+        self.servers.origins.begin_load(expected.tls, expected.later());
         self.network.link.configure(&self.network.asked)?;
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Loads the page for the first time, to fill the client's cache: over an unshaped link and without Fast
-    /// Open, so that it leaves no cookie. Resets its connections.
-    fn first_view(
+    /// The client's earlier visit, to its cache or session tickets: over an unshaped link and without Fast
+    /// Open, so that it leaves no cookie. Ends its connections.
+    fn visit(
         &self,
         expected: Expectation,
         secure: Option<Secure>,
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(FastOpenUse::Off)?;
-        self.servers.origins.begin_load(expected.tls, false);
+        self.servers.origins.begin_visit(expected.tls, expected.later_of_visit());
         let loading = self.loading(expected, secure);
         self.network.topology.client.run(|| {
             exact_timers();
-            Ok(client.first_view(&loading))
+            Ok(client.visit(&loading))
         })??;
         self.servers.origins.sockets().reset();
         self.servers.origins.quic().close_all();
         self.settle()?;
-        // The resets must reach the client before the link is configured, which drops packets.
+        // The resets must reach the client before the link is configured, which drops packets; of QUIC's the
+        // client closes its sockets.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
-        while self.network.counters.client.read()?.get("CurrEstab") > 0 {
+        let files = &self.network.counters.client;
+        while files.read()?.get("CurrEstab") > 0 || self.tap.is_some() && files.udp_sockets()? > 0 {
             if monotonic_ns() > until_ns {
-                return Err(Failure::new(Fault::World, "connections of the first view did not end"));
+                return Err(Failure::new(Fault::World, "connections of the earlier visit did not end"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
-    }
-
-    /// Gets session tickets from each host that speaks TLS, as an earlier visit leaves them: over an unshaped
-    /// link and without Fast Open, so that it leaves no cookie.
-    fn fetch_tickets(&self, expected: Expectation, secure: &Secure) -> Result<(), Failure> {
-        self.network.topology.set_fastopen(FastOpenUse::Off)?;
-        self.servers.origins.begin_load(expected.tls, false);
-        let schemes = self.job.schemes(expected.tls);
-        let urls = self.job.page.resources.iter().map(|resource| &resource.url);
-        let hosts = urls
-            .filter(|url| url.is_encrypted(schemes))
-            .map(|url| {
-                let address = SocketAddrV4::new(self.hosts[url.host()], url.port());
-                (url.host().to_owned(), (address, self.job.origins.http_of(url.host())))
-            })
-            .collect();
-        self.network
-            .topology
-            .client
-            .run(|| Ok(fetch_tickets(secure, expected.tickets_before, &hosts, SETTLE_TIMEOUT)))?
-            .blame(Fault::World, "the earlier visit")
     }
 
     /// Gets a cookie from each host by a connection that requests one and is then reset. To be called with an
@@ -233,6 +215,8 @@ impl<'a> World<'a> {
             schemes: self.job.schemes(expected.tls),
             tls,
             quic,
+            tls_settings: &self.job.tls,
+            tap: self.tap.as_ref(),
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
@@ -346,6 +330,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
         if let Some(capture) = &world.capture {
             capture.begin_load();
         }
+        if let Some(tap) = &world.tap {
+            tap.begin_load();
+        }
         let mut trace = world.tcp_trace()?;
         let started_unix_ms = realtime_ns() / 1_000_000;
         let (mut observed, mut trace_taken) = (None, None);
@@ -357,6 +344,8 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
+                    // After the origins' end: what that has received, this end has sent.
+                    world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
                 ));
@@ -374,7 +363,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
             loaded.unfinished = Some(reason);
             loaded.plt_ns = None;
         }
-        let (ended_unix_ns, link, evidence, quic, after, moved) =
+        let (ended_unix_ns, link, evidence, quic, passed, after, moved) =
             observed.expect("a client calls `after` once");
         let (link, after, mut evidence) = (link?, after?, evidence?);
         let server = world.servers.complete(&loaded, &mut evidence)?;
@@ -386,6 +375,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
             if let (Some(seen), Some(four_tuple)) = (&mut connection.quic, four_tuple) {
                 seen.origin = quic.get(four_tuple).copied().map(Into::into);
+                if let Some(passed) = passed.get(four_tuple) {
+                    seen.client = (*passed).into();
+                }
             }
             let of_connection = four_tuple.and_then(|four_tuple| samples.remove(&four_tuple));
             let since_start =
@@ -469,7 +461,6 @@ impl Observed<'_, '_> {
             unfinished: loaded.unfinished.as_deref(),
             counters: &counters,
             link: &link,
-            repeat_view: job.client.view == View::Repeat,
             recorded: job.origins.bodies == Bodies::Recorded,
             path: &world.network.asked.path,
             tcp: &job.tcp,

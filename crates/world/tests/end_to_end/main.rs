@@ -7,6 +7,7 @@ mod aqm;
 mod bodies;
 mod chromium;
 mod chromium_faults;
+mod chromium_first_flights;
 mod clients;
 mod cross_traffic;
 mod fastopen;

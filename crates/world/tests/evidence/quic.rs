@@ -19,7 +19,7 @@ fn quic(zero_rtt: u64) -> QuicRecord {
         one_rtt: 4,
         retry: 0,
     };
-    let end = |sent, received| QuicEnd { sent, received, lost_packets: 0, rtt_us: 10_000 };
+    let end = |sent, received| QuicEnd { sent, received, lost_packets: Some(0), rtt_us: Some(10_000) };
     QuicRecord { client: end(up, down), origin: Some(end(down, up)) }
 }
 
@@ -60,8 +60,11 @@ fn a_load_over_quic_that_begins_as_its_session_says_is_valid_a_round_trip_sooner
 fn early_data_that_no_packet_carried_does_not_count_whatever_both_ends_say() {
     let unsent = load(SessionStart::Early).with(|load| *quic_of(load, 0) = quic(0));
     assert_eq!(unsent.kinds(), [InvalidKind::NoEarlyData]);
-    let excused = unsent.with(|load| quic_of(load, 0).client.lost_packets = 1);
+    let excused = unsent.with(|load| quic_of(load, 0).client.lost_packets = Some(1));
     assert_eq!(excused.kinds(), NONE);
+    let does_not_say = excused.with(|load| quic_of(load, 0).client.lost_packets = None);
+    assert_eq!(does_not_say.kinds(), [InvalidKind::NoEarlyData]);
+    assert_eq!(does_not_say.with(|load| load.link.up.dropped_loss = 1).kinds(), NONE);
 }
 
 #[test]

@@ -26,10 +26,10 @@ pub(crate) struct Load {
     pub(crate) tcp: Tcp,
     pub(crate) server: Option<ServerRecord>,
     pub(crate) server_failure: Option<String>,
-    pub(crate) repeat_view: bool,
     pub(crate) finished: bool,
     pub(crate) tls: Settings,
     pub(crate) foreign: bool,
+    pub(crate) tickets_left: u8,
     pub(crate) network: Network,
     pub(crate) origins: OriginSettings,
 }
@@ -153,10 +153,10 @@ impl Load {
             tcp: Tcp::default(),
             server: None,
             server_failure: None,
-            repeat_view: false,
             finished: true,
             tls: Settings::default(),
             foreign: false,
+            tickets_left: 8,
             network: serde_json::from_str(NETWORK).expect("it is a network"),
             origins: OriginSettings::default(),
         };
@@ -222,7 +222,6 @@ impl Load {
             tcp: &self.tcp,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
-            repeat_view: self.repeat_view,
             unfinished: (!self.finished).then_some("not finished in the time given"),
             counters: &self.counters,
             link: &self.link,
@@ -234,7 +233,7 @@ impl Load {
             origins: &self.origins,
             tolerance_us: 1,
         };
-        judge(&observed, Expectation::of(&self.plan, &self.tls, &self.tcp))
+        judge(&observed, Expectation::of(&self.plan, &self.tls, &self.tcp, self.tickets_left))
     }
 
     pub(crate) fn kinds(&self) -> Vec<InvalidKind> {

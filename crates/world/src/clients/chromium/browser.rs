@@ -9,6 +9,8 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::namespace::scratch;
 use fastopen_netns::process::end_all_others;
 use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
+use fastopen_page::alias_host;
+use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
@@ -29,7 +31,7 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// docs/chromium.md has the reason of each.
-const FLAGS: [&str; 32] = [
+const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-first-run",
@@ -50,7 +52,6 @@ const FLAGS: [&str; 32] = [
     "--disable-extensions",
     "--disable-field-trial-config",
     "--disable-gpu",
-    "--disable-quic",
     "--disable-renderer-backgrounding",
     "--disable-search-engine-choice-screen",
     "--disable-site-isolation-trials",
@@ -69,6 +70,9 @@ const FLAGS: [&str; 32] = [
 
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
+
+/// Has the browser send early data over TCP; over QUIC it does by itself.
+const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
@@ -215,6 +219,24 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// The flag that has the browser speak QUIC to the hosts with HTTP/3 and to no others, without having heard
+/// of it by TCP.
+fn quic(loading: &Loading) -> String {
+    let origins = loading.page.origins();
+    let spoken = origins.iter().filter(|origin| loading.origins.http_of(&origin.host).is_quic());
+    let aliased = loading.synthetic_page.is_some();
+    let places: Vec<_> = spoken
+        .map(|origin| {
+            let host = if aliased { &alias_host(&origin.host) } else { &origin.host };
+            format!("{host}:{}", origin.port)
+        })
+        .collect();
+    match places[..] {
+        [] => "--disable-quic".to_owned(),
+        _ => format!("--origin-to-force-quic-on={}", places.join(",")),
+    }
+}
+
 /// The command line. The browser reads calls from file descriptor 3 and writes results to 4: a shell moves
 /// the pipes there.
 fn command(
@@ -234,6 +256,8 @@ fn command(
         .args(FLAGS)
         .args(unfiltered)
         .args(loading.authority.map(|authority| format!("{TRUST}={}", authority.pin())))
+        .arg(quic(loading))
+        .args((loading.tls_settings.session == SessionStart::Early).then_some(EARLY_DATA))
         .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")

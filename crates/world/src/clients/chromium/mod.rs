@@ -24,7 +24,7 @@ use self::heads::RequestHeads;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
-use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault};
+use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault, View};
 use crate::failure::{Blame, Failure};
 
 /// Time without any event, apart from the timers of the page, after which the missing requests count as never
@@ -42,23 +42,28 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 pub struct Chromium {
     /// A browser without failures, for the next load.
     browser: Option<Browser>,
-    /// The first view, if the next load is a repeat view.
-    first_view: Option<FirstView>,
+    /// The earlier visit, if there was one for the next load.
+    visited: Option<Visited>,
     settings: ClientSettings,
 }
 
-/// A browser that has loaded the page, and the browser context with its cache.
-struct FirstView {
+/// A browser that has loaded the page, and the browser context with its cache and session tickets.
+struct Visited {
     browser: Browser,
     context: Context,
-    /// Why the first view failed.
+    /// Why the visit failed.
     error: Option<PipeError>,
 }
 
 impl Chromium {
     /// A browser that starts with the first load.
     pub fn new(settings: &ClientSettings) -> Self {
-        Self { browser: None, first_view: None, settings: settings.clone() }
+        Self { browser: None, visited: None, settings: settings.clone() }
+    }
+
+    /// Whether the HTTP cache is enabled: both views have it where the repeat view is measured.
+    fn cache(&self) -> bool {
+        self.settings.view == View::Repeat
     }
 
     /// Whether requests have the page's header sizes.
@@ -76,9 +81,9 @@ impl Chromium {
         (!scripts.is_empty()).then(|| scripts.join(";\n"))
     }
 
-    /// Opens a tab in a new browser context, in the last load's browser or a new one. `cache` enables the
-    /// HTTP cache.
-    fn open(&mut self, loading: &Loading, cache: bool) -> Result<(Browser, Context, Tab), Failure> {
+    /// Opens a tab in a new browser context, in the last load's browser or a new one.
+    fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
+        let cache = self.cache();
         let (pauses, script) = (self.recorded_heads(), self.script(loading));
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
@@ -98,32 +103,31 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// The next load gets the cache of this one. The caller ends the connections between the two.
-    fn first_view(&mut self, loading: &Loading) -> Result<(), Failure> {
-        let (mut browser, context, tab) = self.open(loading, true)?;
+    /// Loads the page; the next load has the cache and session tickets of this one. The caller ends the
+    /// connections between the two.
+    fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+        let (mut browser, context, tab) = self.open(loading)?;
         loading.engine.begin_load(loading.start_phase);
-        let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), true, None);
-        // The repeat view has a tab of its own, without a memory cache. The closed tab of a failed view
+        let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
+        // The next load has a tab of its own, without a memory cache. The closed tab of a failed visit
         // cannot request the page again when its connection is reset.
         let closed = match &outcome {
             Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
             Err(_) => Ok(()),
         };
-        self.first_view = Some(FirstView { browser, context, error: outcome.and(closed).err() });
+        self.visited = Some(Visited { browser, context, error: outcome.and(closed).err() });
         Ok(())
     }
 
-    /// Loads the page in the context of the first view if there was one, else in a new one.
+    /// Loads the page in the context of the earlier visit if there was one, else in a new one.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let first_view = self.first_view.take();
-        let cache = first_view.is_some();
-        let (mut browser, context, tab) = match first_view {
+        let (mut browser, context, tab) = match self.visited.take() {
             None => {
-                let (browser, context, tab) = self.open(loading, cache)?;
+                let (browser, context, tab) = self.open(loading)?;
                 (browser, context, Ok(tab))
             }
-            Some(FirstView { mut browser, context, error }) => {
-                let script = self.script(loading);
+            Some(Visited { mut browser, context, error }) => {
+                let (cache, script) = (self.cache(), self.script(loading));
                 let open = || browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref());
                 let tab = error.map_or_else(open, Err);
                 (browser, context, tab)
@@ -138,9 +142,12 @@ impl UserAgent for Chromium {
         let outcome = match &tab {
             Ok(tab) => self.film(&mut browser, tab).and_then(|started| {
                 film = started;
-                self.follow(&mut browser, tab, loading, &mut observer, cache, film.as_mut())
+                self.follow(&mut browser, tab, loading, &mut observer, film.as_mut())
             }),
-            Err(error) => Err(PipeError::Refused(format!("the first view: {error}"))),
+            Err(error) => {
+                let what = if self.cache() { "first view" } else { "earlier visit" };
+                Err(PipeError::Refused(format!("the {what}: {error}")))
+            }
         };
         let opened = browser.watch.connections(None).blame(Fault::Machine, reading)?;
         let unfinished = outcome.as_ref().err().map(ToString::to_string);
@@ -196,11 +203,10 @@ impl Chromium {
         tab: &Tab,
         loading: &Loading,
         observer: &mut LoadObserver,
-        cache: bool,
         mut film: Option<&mut Film>,
     ) -> Result<Navigation, PipeError> {
         let deadline = monotonic_ns() + loading.timeout_ns;
-        let mut heads = self.recorded_heads().then(|| RequestHeads::new(loading, cache));
+        let mut heads = self.recorded_heads().then(|| RequestHeads::new(loading, self.cache()));
         let url = url_of(loading, 0);
         browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
         let recorded = loading.origins.bodies == Bodies::Recorded;

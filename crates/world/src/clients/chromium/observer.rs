@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fastopen_replay::tls::SessionStart;
 use serde_json::Value;
 
 use super::pipe::{Event, PipeError};
@@ -221,6 +222,9 @@ impl<'a> LoadObserver<'a> {
             }
             let connection = request.connection.and_then(|id| loaded.connections.get_mut(id));
             let session = connection.and_then(|connection| connection.tls.as_mut());
+            // With early data the browser says when it could send that, not when the handshake was complete.
+            let early = self.loading.tls_settings.session == SessionStart::Early;
+            let session = session.filter(|session| !(early && session.resumed));
             if let Some((session, secured_ns)) = session.zip(since(observed.tls_end_ns)) {
                 session.secured_ns = secured_ns;
             }

@@ -12,6 +12,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::panic;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler};
@@ -28,11 +29,31 @@ use self::connection::{Connection, QueuedRequest, Report};
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{ConnectionRecord, Fault, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 use crate::failure::{Blame, Failure};
+use crate::tls::{Secure, fetch_tickets};
+
+/// How long a visit to a host may take, over an unshaped link.
+const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The built-in client.
 pub struct Loader;
 
 impl UserAgent for Loader {
+    /// Gets session tickets from each host that speaks TLS, over connections that carry no request.
+    fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+        let Some(tls) = loading.tls.clone() else { return Ok(()) };
+        let secure = Secure { tls, quic: loading.quic.clone() };
+        let urls = loading.page.resources.iter().map(|resource| &resource.url);
+        let hosts = urls
+            .filter(|url| url.is_encrypted(loading.schemes))
+            .map(|url| {
+                let address = SocketAddrV4::new(loading.hosts[url.host()], url.port());
+                (url.host().to_owned(), (address, loading.origins.http_of(url.host())))
+            })
+            .collect();
+        fetch_tickets(&secure, loading.tls_settings.tickets, &hosts, VISIT_TIMEOUT)
+            .blame(Fault::World, "the earlier visit")
+    }
+
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         load(loading, after).blame(Fault::Machine, "running the loader")
     }

@@ -1,0 +1,127 @@
+//! First flights of Chromium: QUIC, sessions of an earlier visit and early data, by the origins' word and the
+//! packets at the client's interface.
+
+use serde_json::{Value, json};
+
+use crate::chromium::{browser, in_chromium};
+use crate::support::{Run, image, job, list, network, number, page, request, root, run, with};
+use crate::virtual_time::exactly;
+
+/// With a font, which browsers fetch over a connection without credentials.
+fn site() -> Value {
+    let style = json!({"url": "http://b.test/s.css", "type": "stylesheet", "body_bytes": 2000,
+        "initiator": 0, "mime": "text/css"});
+    let font = json!({"url": "http://b.test/f.woff", "type": "font", "body_bytes": 3000, "initiator": 1});
+    let send = json!({"url": "http://a.test/send", "type": "xhr", "body_bytes": 100, "initiator": 0,
+        "method": "POST", "request_body_bytes": 200});
+    page(&[
+        root(5000),
+        style,
+        font,
+        with(image("http://a.test/1", 4000), json!({"mime": "image/gif"})),
+        with(image("http://c.test/2", 4000), json!({"mime": "image/gif"})),
+        send,
+    ])
+}
+
+fn begins(http: &str, session: &str, arms: &[&str]) -> Value {
+    let job = in_chromium(job(&site(), &network(100_000), arms));
+    let origins = json!({"http": http, "bodies": "synthetic"});
+    with(job, json!({"origins": origins, "tls": {"session": session}}))
+}
+
+/// By the host's first connection that carried a request.
+fn first_to<'a>(load: &'a Value, host: &str) -> &'a Value {
+    let of_host = list(&load["connections"]).iter().filter(|one| one["host"] == host);
+    let carried = of_host.filter(|one| number(&one["requests"]) > 0);
+    carried.min_by_key(|one| number(&one["opened_ns"])).expect("there is one")
+}
+
+/// Milliseconds from opening the document's connection to the first byte, rounded: a load begins when the
+/// browser says so, which may be some tenths later.
+fn first_byte_ms(load: &Value) -> u64 {
+    let opened_ns = number(&first_to(load, "a.test")["opened_ns"]);
+    (number(&request(load, 0)["first_byte_ns"]) - opened_ns + 500_000) / 1_000_000
+}
+
+/// Asserts that the first connection to each host began so, by the origin's word.
+fn assert_began(run: &Run, arm: &str, session: &str) {
+    let load = run.valid(arm);
+    assert_eq!(load["unknown_requests"], 0, "{run}");
+    for host in ["a.test", "b.test", "c.test"] {
+        let tls = &first_to(load, host)["tls"]["origin"];
+        assert_eq!(tls["resumed"], session != "none", "{host}: {load:#}");
+        assert_eq!(number(&tls["early_bytes"]) > 0, session == "early", "{host}: {load:#}");
+    }
+}
+
+#[test]
+fn a_browser_speaks_quic_and_begins_as_its_session_says() {
+    if !browser() {
+        return;
+    }
+    for session in ["none", "resumed", "early"] {
+        let run = run(&begins("3", session, &["tls"]));
+        assert_began(&run, "tls", session);
+        for connection in list(&run.valid("tls")["connections"]) {
+            let quic = &connection["quic"];
+            let early = number(&connection["tls"]["origin"]["early_bytes"]) > 0;
+            for packets in [&quic["client"]["sent"], &quic["origin"]["received"]] {
+                assert_eq!(number(&packets["zero_rtt"]) > 0, early, "{connection:#}");
+                assert!(number(&packets["initial"]) > 0, "{connection:#}");
+            }
+            assert!(quic["client"]["lost_packets"].is_null() && connection["client"].is_null());
+            assert_eq!(connection["tls"]["alpn"], "h3");
+        }
+    }
+}
+
+#[test]
+fn early_data_over_quic_saves_a_browser_a_round_trip() {
+    if !browser() {
+        return;
+    }
+    let Some(run) = exactly(&begins("3", "early", &["tls"])) else { return };
+    assert_began(&run, "tls", "early");
+    assert_eq!(first_byte_ms(run.valid("tls")), 100, "{run}");
+}
+
+#[test]
+fn early_data_over_tcp_saves_a_browser_a_round_trip_and_fast_open_none_beside_it() {
+    if !browser() {
+        return;
+    }
+    let Some(run) = exactly(&begins("2", "early", &["tls", "tls-warm"])) else { return };
+    for arm in ["tls", "tls-warm"] {
+        assert_began(&run, arm, "early");
+        let load = run.valid(arm);
+        // More than a SYN holds: the rest of it follows after the SYN-ACK.
+        assert!(number(&first_to(load, "a.test")["tls"]["hello_bytes"]) > 1420, "{load:#}");
+        assert_eq!(first_byte_ms(load), 200, "{arm}: {run}");
+    }
+}
+
+#[test]
+fn a_browser_sends_early_data_over_each_of_its_connections_with_a_ticket() {
+    if !browser() {
+        return;
+    }
+    for session in ["resumed", "early"] {
+        let run = run(&begins("1.1", session, &["tls", "tls-cold"]));
+        for arm in ["tls", "tls-cold"] {
+            assert_began(&run, arm, session);
+        }
+    }
+}
+
+#[test]
+fn a_repeat_view_begins_as_its_session_says() {
+    if !browser() {
+        return;
+    }
+    for (http, session) in [("3", "none"), ("3", "early"), ("2", "none")] {
+        let job = begins(http, session, &["tls"]);
+        let run = run(&with(job, json!({"client": {"kind": "chromium", "view": "repeat"}})));
+        assert_began(&run, "tls", session);
+    }
+}
