@@ -81,7 +81,7 @@ def fail(mode: str, job: Any, times: int) -> None:
     if mode == "off once" and times == 1:
         fault = "world"
     if fault:
-        message = "RTT measured 31000 us, asked 20000 us" if fault == "world" else f"a fault of {fault}"
+        message = "RTT measured 31 ms, asked 20 ms" if fault == "world" else f"a fault of {fault}"
         say({"type": "error", "job": job["id"], "fault": fault, "message": message, "remedy": "mend it"})
         sys.exit({"input": 2, "machine": 3, "world": 4, "internal": 70}[fault])
 

@@ -12,7 +12,7 @@ from fastopen.runs import RunStore
 
 GOLDEN = Path(__file__).parents[1] / "contract"
 MS = 1_000_000
-LATE = {"kind": "link_late", "detail": "a packet left the link down 9123 us later than due"}
+LATE = {"kind": "link_late", "detail": "a packet left the link down 9.1 ms later than due"}
 ENVIRONMENT = {
     "started": "2026-01-01T00:00:00+00:00",
     "versions": {"fastopen": "0.0.1", "fastopen-world": "0.0.1", "python": "3.11.2"},

@@ -410,8 +410,8 @@ impl Observations<'_> {
             let held = held.filter_map(|(_, tls)| tls.origin.as_ref()).map(|origin| origin.answer_held_ns);
             if let Some(held_ns) = held.max().filter(|held_ns| *held_ns > late_ns) {
                 let detail = format!(
-                    "{host} held the answer to early data for {} us, until the handshake was complete",
-                    held_ns / 1000
+                    "{host} held the answer to early data for {:.1} ms, until the handshake was complete",
+                    held_ns as f64 / 1e6
                 );
                 reasons.push(invalid(InvalidKind::AnswerHeld, detail));
             }
@@ -465,7 +465,8 @@ impl Observations<'_> {
     fn link_delays(&self, reasons: &mut Vec<Invalid>) {
         for (way, record) in [("down", &self.link.down), ("up", &self.link.up)] {
             if record.late_us_max > self.late_us {
-                let detail = format!("a packet left the link {way} {} us later than due", record.late_us_max);
+                let late_ms = record.late_us_max as f64 / 1000.0;
+                let detail = format!("a packet left the link {way} {late_ms:.1} ms later than due");
                 reasons.push(invalid(InvalidKind::LinkLate, detail));
             }
             if record.overruns > 0 {

@@ -188,8 +188,10 @@ impl<'a> World<'a> {
         };
         if off > tolerance.rtt_us {
             return Err(off_world(format!(
-                "the world's RTT is {} us instead of {} us (tolerance {} us)",
-                measured.rtt_us.median, measured.rtt_us.expected, tolerance.rtt_us
+                "the world's RTT is {} ms instead of {} ms (tolerance {} ms)",
+                measured.rtt_us.median as f64 / 1000.0,
+                measured.rtt_us.expected as f64 / 1000.0,
+                tolerance.rtt_us as f64 / 1000.0
             )));
         }
         for (way, rate) in [("down", &measured.down_bit_per_s), ("up", &measured.up_bit_per_s)] {

@@ -166,7 +166,7 @@ def test_a_world_that_stays_wrong_is_given_up_after_three_attempts(
     loads = loads_of(fake_world({JOB: "off"}), small_plan())
     faulty = [load for load in loads.values() if not load.valid]
     assert len(faulty) == 3
-    assert "RTT measured 31000 us, asked 20000 us" in faulty[0].invalid[0].detail
+    assert "RTT measured 31 ms, asked 20 ms" in faulty[0].invalid[0].detail
     assert (tmp_path / "state" / f"begun-{JOB}").stat().st_size == 3
 
 

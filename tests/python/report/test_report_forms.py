@@ -188,7 +188,7 @@ def test_drawings_in_one_page_do_not_share_ids(source: Source) -> None:
 def test_invalid_loads_are_listed_with_their_reason(source: Source) -> None:
     text = html(source)
     assert "Loads that do not count" in text
-    assert "a packet left the link down 9123 us later than due" in text
+    assert "a packet left the link down 9.1 ms later than due" in text
 
 
 def test_a_run_without_a_valid_load_still_has_a_report() -> None:
@@ -358,5 +358,6 @@ def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(source: Source) -
     ]
     (line,) = paint_lines(painted, "small")
     assert line.endswith(
-        "first 150\N{NO-BREAK SPACE}ms (saves +2.0 %), largest 300\N{NO-BREAK SPACE}ms (saves 0.0 %)."
+        "first 150\N{NO-BREAK SPACE}ms (saves +2.0 %, n\N{NO-BREAK SPACE}2),"
+        " largest 300\N{NO-BREAK SPACE}ms (saves 0.0 %, n\N{NO-BREAK SPACE}1)."
     )

@@ -61,7 +61,7 @@ def test_the_tables_hold_every_load_request_and_connection(kept: Path) -> None:
             carried = [one["client_syn_data_acked"] or one["origin_syn_data_acked"] for one in connections]
             assert sum(carried) == flat["syn_data_connections"] == record.syn_data_connections
     (late,) = [one for one in tables["loads"] if not one["valid"]]
-    assert late["invalid"] == "link_late: a packet left the link down 9123 us later than due"
+    assert late["invalid"] == "link_late: a packet left the link down 9.1 ms later than due"
 
 
 def test_csv_says_the_same_as_parquet(kept: Path) -> None:

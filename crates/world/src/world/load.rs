@@ -411,17 +411,21 @@ impl<'w, 'a> Prepared<'w, 'a> {
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     let accepted: BTreeMap<_, _> =
         log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();
-    let mut first_requests = BTreeMap::new();
+    // Streams are answered in the order of their urgency: the first request may not be the first answered.
+    let mut earliest: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
     for served in log.requests() {
-        first_requests.entry(served.request.four_tuple).or_insert(served);
+        let (due_ns, answered_ns) =
+            earliest.entry(served.request.four_tuple).or_insert((served.request.due_ns, None));
+        *due_ns = served.request.due_ns.min(*due_ns);
+        *answered_ns = answered_ns.iter().copied().chain(served.written.first_byte_ns).min();
     }
     for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
         let Some(four_tuple) = four_tuple else { continue };
         let (Some(tls), Some(seen)) = (&mut connection.tls, accepted.get(four_tuple)) else { continue };
-        let held_ns = first_requests.get(four_tuple).and_then(|first| {
-            let answered = first.written.first_byte_ns?;
-            let held = seen.handshake.complete && first.request.due_ns < seen.at_ns && answered >= seen.at_ns;
-            held.then(|| answered - first.request.due_ns)
+        let held_ns = earliest.get(four_tuple).and_then(|&(due_ns, answered_ns)| {
+            let answered_ns = answered_ns?;
+            let held = seen.handshake.complete && due_ns < seen.at_ns && answered_ns >= seen.at_ns;
+            held.then(|| answered_ns - due_ns)
         });
         tls.origin = Some(OriginTlsRecord {
             resumed: seen.handshake.session.resumed,

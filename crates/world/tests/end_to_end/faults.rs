@@ -44,7 +44,7 @@ fn a_world_off_by_more_than_the_tolerance_is_an_error_and_not_a_result() {
     let run = run(&job);
     let error = run.only("error");
     assert_eq!((run.records.len(), &error["fault"], run.code), (1, &json!("world"), Some(4)));
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("instead of 1000 us")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("instead of 1 ms")), "{error}");
     assert_eq!(error["job"], "job");
 }
 

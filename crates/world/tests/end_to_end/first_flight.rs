@@ -155,6 +155,20 @@ fn think_time_runs_while_the_handshake_does() {
 }
 
 #[test]
+fn an_answer_that_waits_for_a_more_urgent_one_is_not_held_until_the_handshake_is_complete() {
+    let stylesheet = with(image("http://b.test/2", 200_000), json!({"type": "stylesheet"}));
+    let thinking = with(image("http://b.test/1", 500), json!({"server_think_us": 10_000}));
+    let resources = [root(500), thinking, stylesheet];
+    let changes = json!({"origins": {"http": "2"}});
+    let Some(run) = exactly(&of(&resources, json!({"session": "early"}), changes)) else { return };
+    for arm in ARMS {
+        let load = run.valid(arm);
+        assert!(request(load, 1)["first_byte_ns"].as_u64() > request(load, 2)["first_byte_ns"].as_u64());
+        assert!(handshakes(load).iter().all(|tls| tls["origin"]["answer_held_ns"] == 0), "{arm}");
+    }
+}
+
+#[test]
 fn origins_that_close_after_an_early_answer_cut_nothing_off() {
     let changes = json!({"origins": {"http": "1.1", "keep_alive": false}});
     let Some(run) = exactly(&of(&[root(5000)], json!({"session": "early"}), changes)) else { return };
