@@ -23,6 +23,10 @@ SHARE_MIN: Final = 0.25
 LESS_CARRIED: Final = 0.5
 # Of tcpi_fastopen_client_fail, in Linux's include/uapi/linux/tcp.h.
 TFO_SYN_RETRANSMITTED: Final = 3
+# A segment that is sent again after a timeout comes so much later at the least (Linux's TCP_RTO_MIN).
+TIMEOUT_MIN_NS: Final = 200_000_000
+# What an initial window of 10 segments (RFC 6928) holds: no congestion window delays it.
+WINDOW_BYTES: Final = 10 * 1448
 NAME_LENGTH: Final = 32
 
 
@@ -38,6 +42,10 @@ class _Carried:
     syn_sent_again: bool
     """Whether it waited for a connection whose SYN of TFO had no answer and was sent again without."""
     reused: bool
+    transfer_ns: int
+    """From its first byte to its last."""
+    sent_again: int
+    """Segments of its connection, of both ends."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +182,13 @@ def reason_between(page: Page, before: LoadRecord, after: LoadRecord, path: Crit
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
-    syn = _syn_sent_again(was[worst], now[worst])
-    if why := syn or _other_connection(was[worst], now[worst]) or _met(page, before, after, worst):
-        return f"{opening}: {why}"
-    return ""
+    why = (
+        _syn_sent_again(was[worst], now[worst])
+        or _segments_sent_again(was[worst], now[worst], page.resources[worst].body_bytes)
+        or _other_connection(was[worst], now[worst])
+        or _met(page, before, after, worst)
+    )
+    return f"{opening}: {why}" if why else ""
 
 
 def _syn_sent_again(was: _Carried, now: _Carried) -> str:
@@ -185,6 +196,16 @@ def _syn_sent_again(was: _Carried, now: _Carried) -> str:
     if was.syn_sent_again or not now.syn_sent_again:
         return ""
     return "the SYN of its connection had no answer and was sent again, without data, after a timeout"
+
+
+def _segments_sent_again(was: _Carried, now: _Carried, body_bytes: int) -> str:
+    """Whether its response stopped for a timeout: neither a busy link nor a small window makes it do that."""
+    longer_ns = now.transfer_ns - was.transfer_ns
+    if longer_ns < max(TIMEOUT_MIN_NS, (now.took_ns - was.took_ns) / 2) or not now.sent_again:
+        return ""
+    if now.sent_again <= was.sent_again and body_bytes > WINDOW_BYTES:
+        return ""
+    return f"{plural(now.sent_again, 'segment')} of its connection had to be sent again"
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
@@ -238,6 +259,12 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         for connection in record.connections
         if connection.client is not None and connection.client.fastopen_client_fail == TFO_SYN_RETRANSMITTED
     }
+    sent_again = {
+        connection.id: sum(
+            end.retransmits for end in (connection.client, connection.origin) if end is not None
+        )
+        for connection in record.connections
+    }
     found = {}
     for request in record.requests:
         span = _span(request)
@@ -250,6 +277,8 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
             syn_data=request.connection in with_data,
             syn_sent_again=not earlier and request.connection in syn_sent_again,
             reused=bool(earlier),
+            transfer_ns=span[1] - (span[0] if request.first_byte_ns is None else request.first_byte_ns),
+            sent_again=sent_again.get(request.connection, 0),
         )
     return found
 
@@ -320,5 +349,5 @@ def _place(results: Results, worst: CellResult, rows: int) -> str:
     question, rows_of_page = results.factors.question, results.comparisons(worst.cell.page)
     if sum(question(row) == question(worst.cell.comparison) for row in rows_of_page) == 1:
         return ""
-    more = f" (the most of {plural(rows, 'row')})" if rows > 1 else ""
+    more = f" (the largest increase of {plural(rows, 'row')})" if rows > 1 else ""
     return f"{results.factors.name_within_question(worst.cell)}{more}"

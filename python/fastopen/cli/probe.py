@@ -1,6 +1,7 @@
 """`fastopen probe HOST[:PORT]...`: what real servers, and the paths to them, do with TCP Fast Open."""
 
 import socket
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -95,7 +96,8 @@ def _print(found: Probed) -> None:
     screen.print(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"), soft_wrap=True)
     for sentence in meaning(found):
         screen.print(f"  {sentence}", markup=False, soft_wrap=True)
-    for row in consistent(found):
-        if row.remedy:
-            line = Text.assemble("  ", (row.name, "bold"), f": {row.does}; to do: {row.remedy}")
-            screen.print(line, soft_wrap=True)
+    for remedy, rows in groupby(consistent(found), key=lambda row: row.remedy):
+        if remedy:
+            for row in rows:
+                screen.print(Text.assemble("  ", (row.name, "bold"), f": {row.does}"), soft_wrap=True)
+            screen.print(f"    to do: {remedy}", markup=False, soft_wrap=True)

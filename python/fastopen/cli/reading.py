@@ -14,7 +14,7 @@ from fastopen.cli.progress import LiveBar
 from fastopen.errors import InputError
 from fastopen.pages import Choice, ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
-from fastopen.pages.library import LeftOutWarning
+from fastopen.pages.library import LeftOutWarning, damage_notes
 from fastopen.units import UnitError, parse_size_bytes
 
 # What is read within this needs no bar.
@@ -64,6 +64,9 @@ class Reading:
             found = load_chosen(inputs, choice, library, **vars(self), progress=reading_progress(bar))
         for one in left_out:
             errors_console().print(str(one.message), markup=False, soft_wrap=True)
+        for imported in found:
+            for note in damage_notes(imported.page):
+                errors_console().print(f"{imported.page.name}: {note}", markup=False, soft_wrap=True)
         return found
 
 

@@ -18,6 +18,7 @@ from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
 from fastopen.comparison import Check, Side, compare_runs, side_of
+from fastopen.contract import InvalidKind
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
@@ -268,7 +269,9 @@ def _say_done_again(run: ExecutedRun) -> None:
     store = run.store
     if again := store.attempts_done() - store.loads_done():
         done = f"{store.loads_done()} of {store.loads_asked()} loads done"
-        errors_console().print(f"{done}; {again} done again: the machine disturbed them")
+        kinds = {kind for load in store.loads() if load.superseded for kind, _ in load.invalid}
+        why = "the machine was late" if kinds == {InvalidKind.LINK_LATE} else ", ".join(sorted(kinds))
+        errors_console().print(f"{done}; {again} done again: {why}", markup=False)
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
         errors_console().print(f"{tasks} sent again, in halves: a worker died", markup=False)

@@ -131,4 +131,4 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
     if machine.unseen:
         line("\nnot seen: " + "; ".join(machine.unseen))
     if not any(finding.fault for finding in findings):
-        line("\nNothing is wrong that can be seen here.")
+        line("\nNo fault can be seen here.")

@@ -1,7 +1,7 @@
 """What a factor is: one thing that may vary from cell to cell, with all that anybody needs to know of it."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
@@ -77,6 +77,8 @@ class Factor:
     """The phrase where nothing around it says what it is of, if not given the phrase."""
     absent_phrase: str = ""
     """The same where there is no value."""
+    words: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The same of single values, by what a column shows."""
     label: str = ""
     """In ids of jobs."""
     question: bool = False
@@ -226,7 +228,8 @@ class Factor:
         """The value as a sentence says it."""
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
-        return self.phrase.format(self.text_at(point))
+        text = self.text_at(point)
+        return self.words.get(text) or self.phrase.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
         """The value as it says by itself what it is of."""

@@ -15,7 +15,7 @@ from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.trace import mean_rate_bit_per_s
-from fastopen.experiments.transports import TRANSPORT_WORDS
+from fastopen.experiments.transports import SESSION_WORDS, TRANSPORT_WORDS
 
 __all__ = [
     "ASKED", "BY_NAME", "COLUMNS", "ENGINE", "FACTORS", "RTT", "TRANSPORT", "Factor", "Part", "Point",
@@ -248,7 +248,7 @@ _ORIGINS_AND_TLS: Final = (
         "session", "tls", ("session",), q.TEXT,
         "How TLS begins: none (full handshakes), resumed (with tickets of an earlier visit), early (0-RTT).",
         example="none,resumed,early", header="session", phrase="session {}", question=True,
-        first_flight=True, natural=_of_tls("session"),
+        first_flight=True, natural=_of_tls("session"), words=SESSION_WORDS,
     ),
     Factor(
         "tickets", "tls", ("tickets",), q.COUNT,

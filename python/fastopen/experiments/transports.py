@@ -11,6 +11,8 @@ from fastopen.experiments.arms import ARMS, BASELINE, DEFAULT_ARMS, TREATMENTS, 
 ALL: Final = "all"
 TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
+# How TLS connections begin, by the value of the factor `session`.
+SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
     **{name: (name,) for name in ARMS},

@@ -77,6 +77,24 @@ class VaryingFactors:
         """`20 ms, 2 Mbit/s down`: what tells it from the others of its page and question, or the RTT."""
         return self._phrase(self.point(at), [factor for factor in self.varying if not factor.question])
 
+    def fixed(self) -> dict[str, str]:
+        """`TLS 1.3`, `initial window 32`: what is the same everywhere and not as by default, by its factor.
+
+        RTT and rates are not among them.
+        """
+        experiment = self.experiment
+        points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
+        others = [
+            one
+            for one in FACTORS
+            if one.header and one.part not in ("arm", "engine") and one not in self.registered
+        ]
+        return {
+            factor.name: factor.full_phrase_at(points[0])
+            for factor in others
+            if factor.name not in STANDS_FOR and not factor.is_usual(points)
+        }
+
     def _phrase(self, point: Point, factors: Sequence[Factor]) -> str:
         others = [factor.phrase_at(point) for factor in factors if factor is not RTT]
         return ", ".join([*([RTT.phrase_at(point)] if self.varying_rtt or not others else []), *others])

@@ -18,6 +18,8 @@ from fastopen.pages.model import Page, Resource
 CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
 _SHOWN_URL: Final = 76
+# Of a host's name before it is broken, in a terminal that is too narrow for all columns.
+_HOST_MIN: Final = 32
 
 
 def summary(page: Page) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _facts_table(facts: Mapping[str, Any]) -> Table:
         "bytes": f"{down} down ({bodies} of it bodies), {up} up",
         "types": _listed(facts["types"]),
         "phases": _listed(facts["phases"]),
-        "initiators": f"{facts['initiators']}; longest chain {facts['depth']} resources",
+        "initiators": f"{facts['initiators']}; longest chain {_several(facts['depth'], 'resource')}",
         "server think": f"{_ms(facts['server_think_us'])} over all requests",
         "processing": f"{longest} on the slowest chain, {at_end} before the load event",
         "largest": ", ".join(largest),
@@ -137,7 +139,8 @@ def _facts_table(facts: Mapping[str, Any]) -> Table:
 
 def _host_table(facts: Mapping[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("host", overflow="fold")
+    longest = max((len(host["host"]) for host in facts["by_host"]), default=0)
+    table.add_column("host", overflow="fold", min_width=min(longest, _HOST_MIN))
     for heading in ("requests", "down", "up", "connections"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("types", overflow="fold")

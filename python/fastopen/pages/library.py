@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 from fastopen.errors import InputError, nearest, raise_all
 from fastopen.pages import har
 from fastopen.pages import url as urls
+from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, budget_for
 from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.folders import import_folder
+from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.model import parse_page
+from fastopen.pages.model import Page, parse_page
 from fastopen.pages.progress import Progress, silent
 from fastopen.resources import packaged_folder
 
@@ -72,6 +74,12 @@ def missing(argument: Path | str) -> InputError | None:
             return None
     remedy = nearest(name, packaged, f"packaged pages are {', '.join(packaged)}", "the packaged page ")
     return InputError("no such file and no packaged page of that name", name, remedy)
+
+
+def damage_notes(page: Page) -> list[str]:
+    """Those of its notes that say what of its file was damaged, and left out as `lenient` allows."""
+    texts = [kind.SENTENCES[key] for kind in (HarNotes, ArchiveNotes) for key in ("broken", "cut")]
+    return [note for note in page.notes if note.startswith(tuple(text.partition("{n}")[0] for text in texts))]
 
 
 def _load(

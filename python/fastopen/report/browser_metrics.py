@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 
-from fastopen.attribution.phrases import plural, time, with_sign
+from fastopen.attribution.phrases import NBSP, plural, time, with_sign
 from fastopen.experiments import baseline_of, headline_of
 from fastopen.report.grid import Column, Entry, Grid
 from fastopen.statistics import BrowserMetrics, CellResult, Results
@@ -83,7 +83,8 @@ def paint_lines(results: Results, page: str) -> Iterator[str]:
             before, after = getattr(known[0], paints), getattr(known[1], paints)
             saved = saved_percent(before, after)
             if saved is not None:
-                parts.append(f"{name} {time(median(before.values()))} (saves {with_sign(saved)} %)")
+                pairs = f"n{NBSP}{len(before.keys() & after.keys())}"
+                parts.append(f"{name} {time(median(before.values()))} (saves {with_sign(saved)} %, {pairs})")
         if parts:
             row = results.factors.where(place)
             yield f"Contentful paint without TFO {row}, and what TFO saves of it: {', '.join(parts)}."

@@ -2,14 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from fastopen.attribution.phrases import NBSP, listed, plural, signed
-from fastopen.experiments import HEADLINE, Arm, Factor
+from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor
 from fastopen.statistics import CellResult, Results
 
-# What first flights begin with, by the value of the factor `session`.
-SESSIONS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 Flights = dict[tuple[str, str], CellResult]
 """By session and arm."""
 Gain = tuple[float, float | None]
@@ -65,11 +62,11 @@ def _best_of_versions(
 ) -> Iterator[str]:
     """Which version of HTTP and first flight is best, and what it saves of the oldest and plainest."""
     wins: dict[tuple[str, str, str], list[Gain]] = defaultdict(list)
-    sessions = list(SESSIONS)
+    sessions = list(SESSION_WORDS)
     plain, over = ("", "", ""), ""
     for of_row in rows:
         plain = min(of_row, key=lambda key: (key[0], sessions.index(key[1]), of_row[key].cell.index))
-        over = f"HTTP/{plain[0]} and {SESSIONS[plain[1]]} {of_row[plain].cell.arm.words}"
+        over = f"HTTP/{plain[0]} and {SESSION_WORDS[plain[1]]} {of_row[plain].cell.arm.words}"
         best = min(of_row, key=lambda key: of_row[key].plt_ms_median or 0.0)
         wins[best].append(_gain(results, of_row[plain], of_row[best]))
     for best, gains in wins.items():
@@ -77,8 +74,8 @@ def _best_of_versions(
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
         # QUIC has no SYN to go without TFO.
         tfo = "" if best[0] == "3" else f" {arm.words}"
-        name = f"HTTP/{best[0]} with {SESSIONS[best[1]]}{tfo}"
-        gain = "" if best == plain else f", which saves {_gains(gains)} of {over}"
+        name = f"HTTP/{best[0]} with {SESSION_WORDS[best[1]]}{tfo}"
+        gain = "" if best == plain else f", which saves {_gains(gains)} compared with {over}"
         yield f"Best over all versions of HTTP{where}: {name}{gain}."
 
 
@@ -108,22 +105,22 @@ def _sentences(results: Results, rows: Sequence[Flights]) -> Iterator[str]:
         best = min(flights, key=lambda key: flights[key].plt_ms_median or 0.0)
         wins[best].append(_gain(results, flights[_plain(flights)], flights[best]))
     plain = rows[0][_plain(rows[0])]
-    over = f"{SESSIONS[_plain(rows[0])[0]]} {plain.cell.arm.words}"
+    over = f"{SESSION_WORDS[_plain(rows[0])[0]]} {plain.cell.arm.words}"
     exact = all(one.deterministic for flights in rows for one in flights.values())
     sure = "" if exact else " (medians of loads that are not paired)"
     for best, gains in wins.items():
         arm = next(flights[best].cell.arm for flights in rows if best in flights)
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
-        name = f"{SESSIONS[best[0]]} {arm.words}"
-        gain = "" if best == _plain(rows[0]) else f", which saves {_gains(gains)} of {over}"
+        name = f"{SESSION_WORDS[best[0]]} {arm.words}"
+        gain = "" if best == _plain(rows[0]) else f", which saves {_gains(gains)} compared with {over}"
         yield f"Best first flight{where}: {name}{gain}{sure}."
     added = {
         session: savings
-        for session in SESSIONS
+        for session in SESSION_WORDS
         if (savings := [one for flights in rows if (one := _tfo_adds(flights, session)) is not None])
     }
     if added:
-        parts = [f"{_percents(savings)} of {SESSIONS[session]}" for session, savings in added.items()]
+        parts = [f"{_percents(savings)} with {SESSION_WORDS[session]}" for session, savings in added.items()]
         yield f"TFO {_with(HEADLINE)} saves {listed(parts)}."
 
 
@@ -152,8 +149,8 @@ def _with(arm: Arm) -> str:
 
 
 def _plain(flights: Flights) -> tuple[str, str]:
-    """The plainest first flight: the first session in the order of SESSIONS, its first arm."""
-    return min(flights, key=lambda key: (list(SESSIONS).index(key[0]), flights[key].cell.index))
+    """The plainest first flight: the first session in the order of SESSION_WORDS, its first arm."""
+    return min(flights, key=lambda key: (list(SESSION_WORDS).index(key[0]), flights[key].cell.index))
 
 
 def _tfo_adds(flights: Flights, session: str) -> float | None:

@@ -109,7 +109,8 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     if any(cell.beats_bound for cell in cells):
         notes.append(BEYOND_BOUND_NOTE)
     note = " ".join(filter(None, notes))
-    return Grid("", columns, tuple(entries), note, fixed_rates(results)).hoist_common_factors()
+    fixed = "; ".join(filter(None, (", ".join(results.factors.fixed().values()), fixed_rates(results))))
+    return Grid("", columns, tuple(entries), note, fixed).hoist_common_factors()
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fastopen.attribution import Source, page_answers, run_answers
-from fastopen.report.corpus import corpus_sentences, pages_told
+from fastopen.report.corpus import pages_told
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grid import Grid
@@ -12,7 +12,7 @@ from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.paths import payoff_lines
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import pages_in_the_clear, surprise_lines
+from fastopen.report.surprises import sentences_on_pages, surprise_lines
 from fastopen.report.verdict import invalid_lines, page_verdicts
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
@@ -34,8 +34,7 @@ def _lines(source: Source) -> Iterator[str]:
     yield f"# {escaped(results.experiment.title or results.experiment.name)}"
     yield f"\n**{escaped(summary.headline)}** {escaped(' '.join(summary.sentences))}"
     yield "\n## Results"
-    sentences = [*corpus_sentences(results), *pages_in_the_clear(results, list(results.pages))]
-    yield from (f"\n{escaped(sentence)}" for sentence in sentences)
+    yield from (f"\n{escaped(sentence)}" for sentence in sentences_on_pages(results))
     for grid in all_grids(source):
         yield from _table(grid)
         if grid.title in results.pages:

@@ -40,7 +40,7 @@ from fastopen.report.grids import (
 )
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import pages_in_the_clear, surprise_lines
+from fastopen.report.surprises import pages_in_the_clear, surprise_lines, surprises_of_pages
 from fastopen.report.terminal import below_table, fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, invalid_lines, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
@@ -96,6 +96,7 @@ def _of_pages(
     for page in pages:
         lines = [*_beyond_the_bound(results, page), *_problems(results, page)]
         yield from filled([f"{page}: {line}" for line in lines], width, "yellow", indent="  ")
+    yield from filled(surprises_of_pages(results, pages), width)
     yield from filled(_extremes(results, reasons), width)
     yield from filled(["What each page saves and why: fastopen report."], width, "dim")
     yield Text()
@@ -106,7 +107,7 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
-    yield from filled(corpus_sentences(results), width)
+    yield from filled([*corpus_sentences(results), *surprises_of_pages(results, pages)], width)
     yield from filled(_extremes(results, reasons), width)
     for what, lines_of in (("beat their bound", _beyond_the_bound), ("have loads to look at", _problems)):
         struck = [(page, line) for page in pages for line in lines_of(results, page)]
@@ -288,7 +289,7 @@ def _without(left: Sequence[str], results: Results) -> str:
 def _listeners(use: ServerUse) -> Iterator[str]:
     """What the kernel says of the listeners of servers of others."""
     if not use.listeners:
-        yield "The server listened nowhere where the client came, in no load with TFO."
+        yield "In no load with TFO did the server listen where the client connected to."
         return
     for one in use.listeners:
         lengths = listed(["unknown" if length is None else str(length) for length in one.queues])

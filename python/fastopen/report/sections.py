@@ -10,7 +10,7 @@ from fastopen.attribution import Answer, Source, page_answers, run_answers
 from fastopen.attribution.phrases import NBSP, listed
 from fastopen.figures import Figure
 from fastopen.report.browser_metrics import cache_lines
-from fastopen.report.corpus import corpus_grids, corpus_sentences, pages_told
+from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.embedding import inline_svg
 from fastopen.report.first_flight import first_flight_lines
@@ -26,7 +26,7 @@ from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.paths import payoff_lines
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import pages_in_the_clear, surprise_lines
+from fastopen.report.surprises import sentences_on_pages, surprise_lines
 from fastopen.report.templates import environment
 from fastopen.report.verdict import invalid_lines, page_verdicts
 from fastopen.statistics import Results, discrepancies
@@ -65,7 +65,7 @@ def _results(source: Source) -> dict[str, Any]:
     notes = {page["grid"].note for page in pages}
     return {
         "corpus": corpus,
-        "sentences": [*corpus_sentences(results), *pages_in_the_clear(results, list(results.pages))],
+        "sentences": list(sentences_on_pages(results)),
         "pages": pages,
         "common_note": notes.pop() if len(notes) == 1 else "",
         "spread": spread_words(results.cells),
@@ -110,15 +110,18 @@ _CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """`wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down, 5 Mbit/s up; loader`: what was measured."""
+    """`wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down, 5 Mbit/s up; chromium, HTTP/2, TLS 1.3`: what was
+    measured.
+    """
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)
     clients = dict.fromkeys(setup.client.label for setup in experiment.setups)
+    fixed = [phrase for name, phrase in results.factors.fixed().items() if name != "client"]
     parts = (
         listed(pages) if len(pages) <= NAMED_PAGES else f"{len(pages)} pages",
         f"RTT {listed(list(rtts))}{NBSP}ms{f', {rates}' if rates else ''}",
-        listed(list(clients)),
+        ", ".join([listed(list(clients)), *fixed]),
     )
     return "; ".join(parts)
 

@@ -9,6 +9,7 @@ from typing import Final
 from fastopen.attribution.phrases import gain, listed, percents, plural, saves, time
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.deciding import deciding_of_run
+from fastopen.report.surprises import https_in_the_clear
 from fastopen.report.verdict import (
     NO_SYN,
     all_invalid,
@@ -24,6 +25,8 @@ from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of,
 COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"
+# What https pages are not, which are loaded without TLS.
+IN_THE_CLEAR: Final = "In the clear"
 NO_TREATMENT: Final = "Nothing was loaded with TFO."
 # How often TFO does what, after "it".
 COUNTED: Final = {
@@ -84,6 +87,8 @@ def summarise_run(results: Results) -> Summary:
         return Summary(NO_SYN, "quiet", (), ())
     alike = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}." if only else ""
     headline = alike or f"It depends on {listed(_asked_by(results))}."
+    if len(https_in_the_clear(results, list(results.pages))) == len(results.pages):
+        headline = f"{IN_THE_CLEAR}: {_decapitalised(headline)}"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
     of_words: dict[str, list[str]] = {}
     for question, verdict in verdicts.items():
@@ -106,7 +111,8 @@ def verdict_line(results: Results) -> str:
     summary = summarise_run(results)
     if summary.of_questions:
         return " ".join((summary.headline, *summary.of_questions))
-    if summary.headline.startswith(Verdict.UNKNOWN) or not any(tile.label == SAVED for tile in summary.tiles):
+    unknown = _decapitalised(Verdict.UNKNOWN) in _decapitalised(summary.headline)
+    if unknown or not any(tile.label == SAVED for tile in summary.tiles):
         return summary.headline
     arms = treatments_of(results.experiment.arms)
     clauses: list[str] = []

@@ -8,6 +8,7 @@ from fastopen.attribution import Reasons, setups_slower, where_slower
 from fastopen.attribution.phrases import listed, plural
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
+from fastopen.report.corpus import corpus_sentences
 from fastopen.report.verdict import of_arms, questions_of, said_once
 from fastopen.statistics import (
     CellResult,
@@ -84,19 +85,19 @@ def _in_the_clear(results: Results, page: str) -> Iterator[str]:
     """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
-    if len(results.pages) == 1 and _loaded_in_the_clear(results, [page]):
+    if len(results.pages) == 1 and https_in_the_clear(results, [page]):
         which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
         yield f"{which} requests of the page are https, and {IN_THE_CLEAR}"
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
     """The same of several pages, in one sentence."""
-    if len(pages) > 1 and (secure := _loaded_in_the_clear(results, pages)):
+    if len(pages) > 1 and (secure := https_in_the_clear(results, pages)):
         which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
         yield f"{which} pages are https, and {IN_THE_CLEAR}"
 
 
-def _loaded_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
+def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
     """Those of the pages that have an https URL, where no setup loads them over TLS."""
     if any(setup.tls is not None for setup in results.experiment.setups):
         return []
@@ -114,25 +115,52 @@ def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons
     yield from _own_audit(results, cells, arms, reasons)
 
 
+def sentences_on_pages(results: Results) -> Iterator[str]:
+    """Of a report: what is said of all pages together, and nowhere else."""
+    pages = list(results.pages)
+    if results.distributions:
+        yield from corpus_sentences(results)
+        yield from surprises_of_pages(results, pages)
+    yield from pages_in_the_clear(results, pages)
+
+
+def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
+    """What surprises in tables that have no lines for each page."""
+    of_pages = [cell for cell in results.cells if cell.cell.page in pages]
+    questions = questions_of(results, of_pages)
+    arms = treatments_of(results.experiment.arms)
+    said = [
+        (question, line)
+        for question, cells in questions.items()
+        for line in dict.fromkeys(
+            line for of_arm in of_arms(cells, arms) for line in _hello_does_not_fit(results, of_arm)
+        )
+    ]
+    yield from said_once(said, len(questions))
+
+
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
     """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
     smallest = results.experiment.smallest_effect
-    saves = {result.cell.index: saves_in_the_median(result, smallest) for result in cells}
-    amount = "little" if any(saves.values()) else "nothing"
+    hellos: list[int] = []
+    room, remedy = 0, ""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         hello = None if flight is None else flight.client_hello_bytes
-        room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        most = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
         full = result.connections and result.syn_data_connections == result.connections
-        if full and not saves[result.cell.index] and hello is not None and hello > room:
+        if full and not saves_in_the_median(result, smallest) and hello is not None and hello > most:
             client = results.experiment.setups[result.cell.setup].client
             remedy = "; --key-share x25519 makes it fit" if "key_share" in client.type.takes else ""
-            yield (
-                f"Every SYN carried data and {amount} is saved: the ClientHello ({hello:,} bytes) does not"
-                f" fit into a SYN (at most {room:,} bytes), so the rest of it waits for the"
-                f" handshake{remedy}."
-            )
-            return
+            hellos.append(hello)
+            room = room or most
+    if hellos:
+        amount = "little" if any(saves_in_the_median(one, smallest) for one in cells) else "nothing"
+        sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
+        yield (
+            f"Every SYN carried data and {amount} is saved: the ClientHello ({sizes} bytes) does not fit into"
+            f" a SYN (at most {room:,} bytes), so the rest of it waits for the handshake{remedy}."
+        )
 
 
 def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:

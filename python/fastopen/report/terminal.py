@@ -59,6 +59,8 @@ LAYOUTS: Final = (
 # Words of factors that are put together need so many columns to be read, as many as the longest, and half of
 # them all.
 WORDS_MIN: Final = 9
+# Factors whose own columns are no wider than this together keep them: numbers would save next to nothing.
+COLUMNS_MIN: Final = 8
 # Names that are longer than this go on several lines where room is short.
 NAME_MIN: Final = 20
 
@@ -69,7 +71,8 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
     for layout in LAYOUTS:
         shown = _without_proof(grid) if layout.bare else grid
         if layout.merged or layout.numbered:
-            shown = _merged(shown, _numbers(grid) if layout.numbered else {})
+            numbers = _numbers(grid) if layout.numbered else {}
+            shown = shown if layout.numbered and not numbers else _merged(shown, numbers)
         table = _table(shown, layout)
         if _least(table) <= width:
             break
@@ -95,9 +98,18 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """The words of the rows' factors, numbered from 1."""
-    distinct = dict.fromkeys(_words(grid, row) for row in grid.rows) if _merged_factors(grid) else {}
+    """The words of the rows' factors, numbered from 1; none where their own columns take little room."""
+    merged = _merged_factors(grid)
+    if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
+        return {}
+    distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)
     return {words: number for number, words in enumerate(distinct, 1)}
+
+
+def _width(grid: Grid, number: int) -> int:
+    column = grid.columns[number]
+    texts = (*(column.short or column.header).split("\n"), *(row[number].text for row in grid.rows))
+    return max(map(len, texts)) + 1
 
 
 def _least(table: Table) -> int:

@@ -65,10 +65,11 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
         for number, (one, other) in enumerate(zip(there, here, strict=True)):
             yield from _differences(f"{name}[{number}]", one, other)
     elif there != here:
-        yield f"{name} {_shown(there)} there, {_shown(here)} here"
+        if isinstance(there, list) and isinstance(here, list):
+            yield f"{len(there)} {name} there, {len(here)} here"
+        else:
+            yield f"{name} {_shown(there)} there, {_shown(here)} here"
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value):
-        return f"{len(value)} of them"
     return str(value) if len(str(value)) <= 60 else f"{str(value)[:59]}…"

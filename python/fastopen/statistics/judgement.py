@@ -27,6 +27,8 @@ class Verdict(StrEnum):
     WORTH_IT = "Worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
     MIXED = "Worth turning on in some of these cases, not in others"
+    MOSTLY_NONE = "No difference in most of these cases"
+    """Both are rare."""
     HARMFUL = "Not worth turning on: it increases page load time"
     NO_DIFFERENCE = "No difference"
     UNCLEAR = "No certain effect"
@@ -83,13 +85,16 @@ def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict
     """What the comparisons of one treatment come to: those of too few repeats leave open what theirs do."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
-    effects = {effect_of(cell, smallest) for cell in cells} or {Effect.UNKNOWN}
+    of_cells = [effect_of(cell, smallest) for cell in cells]
+    effects = set(of_cells) or {Effect.UNKNOWN}
     if effects == {Effect.UNKNOWN}:
         return Verdict.UNKNOWN
     if effects == {Effect.REDUCES}:
         return Verdict.WORTH_IT
     if Effect.INCREASES in effects:
-        return Verdict.MIXED if Effect.REDUCES in effects else Verdict.HARMFUL
+        if Effect.REDUCES not in effects:
+            return Verdict.HARMFUL
+        return Verdict.MOSTLY_NONE if of_cells.count(Effect.NONE) > len(cells) / 2 else Verdict.MIXED
     if Effect.REDUCES in effects:
         return Verdict.WORTH_IT_FOR_SOME
     return Verdict.NO_DIFFERENCE if effects == {Effect.NONE} else Verdict.UNCLEAR

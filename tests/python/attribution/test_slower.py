@@ -75,6 +75,17 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
     )
 
 
+def test_a_small_response_that_stopped_for_a_timeout_is_said_to_have_been_sent_again() -> None:
+    def sent_again(data: dict[str, Any]) -> None:
+        (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
+        own["origin"] = {**own["origin"], "retransmits": 2}
+        data["requests"][10]["end_ns"] += 100 * MS
+
+    _, reasons = slower_cold(sent_again)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith("longer: 2 segments of its connection had to be sent again")
+
+
 def test_a_response_that_shares_the_link_for_longer_is_named() -> None:
     def later(data: dict[str, Any]) -> None:
         data["requests"][10]["end_ns"] += 200 * MS
@@ -127,8 +138,8 @@ def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
 
     results, reasons = with_session_early(fuller)
     lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in surprise_lines(results, "one", reasons)]
-    (line,) = (line for line in lines if line.startswith("With session early the page loads more slowly"))
-    assert "than with session none, " in line
+    (line,) = (line for line in lines if line.startswith("With early data the page loads more slowly"))
+    assert "than with full handshakes, " in line
     assert "the uplink is busy for 90 % of the load: " in line
     assert "TCP segments sent again against" in line
 

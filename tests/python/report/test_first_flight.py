@@ -48,16 +48,16 @@ def said(found: Results) -> str:
 def test_the_best_first_flight_is_named_with_what_it_saves_of_the_plainest() -> None:
     text = said(results(["none", "resumed", "early"]))
     assert text.startswith(
-        "Best first flight: early data with TFO and cookies of an earlier visit, which saves 66.7 % of full"
-        " handshakes without TFO."
+        "Best first flight: early data with TFO and cookies of an earlier visit, which saves 66.7 %"
+        " compared with full handshakes without TFO."
     )
 
 
 def test_what_tfo_adds_is_said_of_each_session() -> None:
     text = said(results(["none", "resumed", "early"]))
     assert text.endswith(
-        "TFO with warm cookies saves 33.3 % of full handshakes, 34.5 % of resumed sessions and 50.0 % of"
-        " early data."
+        "TFO with warm cookies saves 33.3 % with full handshakes, 34.5 % with resumed sessions and 50.0 %"
+        " with early data."
     )
 
 
@@ -104,7 +104,7 @@ def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
         return " ".join(surprise_lines(replace(found, first_flights=flights), "small"))
 
     said = (
-        "session early: 16 of 28 connections of a load began without early data: an origin sends 2 tickets,"
+        "early data: 16 of 28 connections of a load began without early data: an origin sends 2 tickets,"
         " each good for one connection, and up to 6 went to one host (--tickets)."
     )
     assert lines(flight).count(said) == 1
@@ -167,7 +167,7 @@ def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothin
     warm = {one.cell.index for one in found.cells if one.cell.arm.name == "warm" and one.cell.setup == 1}
     said = surprise_lines(replace(found, first_flights=dict.fromkeys(warm, flight)), "small")
     assert (
-        "session early: With warm cookies early data saved nothing on 1 of 7 connections: the ClientHello and"
+        "early data: With warm cookies early data saved nothing on 1 of 7 connections: the ClientHello and"
         " the request (12,342 bytes) do not fit into a SYN (at most 1,420 bytes), so the rest of the request"
         " comes with the end of the handshake."
     ) in said
@@ -268,8 +268,8 @@ def test_the_best_version_of_http_is_named_with_its_first_flight() -> None:
     plts_ms = [300.0, 200.0, 250.0, 90.0]
     cells = [replace(one, plt_ms_median=plts_ms[one.cell.setup]) for one in found.cells]
     assert said(replace(found, cells=cells, flight_savings={})).endswith(
-        "Best over all versions of HTTP: HTTP/3 with early data, which saves 70.0 % of HTTP/2 and full"
-        " handshakes without TFO."
+        "Best over all versions of HTTP: HTTP/3 with early data, which saves 70.0 % compared with HTTP/2"
+        " and full handshakes without TFO."
     )
     assert {one.bound is None for one in found.cells if one.cell.setup >= 2} == {True}
     assert {one.bound is None for one in found.cells if one.cell.setup < 2} == {False}

@@ -199,6 +199,16 @@ def test_the_verdict_follows_the_intervals(
     assert said in verdict.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def test_a_few_pages_that_gain_and_a_few_that_lose_do_not_make_the_verdict_on_many() -> None:
+    figures = [(5.0, (4.0, 6.0)), (-9.0, (-10.0, -8.0)), *[(0.0, (0.0, 0.0))] * 3]
+    plan = made_up_plan([made_up_page("small", 6)], (20, 40, 60, 80, 100), repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        found = with_warm(collect(store), *figures)
+    (verdict,) = page_verdicts(found, "small")
+    assert verdict.startswith("No difference in most of these cases. With warm cookies TFO reduces")
+
+
 def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fake_world: FakeWorld) -> None:
     plan = small_plan((20,), repeats=2)
     with RunStore.create(None, plan, {}) as store:

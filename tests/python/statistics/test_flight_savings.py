@@ -170,11 +170,11 @@ def test_the_bound_of_an_arm_is_the_same_number_in_table_text_and_document(
         == pytest.approx(100 * 406 / 606)
     )
     assert cell["first_flight_beats_bound"] is False
-    assert cell["first_flight_over"] == "HTTP/2, session none, off"
+    assert cell["first_flight_over"] == "HTTP/2, full handshakes, off"
     grid = flight_grid(found, "small")
     assert grid is not None
     assert [entry.text for entry in grid.rows[2][-2:]] == ["+67.0", "67.0"]
     text = " ".join(first_flight_lines(found, "small")).replace("\xa0", " ")
-    assert "which saves 67.0 % (at most 67.0 %) of full handshakes without TFO" in text
+    assert "which saves 67.0 % (at most 67.0 %) compared with full handshakes without TFO" in text
     printed = "\n".join(one.plain for one in results_renderables(found, 80) if isinstance(one, Text))
     assert "First flights of small" in printed

@@ -104,7 +104,8 @@ class Scanner:
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
         error = DamageError(
-            f"malformed JSON: {fault}", f"{self._place}: line {self._lines + lines + 1} column {column}"
+            f"malformed JSON: {fault.removesuffix(' starting at')}",
+            f"{self._place}: line {self._lines + lines + 1} column {column}",
         )
         error.ended = self._whole and at >= len(self._text.rstrip())
         error.ended |= self._whole and fault.startswith("Unterminated")
