@@ -27,7 +27,7 @@ use fastopen_world::contract::{LinkKind, OriginSettings, Tcp};
 use fastopen_world::engine::Engine;
 use fastopen_world::forwarder::Forwarder;
 use fastopen_world::link_config::LinkConfig;
-use fastopen_world::topology::{FastOpenUse, Topology};
+use fastopen_world::topology::{FastOpenUse, Topology, Upstream};
 
 const MS: u64 = 1_000_000;
 
@@ -83,7 +83,8 @@ struct Bare {
 
 impl Bare {
     fn build(config: LinkConfig) -> Self {
-        let topology = Topology::build(Tcp::default(), 1500, [1, 2, 3, 4], LinkKind::Program);
+        let topology =
+            Topology::build(Tcp::default(), Upstream::default(), 1500, [1, 2, 3, 4], LinkKind::Program);
         let topology = topology.expect("a topology can be made");
         let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
         let forwarder = Forwarder::start(client, origins, Engine::Host.spin_ns()).expect("it can be started");

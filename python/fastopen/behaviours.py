@@ -51,6 +51,11 @@ BEHAVIOURS: Final = {
         _row("none", "nothing breaks it", "A", "P", "nothing", ""),
         _row("drop-syn-data", "the path drops SYNs with data", "AF SR RS TO", "", "a second", _PATH),
         _row("drop-option", "the path drops SYNs with the option", "AF SR RS TO", "", "a second", _PATH),
+        _row(
+            "drop-synack-option",
+            "the path drops SYN-ACKs with the option",
+            *("SR RS TO", "CR SR TO", "a second, each time: no cookie is ever learnt", _PATH),
+        ),
         _row("strip-option", "the path takes the option out of SYNs", "AF RS", "", _NOTHING, _PATH),
         _row("strip-data", "the path takes the data out of SYNs", "AF RS", "P", _NOTHING, _PATH),
         _row("strip-both", "the path takes option and data out of SYNs", "AF RS", "", _NOTHING, _PATH),

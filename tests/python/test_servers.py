@@ -73,6 +73,43 @@ def test_a_server_of_a_file_of_others_runs_when_it_is_allowed(tmp_path: Path) ->
     assert "would run the command evil --now" in refused.stderr
 
 
+def test_a_server_of_some_hosts_serves_those_of_each_page_and_a_page_without_them_has_none() -> None:
+    page = made_up_page("p")
+    own = page.hosts()[0]
+    for hosts, served in (([own, "elsewhere.test"], [own]), (["elsewhere.test"], None)):
+        experiment = asked(
+            server="nginx", server_hosts=hosts, upstream_tfo="on", upstream_rtt="5ms", transport="off"
+        )
+        (first, *_) = make_plan(experiment, [page]).jobs
+        origins = first.job.origins
+        assert origins.server_hosts == served
+        assert (origins.server is None, origins.upstream_rtt_us) == ((False, 5000) if served else (True, 0))
+
+
+def test_upstream_settings_are_rows_of_their_own() -> None:
+    experiment = asked(server="haproxy", upstream_tfo="off,on", upstream_rtt="0ms,40ms")
+    found = {(one.origins.upstream_tfo, one.origins.upstream_rtt_us) for one in experiment.setups}
+    assert found == {(False, 0), (False, 40_000), (True, 0), (True, 40_000)}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [("--server-hosts", "a.test"), ("--server-listen",), ("--upstream-tfo", "on"), ("--upstream-rtt", "5ms")],
+)
+def test_what_is_a_servers_means_nothing_without_one(others: tuple[str, ...]) -> None:
+    done = fastopen("run", "example", *others)
+    assert done.returncode == 2
+    assert (
+        f"error: {others[0]}: {others[0][2:].replace('-', '_')} means nothing without a server" in done.stderr
+    )
+
+
+def test_a_host_that_no_page_asks_cannot_be_served() -> None:
+    done = fastopen("run", "example", "--server", "nginx", "--server-hosts", "no.test")
+    assert done.returncode == 2
+    assert "--server-hosts: no page asks the host no.test" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("others", "message"),
     [
@@ -108,3 +145,21 @@ def test_the_document_of_a_run_says_what_the_kernel_says_of_a_server() -> None:
     assert listener["syn_data"] == sum(cell["syn_data_connections"] for cell in cells.values())
     assert (listener["place"], listener["queues"]) == ("0.0.0.0:80", [256])
     assert document["server_use"]["overflows"] == 0
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+def test_a_run_says_what_tfo_saves_between_a_proxy_and_the_origins() -> None:
+    if shutil.which("nginx") is None and shutil.which("nginx", path="/usr/sbin") is None:
+        pytest.skip("nginx is not installed: apt install nginx-light")
+    server = f"nginx -p . -e stderr -c {EXAMPLES / 'nginx-proxy.conf'}"
+    upstream = ["--upstream-rtt", "40ms", "--upstream-tfo", "off,on", "--server-hosts", "www.example.com"]
+    options = ["--rtt", "50ms", "--no-keep", "--quiet", "--json", "--engine", "virtual"]
+    done = fastopen("run", "example", "--transports", "off,warm", "--server", server, *upstream, *options)
+    document = json.loads(done.stdout)
+    plt_ms = {(cell["arm"], cell["upstream_tfo"]): cell["plt_ms_median"] for cell in document["cells"]}
+    for arm in ("off", "warm"):
+        # One handshake after another: the document's, and at least one more.
+        assert plt_ms[arm, False] - plt_ms[arm, True] > 39
+    use = document["server_use"]
+    assert 0 < use["upstream_syn_data"] == use["upstream_connections"]

@@ -52,6 +52,8 @@ pub(crate) struct Supervisor {
     traffic: Traffic,
     /// Where each connection is reported, not counts alone.
     pub(crate) observer: Option<Observer>,
+    /// Whether listeners without a Fast Open queue get one.
+    pub(crate) gives_queues: bool,
 }
 
 /// Collects each connection, also those without Fast Open.
@@ -88,6 +90,7 @@ impl Supervisor {
             peers: BTreeMap::new(),
             traffic: Traffic::default(),
             observer: None,
+            gives_queues: true,
         }
     }
 
@@ -200,7 +203,7 @@ impl Supervisor {
     fn listen(&mut self, call: &Call) -> io::Result<()> {
         if let Some((_, socket)) = self.socket_of(call)? {
             // A program that asks for Fast Open itself keeps its own queue.
-            if tcp::fastopen_queue(&socket)? == 0 {
+            if self.gives_queues && tcp::fastopen_queue(&socket)? == 0 {
                 tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
             }
             self.traffic.listeners += 1;

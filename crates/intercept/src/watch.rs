@@ -43,7 +43,8 @@ pub struct Started {
 
 impl Watch {
     /// Starts `command` from a new thread in the caller's namespaces, on which `prepare` runs first.
-    /// Connections get client ports from `first_port` on (none: the kernel's choice).
+    /// Connections get client ports from `first_port` on (none: the kernel's choice); listeners stay as they
+    /// are.
     ///
     /// # Errors
     /// Where `prepare` fails, there is no such command, or the filter cannot be installed.
@@ -66,6 +67,7 @@ impl Watch {
         let thread = thread::Builder::new().name("interception".into()).spawn(move || {
             exact_timers();
             let mut supervisor = Supervisor::new(listener, events, LONG_FIRST_WRITE_TIMEOUT_NS);
+            supervisor.gives_queues = false;
             supervisor.observer = Some(Observer { next_port: first_port, connections: Vec::new() });
             let _ = supervise(supervisor, &received, &own_waker);
         })?;

@@ -138,6 +138,16 @@ fn a_syn_ack_has_no_cookie_any_more() {
 }
 
 #[test]
+fn syn_acks_with_the_option_are_dropped_and_syns_are_not() {
+    let mut middlebox = middlebox(Behaviour::DropSynackOption);
+    for (options, passes) in [(COOKIE, false), (EXPERIMENT, false), (&[][..], true)] {
+        let answer = packet(Way::Down, SYN | ACK, 0, options, b"");
+        assert_eq!(crossed(&mut middlebox, Way::Down, answer).is_some(), passes, "{options:?}");
+    }
+    assert!(crossed(&mut middlebox, Way::Up, syn(COOKIE, b"data")).is_some());
+}
+
+#[test]
 fn a_broken_cookie_has_its_length_and_another_value() {
     let mut middlebox = middlebox(Behaviour::BreakCookie);
     let broken = crossed(&mut middlebox, Way::Up, syn(COOKIE, b"data")).expect("it goes on");
@@ -263,7 +273,7 @@ fn the_client_is_answered_after_the_delay_of_the_way_back_alone() {
 proptest! {
     #[test]
     fn no_packet_makes_it_panic_or_grow(
-        mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120, number in 0_usize..14,
+        mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120, number in 0_usize..15,
         up in any::<bool>(), like in prop::sample::select(vec![syn(COOKIE, b"data"), datagram(Way::Up, 40_000, b"")]),
         as_it_is in any::<bool>(),
     ) {
@@ -271,7 +281,7 @@ proptest! {
             Behaviour::DropSynData, Behaviour::DropOption, Behaviour::StripOption, Behaviour::StripData,
             Behaviour::StripBoth, Behaviour::StripSynackOption, Behaviour::BreakCookie,
             Behaviour::RstSynData, Behaviour::DropSynack, Behaviour::DropAnswers, Behaviour::BlockUdp,
-            Behaviour::LimitUdp, Behaviour::DropZeroRtt, Behaviour::Rebind,
+            Behaviour::LimitUdp, Behaviour::DropZeroRtt, Behaviour::Rebind, Behaviour::DropSynackOption,
         ];
         if !as_it_is {
             let kept = cut.min(like.len());

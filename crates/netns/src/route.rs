@@ -106,6 +106,17 @@ impl RouteSocket {
         self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("bringing {interface} up"))
     }
 
+    /// Sets the largest packet that an interface takes.
+    ///
+    /// # Errors
+    /// Where there is no such interface, or it takes none of that size.
+    pub fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = self.index(interface)?;
+        link.attributes.push(LinkAttribute::Mtu(mtu));
+        self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("setting the MTU of {interface}"))
+    }
+
     /// Waits until an interface that was brought up, as its other end was, sends packets: before that the
     /// kernel drops them.
     ///

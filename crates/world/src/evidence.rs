@@ -5,10 +5,11 @@ mod expectation;
 mod first_bytes;
 mod path;
 mod quic;
+mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use fastopen_link::path::PathRule;
 use fastopen_page::Page;
@@ -16,7 +17,7 @@ use fastopen_page::Page;
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    ListenerRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
+    Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };
 
 /// What was observed of a load.
@@ -67,6 +68,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     observed.server(expected, &mut reasons);
     observed.completeness(&mut reasons);
+    observed.black_holes(&mut reasons);
     observed.counters(&mut reasons);
     let without_queue = reasons.iter().any(|one| one.kind == InvalidKind::NoListenerQueue);
     match expected.fast_open {
@@ -127,16 +129,11 @@ const HEADERS_AND_SYN_OPTIONS: u64 = 40 + 40;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 /// Counters that make a load invalid where either end's grew.
-const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 3] = [
+const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 2] = [
     (
         "TCPFastOpenListenOverflow",
         InvalidKind::ListenOverflow,
         "connections found the origins' Fast Open queue full",
-    ),
-    (
-        "TCPFastOpenBlackhole",
-        InvalidKind::Blackhole,
-        "times the kernel suspected a black hole and turned Fast Open off",
     ),
     (
         "TCPFastOpenPassiveFail",
@@ -183,12 +180,9 @@ impl Observations<'_> {
     /// that were given up: the origin's kernel has counted their SYN data, and the client's has not.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
         let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
-        let BothEnds { client, origins } = self.counters;
+        let (client, origins) = (&self.counters.client, &self.without_upstream());
         for (counter, kind, what) in FAILURE_COUNTERS {
             let count = grown(origins, counter) + grown(client, counter);
-            if counter == "TCPFastOpenBlackhole" && self.black_hole() {
-                continue;
-            }
             let expected = if counter == "TCPFastOpenPassiveFail" { self.refused_as_expected() } else { 0 };
             if count != expected {
                 let but = if expected > 0 { format!(", {expected} by the path") } else { String::new() };
@@ -231,7 +225,7 @@ impl Observations<'_> {
     }
 
     fn no_fast_open(&self, reasons: &mut Vec<Invalid>) {
-        let BothEnds { client, origins } = self.counters;
+        let (client, origins) = (&self.counters.client, &self.without_upstream());
         for (end, counters) in [("client", client), ("origins", origins)] {
             for name in FASTOPEN_COUNTERS {
                 if let Some(count) = counters.get(name).filter(|count| **count > 0) {
@@ -252,25 +246,6 @@ impl Observations<'_> {
             let detail =
                 format!("the client held {} cookies before its first connection", self.cookies_before.len());
             reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
-        }
-    }
-
-    /// A server of others serves until the load is over. A listener of it without a Fast Open queue gives no
-    /// cookie and takes no data.
-    fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
-        if let Some(failure) = self.server_failure {
-            reasons.push(invalid(InvalidKind::ServerFailed, failure.into()));
-        }
-        let listeners = self.server.iter().flat_map(|server| &server.listeners);
-        let listeners = listeners.filter(|_| expected.fast_open.is_some());
-        let without = listeners.filter(|one| one.connections > 0 && one.fastopen_queue == Some(0));
-        for ListenerRecord { address, port, .. } in without {
-            let place = SocketAddr::new(*address, *port);
-            let detail = format!(
-                "the server's listener on {place} has no Fast Open queue: nginx has listen {port} \
-                 fastopen=256, HAProxy bind :{port} tfo; --server-listen gives others one"
-            );
-            reasons.push(invalid(InvalidKind::NoListenerQueue, detail));
         }
     }
 

@@ -94,9 +94,9 @@ impl From<fastopen_netns::Error> for Failure {
                 Some(Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS | Errno::ENOSYS),
             ) => (error.to_string(), ALLOW_NAMESPACES.to_owned()),
             (Operation::AddQdisc { kind, .. }, Some(Errno::ENOENT)) => (
-                format!("this kernel has no {kind}, which a link of its own needs"),
+                format!("this kernel has no {kind}, which a link of its own or an upstream RTT needs"),
                 format!(
-                    "load it as root (modprobe sch_{kind}), or leave the link to fastopen (--link program)"
+                    "load it as root (modprobe sch_{kind}), or do without (--link program, no --upstream-rtt)"
                 ),
             ),
             (Operation::AddRoute { congestion_control: Some(name), .. }, Some(Errno::EINVAL)) => {

@@ -19,6 +19,7 @@ use std::thread;
 
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::packet::{PacketSocket, Tap};
+use fastopen_netns::qdisc::Qdisc;
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
@@ -31,6 +32,7 @@ const ORIGINS_END: &str = "origins";
 const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
+const LOOPBACK: &str = "lo";
 /// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the
 /// sender's own.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
@@ -84,6 +86,15 @@ pub enum FastOpenUse {
     Asked,
 }
 
+/// The second hop, from a server of others to the origins behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Upstream {
+    /// Whether the server may use Fast Open on it, in all loads.
+    pub fastopen: bool,
+    /// Its RTT.
+    pub rtt_us: u64,
+}
+
 /// The namespaces and interfaces of one world; they end with it.
 pub struct Topology {
     /// Where the client runs.
@@ -93,6 +104,7 @@ pub struct Topology {
     client_routes: RefCell<RouteSocket>,
     between: Between,
     tcp: Tcp,
+    upstream: Upstream,
     /// Of every interface.
     pub mtu_bytes: u32,
 }
@@ -110,14 +122,20 @@ impl Topology {
     ///
     /// # Errors
     /// Names what the kernel refused.
-    pub fn build(tcp: Tcp, mtu_bytes: u32, fastopen_key: [u32; 4], link: LinkKind) -> Result<Self> {
+    pub fn build(
+        tcp: Tcp,
+        upstream: Upstream,
+        mtu_bytes: u32,
+        fastopen_key: [u32; 4],
+        link: LinkKind,
+    ) -> Result<Self> {
         let between = match link {
             LinkKind::Program => Between::PacketSockets(NetNs::create()?),
             LinkKind::Kernel => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
         };
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
-        let topology = Self { client, origins, client_routes, between, tcp, mtu_bytes };
+        let topology = Self { client, origins, client_routes, between, tcp, upstream, mtu_bytes };
         match &topology.between {
             Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
@@ -126,7 +144,8 @@ impl Topology {
         topology.origins.run(|| {
             let key = fastopen_key.map(|word| format!("{word:08x}")).join("-");
             sysctl::set("net.ipv4.tcp_fastopen_key", &key)?;
-            topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))
+            topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))?;
+            topology.set_up_upstream()
         })?;
         // Listeners without a queue of their own get one when they begin to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
@@ -195,10 +214,22 @@ impl Topology {
         sysctl::set(BLACKHOLE_TIMEOUT, &self.tcp.blackhole_timeout_s.to_string())?;
         disable_offloads(INTERFACE)?;
         let mut routes = RouteSocket::open()?;
-        routes.bring_up("lo")?;
+        routes.bring_up(LOOPBACK)?;
         routes.bring_up(INTERFACE)?;
         routes.add_local_network(own)?;
         routes.replace_route(&self.route(other, source))
+    }
+
+    /// Delays what a server and the origins behind it send each other, which have the same addresses.
+    fn set_up_upstream(&self) -> Result<()> {
+        let delay_ns = self.upstream.rtt_us * 1000 / 2;
+        if delay_ns == 0 {
+            return Ok(());
+        }
+        let mut routes = RouteSocket::open()?;
+        // An initial window of loopback's own packets would hold whole answers.
+        routes.set_mtu(LOOPBACK, self.mtu_bytes)?;
+        routes.add_qdiscs(LOOPBACK, &[Qdisc::Netem { delay_ns, byte_per_s: None, loss: 0, seed: 0 }])
     }
 
     fn route(&self, destination: (Ipv4Addr, u8), source: Ipv4Addr) -> Route<'_> {
@@ -281,7 +312,14 @@ impl Topology {
             }
             FastOpenUse::Asked => (client_fastopen.bits(), listener_fastopen.bits()),
         };
-        for (namespace, bits) in [(&self.client, client), (&self.origins, listener)] {
+        // Bits of a server's own connections, and of the listeners that these reach.
+        let upstream = if self.upstream.fastopen {
+            ClientFastOpen::default().bits()
+                | if listener == 0 { ListenerFastOpen::default().bits() } else { 0 }
+        } else {
+            0
+        };
+        for (namespace, bits) in [(&self.client, client), (&self.origins, listener | upstream)] {
             namespace.run(|| {
                 if blackhole_timeout_s > 0 {
                     sysctl::set(BLACKHOLE_TIMEOUT, &blackhole_timeout_s.to_string())?;

@@ -1,5 +1,6 @@
 //! One job: a world is built and measured, its loads are run, and it is taken down.
 
+mod cookies;
 mod load;
 
 use std::cell::RefCell;
@@ -34,7 +35,7 @@ use crate::memory_guard::MemoryGuard;
 use crate::routers::Routers;
 use crate::server::{self, Server};
 use crate::site::{SyntheticPages, site};
-use crate::topology::{FastOpenUse, Topology, recorded_sysctls};
+use crate::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
 
 /// The most hosts of a page: the addresses above are those of probes.
 const HOSTS: usize = 60_000;
@@ -230,7 +231,8 @@ impl Network {
         };
         let kind = if by_kernel { LinkKind::Kernel } else { LinkKind::Program };
         let mtu_bytes = job.network.mtu_bytes;
-        let topology = Topology::build(job.tcp.clone(), mtu_bytes, cookie_key(job.seed), kind)?;
+        let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
+        let topology = Topology::build(job.tcp.clone(), upstream, mtu_bytes, cookie_key(job.seed), kind)?;
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = BothEnds {
@@ -265,9 +267,14 @@ impl Servers {
         keys: Option<&Arc<KeyLines>>,
     ) -> Result<Self, Failure> {
         let page_origins = job.page.origins();
-        let port = |own| if job.origins.server.is_some() { server::PORT } else { own };
+        let port = |one: &Origin| match job.origins.server {
+            None => one.port,
+            Some(_) if job.origins.is_served(&one.host) => server::PORT,
+            // Port 80 of all addresses may be the server's.
+            Some(_) => server::UPSTREAM_PORT,
+        };
         let addresses =
-            page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], port(one.port))).collect();
+            page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], port(one))).collect();
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
@@ -283,7 +290,7 @@ impl Servers {
             Server::start(words, job, hosts, &topology.origins, &resources)
         };
         let server = job.origins.server.as_ref().zip(resources).map(start).transpose()?;
-        Ok(Self {
+        let started = Self {
             server,
             origins,
             authority,
@@ -291,7 +298,11 @@ impl Servers {
             recorded_date,
             synthetic_pages,
             _hosts_overlay: hosts_overlay,
-        })
+        };
+        if job.origins.upstream_tfo {
+            started.fetch_upstream_cookies(&topology.origins)?;
+        }
+        Ok(started)
     }
 }
 

@@ -60,6 +60,7 @@ Path = Literal[
     "none",
     "drop-syn-data",
     "drop-option",
+    "drop-synack-option",
     "strip-option",
     "strip-data",
     "strip-both",
@@ -364,8 +365,16 @@ class Origins(_Part):
     server: Annotated[list[Word], Field(min_length=1)] | None = None
     """The program and arguments of a server of others, which the client talks to in place of the origins: on
     port 80 of every host, in the clear, see [servers.md](servers.md). null: none."""
+    server_hosts: Annotated[list[str], Field(min_length=1)] | None = None
+    """The hosts of the page that it serves; null: all. The client meets the origins of the others on port
+    8080."""
     server_listen: bool = False
     """Whether its listeners that have no Fast Open queue get one of `tfo_queue` from outside."""
+    upstream_tfo: bool = False
+    """Whether it may use TCP Fast Open to the origins behind it, in all loads, with cookies of before; then
+    each connection to them must show it."""
+    upstream_rtt_us: RttUs = 0
+    """The RTT between it and these."""
     bodies_file: str | None = None
     """The file that holds the recorded bodies."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
@@ -408,9 +417,10 @@ class Origins(_Part):
     def _a_server_has_a_command(self) -> Self:
         if self.server and not self.server[0]:
             raise ValueError("the first word of server is empty")
-        if self.server_listen and self.server is None:
-            keys = ("origins.server_listen", "origins.server")
-            raise conflict("server_listen means nothing without a server", "name one", *keys)
+        for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
+            if getattr(self, key) and self.server is None:
+                message = f"{key.removesuffix('_us')} means nothing without a server"
+                raise conflict(message, "name one", f"origins.{key}", "origins.server")
         return self
 
     @model_validator(mode="after")
@@ -550,6 +560,7 @@ class Job(_Part):
             ("network.path_hosts", self.network.path_hosts or []),
             ("origins.http2_hosts", self.origins.http2_hosts),
             ("origins.http3_hosts", self.origins.http3_hosts),
+            ("origins.server_hosts", self.origins.server_hosts or []),
         ):
             if unknown := set(named) - known:
                 raise ValueError(f"{place}: the page has no host {min(unknown)}")

@@ -482,12 +482,23 @@ class Listener(_Part):
     """How many of these had data in their SYN that its kernel accepted (TCPI_OPT_SYN_DATA)."""
 
 
+class Upstream(_Part):
+    """The connections of a server of others to the origins behind it during a load."""
+
+    connections: Count
+    """How many there were."""
+    syn_data: Count
+    """How many of these had data in their SYN that the origins' kernel accepted."""
+
+
 class Server(_Part):
     """What the kernel says of a server of others. Connections that found its queue full are counted by
     TCPFastOpenListenOverflow of the origins' counters."""
 
     listeners: list[Listener]
     """On the port that the client connects to."""
+    upstream: Upstream = Upstream(connections=0, syn_data=0)
+    """Its own connections to the origins behind it; in records of before they were counted none."""
 
 
 class LoadRecord(_Part):

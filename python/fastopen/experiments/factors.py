@@ -299,8 +299,24 @@ _ORIGINS_AND_TLS: Final = (
         example="'nginx -p . -c FILE'",
     ),
     Factor(
+        "server_hosts", "origins", ("server_hosts",), q.WORDS,
+        "The hosts that it serves; clients meet the origins of the others.", example="HOST,HOST",
+        otherwise="all hosts",
+    ),
+    Factor(
         "server_listen", "origins", ("server_listen",), q.FLAG,
         "Give that server's listeners a TFO queue where they have none.", switch=True,
+    ),
+    Factor(
+        "upstream_tfo", "origins", ("upstream_tfo",), q.FLAG,
+        "Whether that server, as a proxy, may use TFO to the origins behind it, in all loads.",
+        example="off,on", header="upstream\nTFO", phrase="TFO upstream {}",
+    ),
+    Factor(
+        "upstream_rtt", "origins", ("upstream_rtt_us",), q.DURATION,
+        "RTT between that server and the origins behind it.", example="0ms,20ms",
+        header="upstream\nRTT ms", phrase="an upstream RTT of {} ms", label="upstream{}ms",
+        columns=("upstream_rtt_ms",),
     ),
     Factor(
         "bodies", "origins", ("bodies",), q.TEXT,

@@ -11,15 +11,15 @@ all; unless the experiment varies: then each repeat is a draw, and the seed that
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fastopen.contract import CONTRACT, EngineName, Job, LoadSpec, Network, Tls
+from fastopen.contract import CONTRACT, EngineName, Job, LoadSpec, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments.arms import Arm
@@ -231,6 +231,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
         key: [host for host in getattr(setup.origins, key) if host in hosts]
         for key in ("http2_hosts", "http3_hosts")
     }
+    speak |= _served(setup.origins, hosts)
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     return Job(
         contract=CONTRACT,
@@ -246,6 +247,16 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
         tolerance=experiment.tolerance,
         load_timeout_us=load_timeout_us(page, network),
     )
+
+
+def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
+    """Which of the page's hosts a server of others serves; a page that asks for none of them has none."""
+    if origins.server_hosts is None:
+        return {}
+    served = [host for host in origins.server_hosts if host in hosts]
+    keys = ("server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us")
+    usual = Origins()
+    return {"server_hosts": served} if served else {key: getattr(usual, key) for key in keys}
 
 
 def _repeated(

@@ -11,7 +11,7 @@ from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
 # Settings whose own value is a list: they stand for one thing, not for several to be compared.
-LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server")
+LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:

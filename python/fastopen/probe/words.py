@@ -41,7 +41,7 @@ def consistent(found: Probed) -> tuple[Behaviour, ...]:
     if not found.reachable or found.disabled_here:
         return ()
     if found.asking_dropped:
-        return named("drop-option")
+        return named("drop-option", "drop-synack-option")
     if not found.cookie:
         return named("no-queue", "strip-option", "strip-both", "strip-synack-option")
     return named(*_ROWS.get(found.data_with_cookie, ()))

@@ -288,7 +288,7 @@ def _without(left: Sequence[str], results: Results) -> str:
 
 def _listeners(use: ServerUse) -> Iterator[str]:
     """What the kernel says of the listeners of servers of others."""
-    if not use.listeners:
+    if not use.listeners and not use.upstream_connections:
         yield "In no load with TFO did the server listen where the client connected to."
         return
     for one in use.listeners:
@@ -297,6 +297,9 @@ def _listeners(use: ServerUse) -> Iterator[str]:
         yield f"The server's listener on {one.place} (TFO queue {lengths}) {took}, in all loads with TFO."
     if use.overflows:
         yield f"{plural(use.overflows, 'connection')} found its queue full."
+    if use.upstream_connections:
+        took = f"{use.upstream_syn_data} of {plural(use.upstream_connections, 'connection')}"
+        yield f"To the origins behind it {took} carried data in the SYN, in all loads with TFO upstream."
 
 
 def _servers(experiment: Experiment) -> str:

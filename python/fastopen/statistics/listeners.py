@@ -31,24 +31,32 @@ class ServerUse:
     listeners: tuple[ListenerUse, ...]
     overflows: int
     """Connections that found the queue of any of them full."""
+    upstream_connections: int
+    """Connections of servers to the origins behind them, in all loads of setups that let them use TFO."""
+    upstream_syn_data: int
+    """How many of these carried data in their SYN, by the origins' kernel."""
 
 
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
     """None where no setup has a server."""
-    met = {
-        cell.index
-        for cell in cells
-        if experiment.setups[cell.setup].origins.server is not None and cell.arm.fast_open
-    }
+    origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
+    fast_open = {cell.index for cell in cells if cell.arm.fast_open}
+    upstream = {index for index, one in origins.items() if one.upstream_tfo}
+    met = {index for index in fast_open | upstream if origins[index].server is not None}
     rows = [row for row in loads if row.cell in met and not row.superseded]
     if not rows:
         return None
     queues: dict[str, dict[int | None, None]] = defaultdict(dict)
     counts: dict[str, tuple[int, int]] = {}
-    overflows = 0
-    for _, record in store.load_records(rows):
+    overflows = upstream_connections = upstream_syn_data = 0
+    for row, record in store.load_records(rows):
+        if record.server and row.cell in upstream:
+            upstream_connections += record.server.upstream.connections
+            upstream_syn_data += record.server.upstream.syn_data
+        if row.cell not in fast_open:
+            continue
         overflows += record.counters.origins.get(OVERFLOW, 0)
         for one in () if record.server is None else record.server.listeners:
             place = f"[{one.address}]:{one.port}" if ":" in one.address else f"{one.address}:{one.port}"
@@ -56,4 +64,4 @@ def server_use(
             counts[place] = (connections + one.connections, syn_data + one.syn_data)
             queues[place][one.fastopen_queue] = None
     used = (ListenerUse(place, tuple(queues[place]), *counts[place]) for place in counts)
-    return ServerUse(tuple(used), overflows)
+    return ServerUse(tuple(used), overflows, upstream_connections, upstream_syn_data)

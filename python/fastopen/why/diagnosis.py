@@ -166,9 +166,9 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         says = (
             f"{grown[SYN_RETRANS]} SYNs were sent again, and no counter of TFO grew: loss, or SYNs that ask"
         )
-        says += " for a cookie are dropped, or answers to SYNs with data"
+        says += " for a cookie are dropped, or what answers these or SYNs with data"
         # ActiveFail is counted with the SYN-ACK, or when the connection is given up after two minutes.
-        rows = named("drop-option", "drop-synack")
+        rows = named("drop-option", "drop-synack-option", "drop-synack")
         yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
         says = f"{opened} connections were opened and none had data in its SYN: programs did not ask for TFO,"
@@ -216,7 +216,7 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     elif asked and not taken:
         says = f"{COOKIE_REQD} grew by {asked} and {PASSIVE} did not: clients are handed cookies and do not"
         says += " come back with them; they come once, or the way to or from them breaks it"
-        rows = named("strip-synack-option", "drop-syn-data")
+        rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
         todo = "fastopen probe this server from where its clients are"
         yield Finding("cookies-unused", True, says, rows, todo)
     elif (

@@ -1,6 +1,6 @@
 """The one run loop, of terminal and notebook alike: starts a run or resumes one, executes it, collects."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -354,14 +354,14 @@ def check_hosts(
 ) -> None:
     """A host that no page asks is a slip of the pen, which would make no difference in silence."""
     known = {host for one in imported for host in one.page.hosts()}
+    named: list[tuple[str, Iterable[str]]] = []
     for network in experiment.networks:
-        for factor, named in (
-            ("extra_rtt", network.host_extra_rtt_us),
-            ("path_hosts", network.path_hosts or ()),
-        ):
-            if unknown := [host for host in named if host not in known]:
-                place, remedy = place_of(BY_NAME[factor]), "fastopen page show names them"
-                raise InputError(f"no page asks the host {unknown[0]}", place, remedy)
+        named += [("extra_rtt", network.host_extra_rtt_us), ("path_hosts", network.path_hosts or ())]
+    named += [("server_hosts", setup.origins.server_hosts or ()) for setup in experiment.setups]
+    for factor, hosts in named:
+        if unknown := [host for host in hosts if host not in known]:
+            place, remedy = place_of(BY_NAME[factor]), "fastopen page show names them"
+            raise InputError(f"no page asks the host {unknown[0]}", place, remedy)
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:

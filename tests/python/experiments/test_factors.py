@@ -43,6 +43,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "http3_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "path_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "server": ("nginx -c my.conf", ["nginx", "-c", "my.conf"]),
+    "server_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "server_listen": (True, True),
 }
 # They ask for TLS.
@@ -61,7 +62,10 @@ NEEDED: dict[str, dict[str, str]] = {
     "reorder": {"jitter": "2ms"},
     "path_hosts": {"path": "strip-both"},
     "path_share": {"path": "strip-both"},
-    "server_listen": {"server": "nginx -c my.conf"},
+    **{
+        name: {"server": "nginx -c my.conf"}
+        for name in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt")
+    },
     **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
 }
 NAMES = [factor.name for factor in ASKED]

@@ -49,6 +49,8 @@ class Middlebox:
             return self._syn(frame, ip, head, data)
         if not from_client and self._is_dropped(bytes(head), flags == SYN | ACK):
             return None, None
+        if flags == SYN | ACK and self.rule == "drop-synack-option" and has_option(head):
+            return None, None
         if flags == SYN | ACK and self.rule == "strip-synack-option":
             strip_option(head)
         return assembled(frame, ip, head, data), None

@@ -41,6 +41,7 @@ def rows(grown: dict[str, int], seen: Machine | None = None) -> dict[str, set[st
 # All look the same to the client: the SYN-ACK acknowledges the SYN alone.
 NOT_ACKED = {"strip-option", "strip-data", "strip-both", "break-cookie", "short-queue"}
 NOT_TAKEN = NOT_ACKED - {"strip-option"}
+ASKING_LOST = {"drop-option", "drop-synack-option", "drop-synack"}
 NO_COOKIE = {"no-queue", "strip-option", "strip-both", "strip-synack-option"}
 # By one connection with a cookie, as docs/paths.md has them.
 CLIENTS = {
@@ -58,8 +59,9 @@ CLIENTS = {
     "drop-synack": (
         {SYN_RETRANS: 4, RETRANS: 4, "TCPTimeouts": 4},
         "asking-lost",
-        {"drop-option", "drop-synack"},
+        ASKING_LOST,
     ),
+    "drop-synack-option": ({SYN_RETRANS: 1, RETRANS: 1, "TCPTimeouts": 1}, "asking-lost", ASKING_LOST),
     "strip-option": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
     "strip-data": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
     "strip-both": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
@@ -69,7 +71,11 @@ CLIENTS = {
 SERVERS = {
     "short-queue": ({PASSIVE: 4, OVERFLOW: 6}, "overflow", {"short-queue"}),
     "break-cookie": ({PASSIVE_FAIL: 1}, "cookies-not-valid", {"break-cookie"}),
-    "strip-synack-option": ({COOKIE_REQD: 9}, "cookies-unused", {"strip-synack-option", "drop-syn-data"}),
+    "strip-synack-option": (
+        {COOKIE_REQD: 9},
+        "cookies-unused",
+        {"strip-synack-option", "drop-synack-option", "drop-syn-data"},
+    ),
 }
 
 
@@ -193,12 +199,21 @@ def test_a_machine_on_which_it_works_has_no_fault(machines: dict[str, dict[str, 
 
 # What two connections to a server behind it show, and then what `probe` says of that server.
 BEHIND = {
+    "none": ("client-works", {"none"}, {"none"}),
+    "drop-syn-data": (
+        "client-fails",
+        {"drop-syn-data", "drop-option", "drop-synack"},
+        {"drop-syn-data"},
+    ),
+    "drop-option": ("asking-lost", ASKING_LOST, {"drop-option", "drop-synack-option"}),
+    "drop-synack-option": ("asking-lost", ASKING_LOST, {"drop-option", "drop-synack-option"}),
+    "strip-option": ("client-idle", NO_COOKIE, NO_COOKIE),
     "strip-data": ("client-fails", NOT_ACKED, NOT_TAKEN),
     "strip-both": ("client-idle", NO_COOKIE, NO_COOKIE),
     "strip-synack-option": ("client-idle", NO_COOKIE, NO_COOKIE),
     "break-cookie": ("client-fails", NOT_ACKED, NOT_TAKEN),
     "rst-syn-data": ("refused", {"rst-syn-data"}, {"rst-syn-data"}),
-    "drop-synack": ("asking-lost", {"drop-option", "drop-synack"}, {"drop-synack", "drop-answers"}),
+    "drop-synack": ("asking-lost", ASKING_LOST, {"drop-synack", "drop-answers"}),
     "drop-answers": ("answers-missing", {"drop-answers"}, {"drop-synack", "drop-answers"}),
 }
 
@@ -219,6 +234,8 @@ def test_behind_each_path_the_client_and_probe_name_it_or_the_set_that_one_end_c
         )
         for path in BEHIND
     }
+    by_setting_or_listener = {"cookie-less", "short-queue", "no-queue"}
+    assert {*BEHIND} == {*BEHAVIOURS} - by_setting_or_listener
     for path, process in started.items():
         out, _ = process.communicate()
         key, rows_of_why, rows_of_probe = BEHIND[path]

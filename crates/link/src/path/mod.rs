@@ -30,6 +30,8 @@ pub enum Behaviour {
     DropSynData,
     /// Drops SYNs with the option.
     DropOption,
+    /// Drops SYN-ACKs with the option.
+    DropSynackOption,
     /// Takes the option out of SYNs.
     StripOption,
     /// Takes the data out of SYNs.
@@ -176,6 +178,9 @@ impl Middlebox {
         let synack = segment.flags() & (SYN | ACK) == SYN | ACK;
         match (self.rule.behaviour, self.flows.get_mut(&flow)) {
             (Behaviour::StripSynackOption, _) if synack => segment.strip_option(),
+            (Behaviour::DropSynackOption, _) if synack && segment.fast_open_option().is_some() => {
+                return Passage::Drop;
+            }
             (Behaviour::DropSynack, Some(_)) if synack => return Passage::Drop,
             (Behaviour::DropAnswers, Some(flow)) if synack => {
                 flow.accepted |= segment.acknowledgement_number() != flow.after_syn;
@@ -282,28 +287,29 @@ impl<'a> Segment<'a> {
 
     fn strip_option(&mut self) {
         if let Some((start, end, _)) = self.fast_open_option() {
-            self.rewrite(start, end, |option| option.fill(OPTION_NOP));
+            self.rewrite(start, end, |_| OPTION_NOP);
         }
     }
 
     fn break_cookie(&mut self) {
         if let Some((_, end, cookie)) = self.fast_open_option() {
-            self.rewrite(cookie, end, |cookie| cookie.iter_mut().for_each(|byte| *byte ^= 0xff));
+            self.rewrite(cookie, end, |byte| !byte);
         }
     }
 
     /// Changes these bytes of the header, and its checksum by what they were and are (RFC 1624, equation 3).
-    fn rewrite(&mut self, start: usize, end: usize, change: impl FnOnce(&mut [u8])) {
-        // Whole words: a header begins with one, and is of whole ones.
-        let (first, last) = (start & !1, end.next_multiple_of(2));
-        let before = words(&self.ip[first..last]);
-        change(&mut self.ip[start..end]);
-        let after = words(&self.ip[first..last]);
+    fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
+        let mut grown = 0;
+        for (at, byte) in (start..).zip(&mut self.ip[start..end]) {
+            let new = change(*byte);
+            let by = i32::from(new) - i32::from(*byte);
+            // A header begins with a whole word, whose first byte is the high one.
+            grown += if at % 2 == 0 { by << 8 } else { by };
+            *byte = new;
+        }
         let at = self.tcp + 16;
-        // The complement of each word that was there.
-        let were = 0xffff * (last - first) as u32 / 2 - before;
-        let sum = !folded(u32::from(!self.word(at)) + were + after);
-        self.ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        let sum = i32::from(!self.word(at)) + grown;
+        self.ip[at..at + 2].copy_from_slice(&(!(sum.rem_euclid(0xffff) as u16)).to_be_bytes());
     }
 
     fn strip_payload(&mut self) {

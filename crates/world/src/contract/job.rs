@@ -350,7 +350,10 @@ pub struct OriginSettings {
     pub think_scale: f64,
     pub tfo_queue: u16,
     pub server: Option<Vec<String>>,
+    pub server_hosts: Option<BTreeSet<String>>,
     pub server_listen: bool,
+    pub upstream_tfo: bool,
+    pub upstream_rtt_us: u64,
     pub bodies_file: Option<PathBuf>,
     pub bodies: Bodies,
 }
@@ -363,6 +366,11 @@ impl OriginSettings {
             _ if self.http2_hosts.contains(host) => HttpVersion::Http2,
             _ => self.http,
         }
+    }
+
+    /// Whether clients talk to a server of others in place of a host's origins.
+    pub fn is_served(&self, host: &str) -> bool {
+        self.server.is_some() && self.server_hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
     }
 
     /// Whether any host speaks a version with several requests at once.
@@ -395,7 +403,10 @@ impl Default for OriginSettings {
             think_scale: 1.0,
             tfo_queue: 4096,
             server: None,
+            server_hosts: None,
             server_listen: false,
+            upstream_tfo: false,
+            upstream_rtt_us: 0,
             bodies_file: None,
             bodies: Bodies::Filler,
         }

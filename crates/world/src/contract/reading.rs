@@ -96,10 +96,23 @@ impl Job {
 
     fn validate_server(&self) -> Checked {
         let Some(words) = &self.origins.server else {
-            return demand(!self.origins.server_listen, || {
-                "origins.server_listen: there is no server".into()
-            });
+            let OriginSettings { server_hosts, server_listen, upstream_tfo, upstream_rtt_us, .. } =
+                &self.origins;
+            let set = [
+                ("server_hosts", server_hosts.is_some()),
+                ("server_listen", *server_listen),
+                ("upstream_tfo", *upstream_tfo),
+                ("upstream_rtt_us", *upstream_rtt_us > 0),
+            ];
+            return match set.into_iter().find(|(_, set)| *set) {
+                Some((key, _)) => Err(format!("origins.{key}: there is no server")),
+                None => Ok(()),
+            };
         };
+        demand(self.origins.server_hosts.as_ref().is_none_or(|hosts| !hosts.is_empty()), || {
+            "origins.server_hosts: is empty".into()
+        })?;
+        within("origins.upstream_rtt_us", self.origins.upstream_rtt_us, RTT_US)?;
         validate_words("origins.server", words)?;
         demand(self.client.kind.capabilities().meets_servers, || {
             format!("origins.server: {} is not run against servers of others", self.client.kind)
@@ -186,6 +199,7 @@ impl Job {
             ("network.path_hosts", self.network.path_hosts.iter().flatten().collect()),
             ("origins.http2_hosts", self.origins.http2_hosts.iter().collect()),
             ("origins.http3_hosts", self.origins.http3_hosts.iter().collect()),
+            ("origins.server_hosts", self.origins.server_hosts.iter().flatten().collect()),
         ] {
             if let Some(host) = named.into_iter().find(|host| !known(host)) {
                 return Err(format!("{place}.{host}: the page has no such host"));

@@ -161,6 +161,16 @@ pub struct LoadRecord {
 #[expect(missing_docs, reason = "docs/contract.md says it")]
 pub struct ServerRecord {
     pub listeners: Vec<ListenerRecord>,
+    pub upstream: UpstreamRecord,
+}
+
+/// The connections of a server to the origins behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct UpstreamRecord {
+    pub connections: usize,
+    pub syn_data: usize,
 }
 
 /// The listeners of a server on one address.

@@ -4,13 +4,20 @@
 use fastopen_link::path::{Behaviour, PathRule};
 
 use super::{Observations, SynData, invalid, is_given_up, retransmitted};
-use crate::contract::{ClientFastOpen, ConnectionRecord, Invalid, InvalidKind, Tcp};
+use crate::contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
 
 /// `tcpi_fastopen_client_fail` of `include/uapi/linux/tcp.h`.
 const UNSPECIFIED: u8 = 0;
 const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
+
+/// How many segments a socket has sent again by its third time-out in a row, when it suspects a black hole:
+/// the third is sent after that; and a loss probe may come before all (`tcp_schedule_loss_probe`).
+const LEAST_SENT_AGAIN: u32 = 2;
+const MOST_SENT_AGAIN: u32 = 4;
+/// The least time of three time-outs in a row, each of twice the one before (`TCP_RTO_MIN`).
+const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
 /// What becomes of Fast Open on a connection, as Linux 7.3 shows it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +75,10 @@ impl Effect {
         let strips_option =
             matches!(behaviour, Behaviour::DropOption | Behaviour::StripOption | Behaviour::StripBoth);
         let asked = own && listens && !strips_option;
+        let keeps_cookies = matches!(behaviour, Behaviour::StripSynackOption | Behaviour::DropSynackOption);
         Self {
             fail,
-            cookie: asked && !any && behaviour != Behaviour::StripSynackOption,
+            cookie: asked && !any && !keeps_cookies,
             refused: !dropped && listens && !any && data && cookie == Cookie::Broken,
             accepted_without_data: !dropped && taken && !data && cookie != Cookie::None,
             accepted_asking: asked && any,
@@ -98,20 +106,54 @@ impl Observations<'_> {
         self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
 
-    /// Whether the client's kernel did without Fast Open, since it suspected a black hole
-    /// (`tcp_fastopen_cookie_check`).
+    /// Whether the client's kernel did without Fast Open, since it suspected a black hole by a connection of
+    /// before (`tcp_fastopen_cookie_check`).
     fn pauses(&self, connection: &ConnectionRecord) -> bool {
         let suspected = self.counters.client.get("TCPFastOpenBlackhole").is_some_and(|times| *times > 0);
-        suspected
-            && self.black_hole()
-            && connection
-                .client
-                .is_some_and(|end| !end.syn_data_acked && end.fastopen_client_fail == UNSPECIFIED)
+        let by = |one: &ConnectionRecord| {
+            one.client.is_some_and(|end| end.retransmits >= LEAST_SENT_AGAIN)
+                && one.opened_ns + THREE_TIMEOUTS_NS <= connection.opened_ns
+        };
+        let plain = |end: EndEvidence| !end.syn_data_acked && end.fastopen_client_fail == UNSPECIFIED;
+        suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Whether the client's kernel has a black hole to detect, and is to.
-    pub(super) fn black_hole(&self) -> bool {
-        self.tcp.blackhole_timeout_s > 0 && self.path.behaviour == Behaviour::DropAnswers
+    /// The connections in which this end may find a black hole, and is to.
+    fn in_black_hole(
+        &self,
+        end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
+    ) -> impl Iterator<Item = &ConnectionRecord> {
+        let asked = self.tcp.blackhole_timeout_s > 0;
+        self.connections.iter().filter(move |one| {
+            let silent = self.effect_on(one).is_some_and(|effect| !effect.answered);
+            asked && silent && end(one).is_some_and(|end| end.syn_data_acked)
+        })
+    }
+
+    /// Each end suspects a black hole once for each connection that had three time-outs in a row
+    /// (`tcp_fastopen_active_detect_blackhole`).
+    pub(super) fn black_holes(&self, reasons: &mut Vec<Invalid>) {
+        type End = fn(&ConnectionRecord) -> Option<EndEvidence>;
+        let ends: [(_, _, End); 2] = [
+            ("client", &self.counters.client, |one| one.client),
+            ("origins", &self.counters.origins, |one| one.origin),
+        ];
+        for (name, counters, end) in ends {
+            let sent_again = |least: u32| {
+                let often = |one: &&ConnectionRecord| end(one).is_some_and(|end| end.retransmits >= least);
+                self.in_black_hole(end).filter(often).count() as i64
+            };
+            let (least, most) = (sent_again(MOST_SENT_AGAIN), sent_again(LEAST_SENT_AGAIN));
+            let count = counters.get("TCPFastOpenBlackhole").copied().unwrap_or(0);
+            if !(least..=most).contains(&count) {
+                let but = if most > 0 { format!(", {least} to {most} by the path") } else { String::new() };
+                let detail = format!(
+                    "{count} times the kernel of the {name} suspected a black hole and turned Fast Open off \
+                     (TCPFastOpenBlackhole{but})"
+                );
+                reasons.push(invalid(InvalidKind::Blackhole, detail));
+            }
+        }
     }
 
     /// How many connections path or settings had do without the data in their SYN.

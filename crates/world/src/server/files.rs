@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fastopen_page::{Page, Resource};
+use fastopen_page::Resource;
 use fastopen_replay::origins::ServedResource;
+
+use crate::contract::Job;
 
 /// The longest name of a file (`NAME_MAX`).
 const NAME_BYTES: usize = 255;
@@ -14,13 +16,14 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes them below `folder`; `resources` are the page's as they are served.
+/// Writes those of the server's hosts below `folder`; `resources` are the page's as they are served.
 ///
 /// # Errors
 /// Where there is no room left.
-pub(super) fn write(folder: &Path, page: &Page, resources: &[ServedResource]) -> io::Result<()> {
+pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
-    for (path, number) in paths(&page.resources) {
+    let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
+    for (path, number) in paths(&job.page.resources).into_iter().filter(|(_, number)| served(number)) {
         let path = folder.join(path);
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         let mut file = File::create(path)?;

@@ -1,5 +1,6 @@
 //! A server of others in place of the origins: a command that listens in the origins' namespace, on one port
-//! of every host. The origins themselves stand behind it, on another port of the same addresses.
+//! of its hosts. The origins themselves stand behind it, on another port of the same addresses, where clients
+//! meet those of all other hosts.
 
 mod files;
 mod sockets;
@@ -7,11 +8,12 @@ mod sockets;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastopen_intercept::Watch;
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::process::{end_all_others, kill_group};
 use fastopen_netns::sandbox::{protect_files, restrict_sockets};
@@ -23,7 +25,7 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::program::{Home, how_ended};
 
-/// The port of every host on which a server has to listen, whatever ports the page's URLs have.
+/// The port of its hosts on which a server has to listen, whatever ports the page's URLs have.
 pub const PORT: u16 = 80;
 /// The port of the same addresses on which the origins listen behind a server.
 pub const UPSTREAM_PORT: u16 = 8080;
@@ -45,10 +47,13 @@ const LAST_LINES: usize = 4;
 /// A running server. It is ended when dropped.
 pub struct Server {
     name: String,
+    /// Its hosts.
     hosts: BTreeMap<String, Ipv4Addr>,
     /// The Fast Open queue of listeners that have none; none: they stay as they are.
     queue: Option<u16>,
     child: RefCell<Child>,
+    /// Has its connections to the origins use Fast Open.
+    _watch: Option<Watch>,
     /// Its sockets.
     pub sockets: ServerSockets,
     home: Home,
@@ -68,7 +73,7 @@ impl Server {
         resources: &[ServedResource],
     ) -> Result<Self, Failure> {
         let home = Home::make("server").blame(Fault::Machine, "making a folder for the server")?;
-        let written = files::write(&home.folder.join(SITE), &job.page, resources);
+        let written = files::write(&home.folder.join(SITE), job, resources);
         written.blame(Fault::Machine, "writing the page's bodies for the server")?;
         let sockets = namespace.run(|| {
             // It has no capability, and listens on a port below 1024.
@@ -79,13 +84,17 @@ impl Server {
         let output = |home: &Home| home.command(words).and_then(|command| Ok((command, home.output()?)));
         let (mut command, stdout) = output(&home).blame(Fault::Machine, "making files for the server")?;
         command.stdout(stdout);
-        let child = spawn(command, namespace.clone(), home.folder.clone(), job.client.isolate)?;
+        let fastopen = job.origins.upstream_tfo;
+        let (child, watch) =
+            spawn(command, namespace.clone(), home.folder.clone(), job.client.isolate, fastopen)?;
         let path = Path::new(&words[0]);
+        let own = hosts.iter().filter(|(host, _)| job.origins.is_served(host));
         let server = Self {
             name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-            hosts: hosts.clone(),
+            hosts: own.map(|(host, address)| (host.clone(), *address)).collect(),
             queue: job.origins.server_listen.then_some(job.origins.tfo_queue),
             child: RefCell::new(child),
+            _watch: watch,
             sockets,
             home,
         };
@@ -189,19 +198,33 @@ enum Problem {
     Silent,
 }
 
-/// Starts the command from a new thread in `namespace`, which keeps the restrictions of the command.
+/// Starts the command from a new thread in `namespace`, which keeps the restrictions of the command; with
+/// Fast Open on its own connections under interception.
 fn spawn(
-    mut command: Command,
+    command: Command,
     namespace: NetNs,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     isolated: bool,
-) -> Result<Child, Failure> {
-    let start = move || {
-        namespace.enter()?;
+    fastopen: bool,
+) -> Result<(Child, Option<Watch>), Failure> {
+    let prepare = move || {
         protect_files(&folder)?;
         // All of the machine's files hold UNIX sockets too.
-        restrict_sockets(isolated)?;
-        command.spawn().blame(Fault::Machine, "origins.server: starting it")
+        restrict_sockets(isolated)
+    };
+    let start = move || {
+        namespace.enter()?;
+        if fastopen {
+            let started = Watch::start(command, None, prepare).map_err(|failure| Failure {
+                fault: Fault::Machine,
+                message: format!("origins.server: {failure}"),
+                remedy: failure.remedy().into(),
+            })?;
+            return Ok((started.child, Some(started.watch)));
+        }
+        prepare()?;
+        let mut command = command;
+        Ok((command.spawn().blame(Fault::Machine, "origins.server: starting it")?, None))
     };
     let thread = thread::Builder::new().name("server".into()).spawn(start);
     let thread = thread.blame(Fault::Machine, "starting a thread")?;

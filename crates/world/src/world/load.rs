@@ -3,28 +3,25 @@
 //! Each step consumes the step before: [`Prepared`], [`Observed`], [`LoadRecord`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::tcp::TcpInfo;
-use fastopen_netns::{Error, tcp};
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls;
-use socket2::{Domain, Socket, Type};
 
 use super::{Servers, World};
-use crate::addresses::client_address;
+use crate::addresses::{client_address, origin_number};
 use crate::client_tap::ClientTap;
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, OriginTlsRecord,
-    ServerRecord, TcpSample, View,
+    ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
@@ -40,7 +37,7 @@ use crate::topology::FastOpenUse;
 pub(super) type Packets = (Vec<u8>, u32);
 
 /// How long the last packets of a load may take on an unshaped link.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
     /// Loads the page as `plan` says, with its packets where the job asks for them; `number` counts the job's
@@ -84,7 +81,7 @@ impl<'a> World<'a> {
         }
         if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
             self.network.topology.set_fastopen(FastOpenUse::EarlierVisit)?;
-            self.fetch_cookies()?;
+            self.servers.fetch_cookies(&self.network.topology.client)?;
         }
         let used = if expected.fast_open.is_some() { FastOpenUse::Asked } else { FastOpenUse::Off };
         self.network.topology.set_fastopen(used)?;
@@ -122,41 +119,6 @@ impl<'a> World<'a> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
-    }
-
-    /// Gets a cookie from each host by a connection that requests one and is then reset. To be called with an
-    /// unshaped link: what the cookie costs is what a cold load measures.
-    fn fetch_cookies(&self) -> Result<(), Failure> {
-        self.servers.origins.log().clear();
-        self.network.topology.client.run(|| {
-            // A second connection to a host would use the cookie, and wait for a first write.
-            let (mut fetched, mut asked) = (BTreeSet::new(), 0);
-            for address in self.servers.addresses.iter().filter(|address| fetched.insert(*address.ip())) {
-                let failed = |source| Error::other(format!("fetching a cookie from {address}"), source);
-                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(failed)?;
-                tcp::set_fastopen_connect(&socket).map_err(failed)?;
-                let address = SocketAddr::V4(*address);
-                socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
-                socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                asked += 1;
-                // A connection that is accepted later would count as the load's. A reset that overtakes the
-                // last packet of the handshake, from one processor to the other, would end the connection
-                // before.
-                let accepted = match &self.servers.server {
-                    None => self.servers.origins.log().wait_until_accepted(asked, SETTLE_TIMEOUT),
-                    Some(server) => {
-                        let own = socket.local_addr().map_err(failed)?.as_socket();
-                        let own = own.ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
-                        server.sockets.wait_until_established(own, SETTLE_TIMEOUT)?
-                    }
-                };
-                if !accepted {
-                    return Err(failed(io::ErrorKind::TimedOut.into()));
-                }
-            }
-            Ok(())
-        })?;
         Ok(())
     }
 
@@ -263,23 +225,31 @@ impl<'a> World<'a> {
 }
 
 impl Servers {
-    /// `TCP_INFO` of the client's connections at the end that it talks to.
+    /// `TCP_INFO` of the connections that origins and a server of others accepted.
     fn evidence(&self) -> fastopen_netns::Result<BTreeMap<FourTuple, TcpInfo>> {
-        match &self.server {
-            None => Ok(self.origins.sockets().evidence()),
-            Some(server) => server.sockets.evidence(),
+        let mut evidence = self.origins.sockets().evidence();
+        if let Some(server) = &self.server {
+            evidence.extend(server.sockets.evidence()?);
         }
+        Ok(evidence)
     }
 
     /// Adds what the kernel says later of connections to a server of others, and counts them by its
-    /// listeners.
+    /// listeners, as well as its own to the origins.
     fn complete(
         &self,
         loaded: &Loaded,
         evidence: &mut BTreeMap<FourTuple, TcpInfo>,
     ) -> fastopen_netns::Result<Option<ServerRecord>> {
         let Some(server) = &self.server else { return Ok(None) };
-        let wanted: BTreeSet<_> = loaded.four_tuples.iter().copied().flatten().collect();
+        let own = |one: &FourTuple| one.origin.port() == server::PORT;
+        let wanted: BTreeSet<_> = loaded.four_tuples.iter().copied().flatten().filter(own).collect();
+        let mut upstream = UpstreamRecord::default();
+        for (_, info) in evidence.iter().filter(|(one, _)| origin_number(one.client.ip().octets()).is_some())
+        {
+            upstream.connections += 1;
+            upstream.syn_data += usize::from(info.syn_data_acked());
+        }
         server.sockets.complete(evidence, &wanted);
         let queues = server.sockets.queues(server::PORT)?;
         let mut listeners: Vec<_> = queues
@@ -302,7 +272,7 @@ impl Servers {
                 listener.syn_data += usize::from(info.syn_data_acked());
             }
         }
-        Ok(Some(ServerRecord { listeners }))
+        Ok(Some(ServerRecord { listeners, upstream }))
     }
 }
 

@@ -20,6 +20,22 @@ Handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="sit
 Server(("", 80), Handler).serve_forever()
 "#;
 
+/// Asks the origins for each request over a connection of its own.
+const PROXY: &str = r#"
+import socket, socketserver
+class Proxy(socketserver.BaseRequestHandler):
+    def handle(self):
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.request.recv(65536)
+        with socket.create_connection((self.request.getsockname()[0], 8080)) as origin:
+            origin.sendall(head[:-2] + b"connection: close\r\n\r\n")
+            while answer := origin.recv(65536):
+                self.request.sendall(answer)
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(("", 80), Proxy).serve_forever()
+"#;
+
 /// A load of two resources of a.test from a server that these words start.
 fn meeting(words: &[&str], arms: &[&str], server_listen: bool) -> Value {
     let page = page(&[root(5000), image("http://a.test/x%20y.png?1", 20_000)]);
@@ -114,6 +130,48 @@ fn a_listener_without_a_queue_is_named_or_gets_one_from_outside() {
     // Its own queue stays.
     if let Some(run) = exactly(&meeting_python(5, &["warm"], true)) {
         assert_eq!(listener(run.valid("warm"))["fastopen_queue"], 5);
+    }
+}
+
+#[test]
+fn hosts_that_a_server_does_not_serve_are_met_at_their_origins() {
+    let page = page(&[root(5000), image("https://b.test/x", 20_000)]);
+    let origins = json!({"server": python(16), "server_hosts": ["a.test"]});
+    let job = with(job(&page, &network(50_000), &["tcp", "cold", "warm"]), json!({"origins": origins}));
+    for run in on_each_engine(&job) {
+        let warm = run.valid("warm");
+        assert_eq!((with_syn_data(warm, "client"), with_syn_data(warm, "origin")), (2, 2), "{run}");
+        assert_eq!((&listener(warm)["connections"], &listener(warm)["syn_data"]), (&json!(1), &json!(1)));
+        // Its own, of which it has none.
+        assert_eq!(warm["server"]["upstream"], json!({"connections": 0, "syn_data": 0}));
+        run.valid("tcp");
+        run.valid("cold");
+    }
+}
+
+#[test]
+fn a_proxys_connection_to_the_origins_costs_their_round_trip_and_fast_open_saves_it_by_the_kernels_word() {
+    let load = |upstream_tfo: bool, rtt_ms: u64| {
+        let origins = json!({"server": ["python3", "-c", PROXY], "server_listen": true,
+            "upstream_tfo": upstream_tfo, "upstream_rtt_us": rtt_ms * 1000});
+        with(job(&page(&[root(5000)]), &network(100_000), &["tcp", "warm"]), json!({"origins": origins}))
+    };
+    let mut took = Vec::new();
+    for (upstream_tfo, rtt_ms) in [(false, 0), (false, 40), (true, 40)] {
+        let Some(run) = exactly(&load(upstream_tfo, rtt_ms)) else { return };
+        for arm in ["tcp", "warm"] {
+            let upstream = json!({"connections": 1, "syn_data": u64::from(upstream_tfo)});
+            assert_eq!(run.valid(arm)["server"]["upstream"], upstream, "{arm}: {run}");
+        }
+        took.push(["tcp", "warm"].map(|arm| plt_ms(run.valid(arm)).round()));
+    }
+    let [plain, far, saved] = took[..] else { panic!("three loads") };
+    for arm in 0..2 {
+        assert_eq!((far[arm] - plain[arm], saved[arm] - plain[arm]), (80.0, 40.0), "{took:?}");
+    }
+    for run in on_each_engine(&load(true, 0)) {
+        assert_eq!(run.valid("warm")["server"]["upstream"]["syn_data"], 1, "{run}");
+        assert_eq!(run.valid("tcp")["server"]["upstream"]["syn_data"], 1, "{run}");
     }
 }
 

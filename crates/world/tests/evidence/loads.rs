@@ -2,6 +2,7 @@
 
 use fastopen_world::contract::{
     Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind, ListenerRecord, ServerRecord,
+    UpstreamRecord,
 };
 use fastopen_world::evidence::{FASTOPEN_COUNTERS, given_up};
 
@@ -165,7 +166,7 @@ fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
     let listening = |fastopen_queue, connections| {
         let address = "0.0.0.0".parse().expect("it is an address");
         let listener = ListenerRecord { address, port: 80, fastopen_queue, connections, syn_data: 0 };
-        Some(ServerRecord { listeners: vec![listener] })
+        Some(ServerRecord { listeners: vec![listener], upstream: UpstreamRecord::default() })
     };
     for (queue, connections, kinds) in [
         (Some(0), 2, &[InvalidKind::NoListenerQueue][..]),
@@ -185,6 +186,27 @@ fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
     assert_eq!(Load::tcp().with(|load| load.server = listening(Some(0), 2)).kinds(), NONE);
     let ended = Load::tcp().with(|load| load.server_failure = Some("the server x ended".into()));
     assert_eq!(ended.kinds(), [InvalidKind::ServerFailed]);
+}
+
+#[test]
+fn a_servers_own_connections_carry_data_where_they_may_and_count_for_no_client() {
+    let load = |arm: Load, connections, syn_data, active| {
+        arm.with(|load| {
+            let upstream = UpstreamRecord { connections, syn_data };
+            load.server = Some(ServerRecord { listeners: Vec::new(), upstream });
+            load.origins.upstream_tfo = true;
+            load.counters.origins.insert("TCPFastOpenActive".into(), active);
+            *load.counters.origins.entry("TCPFastOpenPassive".into()).or_default() += active;
+        })
+    };
+    for arm in [Load::tcp, Load::warm] {
+        assert_eq!(load(arm(), 2, 2, 2).kinds(), NONE);
+        assert_eq!(load(arm(), 2, 1, 1).kinds(), [InvalidKind::NoSynData]);
+        let not_asked = load(arm(), 2, 0, 0).with(|load| load.origins.upstream_tfo = false);
+        assert_eq!(not_asked.kinds(), NONE);
+    }
+    // The origins' sockets say so, and the kernel does not.
+    assert!(load(Load::warm(), 2, 2, 1).kinds().contains(&InvalidKind::CountersDisagree));
 }
 
 #[test]

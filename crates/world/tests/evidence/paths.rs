@@ -68,16 +68,40 @@ fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() 
         load.path = PathRule { behaviour: Behaviour::DropAnswers, hosts: Some([A.octets()].into()) };
         load.tcp.blackhole_timeout_s = 3600;
         load.counters.client.insert("TCPFastOpenBlackhole".into(), 1);
+        load.connections[0].client.as_mut().expect("it has one").retransmits = 4;
+        load.counters.client.insert("TCPFastOpenActiveFail".into(), 1);
+        let suspected_ns = load.connections[0].opened_ns + 1_400_000_000;
         // The other connection came later.
         let later = &mut load.connections[1];
+        later.opened_ns = suspected_ns;
+        later.connected_ns = Some(later.opened_ns + 10_000_000);
         for end in [&mut later.client, &mut later.origin].into_iter().flatten() {
             end.syn_data_acked = false;
         }
         load.count();
     };
+    let without_timeouts = |load: &mut Load| {
+        load.connections[0].client.as_mut().expect("it has one").retransmits = 0;
+        load.counters.client.remove("TCPFastOpenActiveFail");
+    };
     assert_eq!(Load::warm().with(hole).kinds(), NONE);
     let not_asked = Load::warm().with(hole).with(|load| load.tcp.blackhole_timeout_s = 0);
     assert_eq!(not_asked.kinds(), [InvalidKind::Blackhole, InvalidKind::NoSynData]);
-    let open = Load::warm().with(hole).with(|load| load.path = PathRule::default());
+    let open = Load::warm().with(hole).with(without_timeouts);
+    let open = open.with(|load| load.path = PathRule::default());
     assert_eq!(open.kinds(), [InvalidKind::Blackhole, InvalidKind::NoSynData]);
+    let before = Load::warm().with(hole).with(|load| {
+        load.connections[1].opened_ns -= 1;
+    });
+    assert_eq!(before.kinds(), [InvalidKind::NoSynData], "it did without before there was a suspicion");
+    let silent = Load::warm().with(hole).with(without_timeouts);
+    assert_eq!(silent.kinds(), [InvalidKind::Blackhole, InvalidKind::NoSynData], "without a time-out");
+    for (end, times) in [("client", 2), ("client", 0), ("origins", 1)] {
+        let load = Load::warm().with(hole).with(|load| {
+            let counters =
+                if end == "client" { &mut load.counters.client } else { &mut load.counters.origins };
+            counters.insert("TCPFastOpenBlackhole".into(), times);
+        });
+        assert!(load.kinds().contains(&InvalidKind::Blackhole), "{end}: {times}");
+    }
 }

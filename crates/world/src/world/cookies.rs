@@ -1,0 +1,64 @@
+//! Fast Open cookies of an earlier visit: the client's of every host, and a server's of the origins behind
+//! it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::{Error, Result, tcp};
+use socket2::{Domain, Socket, Type};
+
+use super::Servers;
+use super::load::SETTLE_TIMEOUT;
+use crate::server;
+
+impl Servers {
+    /// Gets `client` a cookie from each host. To be called with an unshaped link: what the cookie costs is
+    /// what a cold load measures.
+    pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
+        self.fetch(client, &self.addresses)
+    }
+
+    /// Gets a server of others the cookies of the origins behind it, as one has them that has been running.
+    pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
+        let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
+        let behind = of_server.map(|address| SocketAddrV4::new(*address.ip(), server::UPSTREAM_PORT));
+        self.fetch(origins, &behind.collect::<Vec<_>>())
+    }
+
+    /// Gets a cookie from each address by a connection from `namespace` that requests one and is then reset.
+    fn fetch(&self, namespace: &NetNs, addresses: &[SocketAddrV4]) -> Result<()> {
+        self.origins.log().clear();
+        namespace.run(|| {
+            // A second connection to a host would use the cookie, and wait for a first write.
+            let (mut fetched, mut asked) = (BTreeSet::<Ipv4Addr>::new(), 0);
+            for address in addresses.iter().filter(|address| fetched.insert(*address.ip())) {
+                let failed = |source| Error::other(format!("fetching a cookie from {address}"), source);
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(failed)?;
+                tcp::set_fastopen_connect(&socket).map_err(failed)?;
+                socket.connect_timeout(&SocketAddr::V4(*address).into(), SETTLE_TIMEOUT).map_err(failed)?;
+                socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
+                // A connection that is accepted later would count as the load's. A reset that overtakes the
+                // last packet of the handshake, from one processor to the other, would end the connection
+                // before.
+                let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
+                    None => {
+                        asked += 1;
+                        self.origins.log().wait_until_accepted(asked, SETTLE_TIMEOUT)
+                    }
+                    Some(server) => {
+                        let own = socket.local_addr().map_err(failed)?.as_socket();
+                        let own = own.ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
+                        server.sockets.wait_until_established(own, SETTLE_TIMEOUT)?
+                    }
+                };
+                if !accepted {
+                    return Err(failed(io::ErrorKind::TimedOut.into()));
+                }
+            }
+            Ok(())
+        })
+    }
+}
