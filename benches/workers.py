@@ -70,13 +70,14 @@ def main() -> None:
             took_there = timed(there, asked.page, asked.repeats, "--workers", cluster.scheduler_address)
             over.set()
             killer.join()
-        (attempts, one), (again, other) = records(here), records(there)
-        print(
-            f"\n{len(one)} loads, {attempts} attempts here, {again} there; {len(killed)} kills",
-            file=sys.stderr,
-        )
-        print(f"same records: {one == other}", file=sys.stderr)
-        print(f"{took_here:.1f} s here, {took_there:.1f} s on workers", file=sys.stderr)
+            # Before the cluster is closed, which may fail on a busy machine.
+            (attempts, one), (again, other) = records(here), records(there)
+            print(
+                f"\n{len(one)} loads, {attempts} attempts here, {again} there; {len(killed)} kills\n"
+                f"same records: {one == other}\n"
+                f"{took_here:.1f} s here, {took_there:.1f} s on workers",
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":
