@@ -411,6 +411,18 @@ def test_pruning_takes_the_old_the_damaged_and_those_of_others(tmp_path: Path) -
     assert prune(store, Pruning(keep_maker="another"), 1e9)[0] == 2
 
 
+def test_clocks_that_differ_between_machines_cost_no_result(tmp_path: Path) -> None:
+    plan = plan_of(rtts_ms=range(10, 50, 10))
+    files = filled(tmp_path, plan)
+    for path, written_s in zip(files, (0, 1e9 - 1, 1e9 + 40 * DAY_S, 4e9), strict=True):
+        os.utime(path, (written_s, written_s))
+    again = MadeUpEngine()
+    list(stored(tmp_path, again).run([one.job for one in plan.jobs], {}))
+    assert again.done == []
+    assert prune(open_store(tmp_path), Pruning(older_than_s=30 * DAY_S), 1e9)[0] == 1, "that of 1970"
+    assert results(tmp_path) == files[1:]
+
+
 def test_pruning_removes_nothing_behind_a_link_out_of_the_store(tmp_path: Path) -> None:
     filled(tmp_path / "store", plan_of(repeats=1))
     (tmp_path / "mine").mkdir()

@@ -104,6 +104,17 @@ def test_the_order_of_the_shards_makes_no_difference(tmp_path: Path) -> None:
     assert rows(tmp_path / "all") == rows(tmp_path / "again")
 
 
+def test_clocks_that_differ_between_machines_change_nothing(tmp_path: Path) -> None:
+    plan = plan_of()
+    years = {1: 1970, 2: 2026, 3: 2038}
+    parts = [
+        shard(tmp_path, plan, index, 3, started=f"{year}-01-01T00:00:00+00:00")
+        for index, year in years.items()
+    ]
+    merge(parts, tmp_path / "all")
+    assert rows(tmp_path / "all") == rows(made_up_run(tmp_path / "one", plan))
+
+
 def test_a_merged_run_can_be_merged_with_what_it_lacked(tmp_path: Path) -> None:
     plan = plan_of()
     one, two, three = shards(tmp_path, plan, 3)
