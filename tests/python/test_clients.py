@@ -84,7 +84,7 @@ def test_the_command_is_asked_with_its_kind_alone() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"kind": "netscape"}, f"none of {', '.join(CLIENTS)}"),
+        ({"kind": "netscape"}, f"is unknown; accepted: {', '.join(CLIENTS)}"),
         ({"kind": "command"}, "needs its command line"),
         ({"kind": "command", "command": "get page"}, "would not know what to load"),
         ({"kind": "command", "command": "get x{urls}y {url}"}, "a word of its own"),
