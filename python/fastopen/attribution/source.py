@@ -31,10 +31,10 @@ class Source:
         return ((page, place) for page in self.results.pages for place in self.places(page))
 
 
-def read_source(store: RunStore) -> Source:
-    """Everything that figures and reports need of a run."""
+def read_source(store: RunStore, results: Results | None = None) -> Source:
+    """Everything that figures and reports need of a run; `results` where they are collected already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
-    results = collect(store, rows)
+    results = results or collect(store, rows)
     world = worlds[0] if worlds else None
     return Source(results, attribute(store, rows), world, reasons_slower(store, results))

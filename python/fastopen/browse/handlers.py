@@ -24,7 +24,7 @@ from fastopen.report.compared_page import comparison_section
 from fastopen.report.grids import cells_grid
 from fastopen.report.page import html as report_html
 from fastopen.report.path_pieces import kind_colours, kinds_of, path_bars, pieces_grid, segments_grid
-from fastopen.report.sections import PARTS, Part, drawn, part_html
+from fastopen.report.sections import PARTS, Part, drawn, part_html, verdict_html
 from fastopen.report.sheet import csv_text
 from fastopen.report.templates import asset, environment
 from fastopen.runs import ORDERS, Listing, RunReader, RunSummary
@@ -208,8 +208,11 @@ class Section(OfRun):
 
     async def get(self, name: str, part: Part) -> None:
         """Seconds for a large run, the first time."""
-        source = await self.kept.source(self.folder(name))
-        html = await self.kept.threads.run(part_html, part, source)
+        folder = self.folder(name)
+        if part == "verdict":
+            html = await self.kept.threads.run(verdict_html, await self.kept.results(folder))
+        else:
+            html = await self.kept.threads.run(part_html, part, await self.kept.source(folder))
         nothing = Markup("<p>The run has nothing to say in it.</p>")
         self.show_part(TITLES[part], html or nothing, (name, self.link("runs", name)))
 

@@ -5,6 +5,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,6 +17,7 @@ from fastopen.experiments import Cell, Experiment, VaryingFactors, varying_facto
 from fastopen.figures import Figure, overview_figures
 from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folders, summary_of
 from fastopen.runs.schema import FILE
+from fastopen.statistics import Results, collect
 
 Value = TypeVar("Value")
 # Of a run of 100,000 loads figures take 100 MB.
@@ -90,9 +92,14 @@ class Kept:
         """Index of each cell to how many loads of it were done, and how many are valid. Raises InputError."""
         return await self._once(self._small, ("counts", folder), folder, _counts)
 
+    async def results(self, folder: Path) -> Results:
+        """What the verdict is made of, from rows of loads alone. Raises InputError."""
+        return await self._once(self._large, ("results", folder), folder, _results)
+
     async def source(self, folder: Path) -> Source:
-        """All figures of a run: seconds for 100,000 loads. Raises InputError."""
-        return await self._once(self._large, ("source", folder), folder, _source)
+        """All figures of a run, for which records of loads are read, too. Raises InputError."""
+        results = await self.results(folder)
+        return await self._once(self._large, ("source", folder), folder, partial(_source, results))
 
     async def figures(self, folder: Path) -> dict[str, Figure]:
         """The figures of a run as a whole, by name."""
@@ -137,9 +144,14 @@ def _counts(folder: Path) -> dict[int, tuple[int, int]]:
         return run.counts()
 
 
-def _source(folder: Path) -> Source:
+def _results(folder: Path) -> Results:
     with RunStore.open(folder) as store:
-        return read_source(store)
+        return collect(store)
+
+
+def _source(results: Results, folder: Path) -> Source:
+    with RunStore.open(folder) as store:
+        return read_source(store, results)
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """The sections of a report, each by itself: its file has all of them, `fastopen browse` those asked for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -47,7 +47,15 @@ class Drawn:
 
 def part_html(part: Part, source: Source) -> Markup:
     """One section; empty where the run has nothing to say in it."""
-    content = _CONTENT[part](source)
+    return _rendered(part, _CONTENT[part](source))
+
+
+def verdict_html(results: Results) -> Markup:
+    """The section that is there first: it needs no record of a load."""
+    return _rendered("verdict", {"summary": summarise_run(results)})
+
+
+def _rendered(part: Part, content: Mapping[str, Any] | None) -> Markup:
     if content is None:
         return Markup()
     section = getattr(environment().get_template("sections.html.jinja").module, part)

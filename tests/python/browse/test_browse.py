@@ -1,5 +1,6 @@
 """`fastopen browse` by HTTP alone: who may ask, what is at which address, runs that are no good."""
 
+import asyncio
 import csv
 import io
 import json
@@ -15,7 +16,11 @@ import pytest
 
 from browse_server import Visitor, browsed
 from command_line import FASTOPEN, fastopen
+from fastopen.attribution import read_source
+from fastopen.browse import kept
+from fastopen.browse.kept import Kept
 from fastopen.contract import LoadRecord
+from fastopen.report.sections import part_html, verdict_html
 from fastopen.runs import RunStore
 from fastopen.runs.schema import APPLICATION_ID, VERSION
 from made_up_run import ENVIRONMENT, fill, load_data, made_up_page, made_up_plan, made_up_run
@@ -169,6 +174,14 @@ def test_a_run_shows_verdict_results_and_sections_of_the_report(visitor: Visitor
         assert f'<section id="{part}"' in visitor.part(f"/runs/first/part/{part}").text
     # Without scripts the same address is a page.
     assert "<!DOCTYPE html>" in visitor.ask("/runs/first/part/verdict").text
+
+
+def test_the_verdict_waits_for_no_record_of_a_load(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(kept, "read_source")
+    results = asyncio.run(Kept(runs).results(runs / "first"))
+    monkeypatch.undo()
+    with RunStore.open(runs / "first") as store:
+        assert verdict_html(results) == part_html("verdict", read_source(store))
 
 
 def test_loads_are_listed_in_pages_filtered_and_in_order(visitor: Visitor) -> None:
