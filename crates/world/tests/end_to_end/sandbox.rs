@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use crate::chromium::browser;
-use crate::support::{PROGRAM, job, network, page, root, run, run_command, with};
-use crate::virtual_time::on_each_engine;
+use crate::support::{PROGRAM, Run, job, network, page, root, run, run_command, with};
+use crate::virtual_time::{exactly, on_each_engine};
 
 /// A folder of the machine that every user may write to; removed on drop.
 struct Folder(PathBuf);
@@ -43,7 +43,7 @@ fn said(script: &str, argument: &str, isolate: bool) -> Vec<String> {
         json!({"kind": "command", "command": ["bash", "-c", script, "client", argument], "isolate": isolate});
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), json!({"client": client}));
     let runs = on_each_engine(&job);
-    let detail = |run: &crate::support::Run| {
+    let detail = |run: &Run| {
         let detail = run.load("tcp")["invalid"][0]["detail"].as_str().expect("the script fails").to_owned();
         detail.split_once("code 3: ").expect("it says something").1.to_owned()
     };
@@ -250,6 +250,11 @@ fn a_client_whose_processes_take_too_much_memory_together_ends_its_load_with_the
 
 /// What becomes of a page of this recorded HTML in Chromium on the host engine.
 fn load_in_chromium(html: &str) -> Option<Value> {
+    load_on(|job| Some(run(job)), html)
+}
+
+/// What becomes of it on an engine.
+fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> {
     if !browser() {
         return None;
     }
@@ -259,7 +264,7 @@ fn load_in_chromium(html: &str) -> Option<Value> {
     let root = with(root(html.len() as u64), json!({"mime": "text/html", "body_offset": 0}));
     let origins = json!({"bodies": "recorded", "bodies_file": file});
     let changes = json!({"client": {"kind": "chromium"}, "origins": origins});
-    let run = run(&with(job(&page(&[root]), &network(1000), &["tcp"]), changes));
+    let run = engine(&with(job(&page(&[root]), &network(1000), &["tcp"]), changes))?;
     Some(run.load("tcp").clone())
 }
 
@@ -303,4 +308,13 @@ fn a_page_that_misbehaves_ends_its_load_with_the_reason() {
         };
         assert_eq!(load["invalid"][0]["detail"], reason, "{script}");
     }
+}
+
+#[test]
+fn pages_that_misbehave_in_virtual_time_are_told_alike() {
+    let load = |script| load_on(exactly, &format!("<!doctype html><script>{script}</script>"));
+    let Some(dialogs) = load("alert(1); confirm(2)") else { return };
+    assert_eq!((&dialogs["valid"], &dialogs["browser"]["dialogs"]), (&json!(true), &json!(2)), "{dialogs:#}");
+    let gone = load("location = 'http://other.test/'").expect("as before");
+    assert_eq!(gone["invalid"][0]["detail"], "the page went on to http://other.test/", "{gone:#}");
 }
