@@ -39,6 +39,7 @@ LATE_SHARE: Final = 0.01
 LATE_MIN_US: Final = 5_000
 # The head of a request has to fit into a SYN, as a connection that stands for an open one sends it at once.
 HEAD_MAX_BYTES: Final = 1200
+URL_MAX_BYTES: Final = 1000
 # Connections cost no round trip of their own; the recorded handshakes are in the page.
 ARM: Final[ArmName] = HEADLINE.name
 
@@ -274,18 +275,22 @@ def _as_recorded(
     `link` is its rate in bit/s and the initial window in segments.
     """
 
-    def changed(resource: Resource, exchange: RecordedExchange, hold: float) -> Resource:
-        update = {"processing_us": resource.processing_us + _us(hold)}
+    def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
+        resource = page.resources[number]
+        update: dict[str, object] = {"processing_us": resource.processing_us + _us(hold)}
         if rules.handshakes:
             if resource.host not in shared:
                 update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
             update["request_header_bytes"] = min(resource.request_header_bytes, HEAD_MAX_BYTES)
+            if len(resource.url) > URL_MAX_BYTES:
+                # Two URLs may begin alike.
+                update["url"] = f"{resource.url[:URL_MAX_BYTES]}~{number}"
         if rules.sending:
             update["server_send_us"] = _us(_sending(exchange, recording.round_trip_ms[resource.host], *link))
         return resource.model_copy(update=update)
 
-    resources = map(changed, page.resources, recording.exchanges, held)
-    return page.model_copy(update={"resources": tuple(resources)})
+    resources = tuple(map(changed, range(len(page.resources)), recording.exchanges, held))
+    return page.model_copy(update={"url": resources[0].url, "resources": resources})
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:

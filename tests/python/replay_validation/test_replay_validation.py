@@ -176,6 +176,15 @@ class TestThePage:
         plain = page_of(imported, Rules(handshakes=False)).resources
         assert [r.server_think_us for r in plain] == [30_000, 30_000]
 
+    def test_a_url_that_no_syn_holds_is_cut_and_stays_a_url_of_its_own(self) -> None:
+        urls = [f"http://a.test/{name * 2000}" for name in "xxy"]
+        page = page_of(one_page(*map(entry, urls), on_load=300))
+        cut = [resource.url for resource in page.resources]
+        assert cut == [f"{url[:1000]}~{number}" for number, url in enumerate(urls)]
+        assert page.url == cut[0]
+        whole = page_of(one_page(*map(entry, urls), on_load=300), Rules(handshakes=False))
+        assert [resource.url for resource in whole.resources] == urls
+
     def test_a_body_that_came_slower_than_the_network_explains_is_sent_slowly(self) -> None:
         streamed = entry("http://a.test/", time=3070, timings={"receive": 3000})
         named = entry("http://a.test/b.js", 1000, timings={"connect": -1}, time=60)
