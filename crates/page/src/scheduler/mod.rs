@@ -81,7 +81,7 @@ impl Scheduler {
             }
             Event::ResponseEnd { resource, connection, reusable } => {
                 if self.pool.response_ended(connection, resource, reusable) {
-                    self.start_in_place_of(resource);
+                    self.start_in_place_of(resource, true);
                     self.discovery.ended(self.now, resource);
                 }
             }
@@ -157,15 +157,15 @@ impl Scheduler {
         }
     }
 
-    fn start_in_place_of(&mut self, ended: usize) {
-        if let Some(resource) = self.throttle.ended(ended) {
+    fn start_in_place_of(&mut self, ended: usize, answered: bool) {
+        if let Some(resource) = self.throttle.ended(ended, answered) {
             self.pool.queue(self.now, resource);
         }
     }
 
     fn fail(&mut self, resources: impl IntoIterator<Item = usize>) {
         for resource in resources {
-            self.start_in_place_of(resource);
+            self.start_in_place_of(resource, false);
             self.discovery.failed(self.now, resource);
         }
     }

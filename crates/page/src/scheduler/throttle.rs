@@ -1,10 +1,10 @@
 //! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler each frame has
 //! so many in flight at most, and none more to a server that has six requests of any kind in flight; the
-//! others wait before they ask for a connection.
+//! others wait before they ask for a connection. What a redirect leads to has the place of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{OriginId, Policy, Profile};
+use super::{OriginId, Policy, Profile, selected};
 use crate::{Page, ResourceType};
 
 #[derive(Debug)]
@@ -24,6 +24,10 @@ struct Request {
     frame: usize,
     /// Connections that carry several requests at once have priorities in place of the limit.
     delayable: bool,
+    /// The redirect that it follows and whose place it takes.
+    follows: Option<usize>,
+    /// Another takes its place.
+    is_followed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,10 +45,22 @@ impl Throttle {
             let delayable = policy.profile == Profile::Browser
                 && resource.kind == ResourceType::Image
                 && policy.limits(resource.url.host()).streams == 1;
-            Request { server, frame, delayable }
+            Request { server, frame, delayable, follows: None, is_followed: false }
         });
+        let mut requests: Vec<_> = requests.collect();
+        let selected = selected(page, policy);
+        for (number, resource) in page.resources.iter().enumerate() {
+            let Some(redirect) = resource.initiator.filter(|_| selected[number]) else { continue };
+            let before = &page.resources[redirect];
+            // A place that waited for the load event could be one that the load event waits for.
+            let leads_on = before.redirect_to.is_some() && before.phase == resource.phase;
+            if policy.profile == Profile::Browser && leads_on && !requests[redirect].is_followed {
+                requests[redirect].is_followed = true;
+                requests[number].follows = Some(redirect);
+            }
+        }
         Self {
-            requests: requests.collect(),
+            requests,
             limit: Policy::DELAYABLE_REQUESTS.max(policy.connections_per_host),
             limit_per_server: Policy::browser().connections_per_host.max(policy.connections_per_host),
             frames: BTreeMap::new(),
@@ -54,7 +70,10 @@ impl Throttle {
     /// Whether the request may start now; else a later [`Throttle::ended`] returns it.
     pub(crate) fn admits(&mut self, resource: usize) -> bool {
         let request = self.requests[resource];
-        let admits = self.may_start(request);
+        if let Some(redirect) = request.follows {
+            self.leave(redirect);
+        }
+        let admits = request.follows.is_some() || self.may_start(request);
         let frame = self.frames.entry(request.frame).or_default();
         if admits {
             *frame.in_flight.entry(request.server).or_default() += 1;
@@ -66,19 +85,29 @@ impl Throttle {
     }
 
     /// Ends an admitted request. Returns the one that may start in its place: the first of the frame that
-    /// waits, except for a server that has as many as it may.
-    pub(crate) fn ended(&mut self, resource: usize) -> Option<usize> {
-        let Request { server, frame: number, delayable } = self.requests[resource];
-        let frame = self.frames.get_mut(&number)?;
-        *frame.in_flight.get_mut(&server)? -= 1;
-        frame.delayable_in_flight -= usize::from(delayable);
+    /// waits, except for a server that has as many as it may; none for a redirect that led on.
+    pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
+        if answered && self.requests[resource].is_followed {
+            return None;
+        }
+        self.leave(resource);
+        let number = self.requests[resource].frame;
         let waiting = &self.frames[&number].waiting;
         let place = waiting.iter().position(|&waiting| self.may_start(self.requests[waiting]))?;
         let next = self.frames.get_mut(&number)?.waiting.remove(place)?;
         self.admits(next).then_some(next)
     }
 
-    fn may_start(&self, Request { server, frame, delayable }: Request) -> bool {
+    fn leave(&mut self, resource: usize) {
+        let Request { server, frame, delayable, .. } = self.requests[resource];
+        let frame = self.frames.entry(frame).or_default();
+        if let Some(of_server) = frame.in_flight.get_mut(&server) {
+            *of_server -= 1;
+        }
+        frame.delayable_in_flight -= usize::from(delayable);
+    }
+
+    fn may_start(&self, Request { server, frame, delayable, .. }: Request) -> bool {
         let Some(frame) = self.frames.get(&frame).filter(|_| delayable) else { return true };
         frame.delayable_in_flight < self.limit
             && frame.in_flight.get(&server).is_none_or(|&of_server| of_server < self.limit_per_server)

@@ -18,6 +18,8 @@ pub(super) enum InitiatorType {
     Font = 5,
     /// A script that `fetch` loads and `eval` runs: the load event does not wait for it.
     FetchAndEval = 6,
+    /// An image that no `<img>` shows: fetched with an image's priority.
+    FetchedImage = 7,
 }
 
 /// A resource type whose body can hold references.
@@ -140,6 +142,7 @@ fn initiator_type_of(resource: &Resource, final_resource: &Resource) -> Initiato
         (ResourceType::Script, _) => InitiatorType::Script,
         // Browsers block cross-origin responses to `<img>` that have another type (Opaque Response Blocking).
         (ResourceType::Image, _) if final_resource.mime.starts_with("image/") => InitiatorType::Image,
+        (ResourceType::Image, _) => InitiatorType::FetchedImage,
         (ResourceType::Font, _) => InitiatorType::Font,
         _ => InitiatorType::Fetch,
     }

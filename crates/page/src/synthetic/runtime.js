@@ -1,7 +1,7 @@
 // Generated documents hold this script: it starts the requests that no HTML element can start at the page's
 // time. A reference is [URL, initiator type, delay in ms, references to start when it has ended, phase,
 // more]. Initiator types: 0 image, 1 script, 2 stylesheet, 3 frame, 4 fetch, 5 font, 6 fetched and evaluated
-// script. Phases: 0 load, 1 async, 2 after. The load event waits for an open frame: h stays open while n
+// script, 7 fetched image. Phases: 0 load, 1 async, 2 after. The load event waits for an open frame: h stays open while n
 // resources of phase load are to come.
 var d=document,n=0,h;
 function H(){
@@ -25,7 +25,7 @@ let a=d.documentElement,q=()=>c.map(_),e,l;
 if(k>3){
 p||H();
 l=()=>{q();p||F()};
-(k==5?new FontFace("f",`url("${u}")`).load():fetch(u,{credentials:"include",method:x[0],body:x[1]?".".repeat(x[1]):void 0,headers:x[2]?{x:1}:{}}).then(r=>r.text()).then(k>5?eval:0)).then(l,l)
+(k==5?new FontFace("f",`url("${u}")`).load():fetch(u,{priority:k>6?"low":"auto",credentials:"include",method:x[0],body:x[1]?".".repeat(x[1]):void 0,headers:x[2]?{x:1}:{}}).then(r=>r.text()).then(k==6?eval:0)).then(l,l)
 }else{
 e=d.createElement(["img","script","link","iframe"][k]);
 // Of a stylesheet's own images (0) and fonts (1), more has number, type, delay and phase: an element that

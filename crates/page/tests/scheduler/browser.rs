@@ -179,6 +179,19 @@ fn an_image_waits_while_its_server_has_six_requests_of_any_kind_in_flight() {
 }
 
 #[test]
+fn what_a_redirect_leads_to_has_its_place_among_the_images() {
+    let to = "http://z.test/target".to_owned();
+    let redirect = Resource { status: 302, redirect_to: Some(to.clone()), ..image("http://b.test/redirect") };
+    let others = (0..10).map(|number| image(&format!("http://c{number}.test/{number}")));
+    let target = Resource { initiator: Some(1), ..image(&to) };
+    let page = page(root("http://a.test/"), [redirect].into_iter().chain(others).chain([target]));
+    let trace = load(&page, &browser(6)).trace();
+    let opened = |host: &str| trace.iter().find(|line| line.ends_with(host)).cloned();
+    assert_eq!(opened("open z.test").as_deref(), Some("400 #11 open z.test"));
+    assert_eq!(opened("open c9.test").as_deref(), Some("400 #12 open c9.test"));
+}
+
+#[test]
 fn the_images_of_each_frame_have_a_limit_of_their_own() {
     let of = |initiator, resource| Resource { initiator: Some(initiator), ..resource };
     let of_page = (0..12).map(|host| image(&format!("http://{host}.test/")));
