@@ -2,6 +2,7 @@
 //! datagrams themselves.
 
 mod client;
+mod congestion;
 pub mod packets;
 mod runtime;
 mod server;
@@ -11,11 +12,13 @@ mod tickets;
 mod verifier;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use quinn::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::{EndpointConfig, TransportConfig, VarInt};
 use rustls::crypto::CryptoProvider;
 
+use self::congestion::RoomFactory;
 use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, STREAM_WINDOW};
 use crate::tls::{Handshake, Session, Version};
 
@@ -73,8 +76,17 @@ impl Settings {
     }
 
     fn transport(self) -> Arc<TransportConfig> {
+        transport(self.control())
+    }
+
+    /// That of an origin's connection, which says by `complete` whether its handshake is over.
+    fn origins_transport(self, complete: Arc<AtomicBool>) -> Arc<TransportConfig> {
+        transport(Arc::new(RoomFactory { inner: self.control(), complete }))
+    }
+
+    fn control(self) -> Arc<dyn ControllerFactory + Send + Sync> {
         let window = self.initial_window_bytes();
-        let control: Arc<dyn ControllerFactory + Send + Sync> = match self.congestion_control {
+        match self.congestion_control {
             CongestionControl::Cubic => {
                 let mut cubic = CubicConfig::default();
                 cubic.initial_window(window);
@@ -85,23 +97,26 @@ impl Settings {
                 reno.initial_window(window);
                 Arc::new(reno)
             }
-        };
-        let mut config = TransportConfig::default();
-        config
-            .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))
-            // As TCP: a connection that says nothing stays.
-            .max_idle_timeout(None)
-            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
-            .send_window(CONNECTION_WINDOW.into())
-            .initial_mtu(DATAGRAM_BYTES)
-            .mtu_discovery_config(None)
-            .enable_segmentation_offload(false)
-            .datagram_receive_buffer_size(None)
-            .allow_spin(false)
-            .congestion_controller_factory(control);
-        Arc::new(config)
+        }
     }
+}
+
+fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))
+        // As TCP: a connection that says nothing stays.
+        .max_idle_timeout(None)
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(CONNECTION_WINDOW.into())
+        .initial_mtu(DATAGRAM_BYTES)
+        .mtu_discovery_config(None)
+        .enable_segmentation_offload(false)
+        .datagram_receive_buffer_size(None)
+        .allow_spin(false)
+        .congestion_controller_factory(control);
+    Arc::new(config)
 }
 
 fn endpoint_config() -> EndpointConfig {

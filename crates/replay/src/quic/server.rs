@@ -1,12 +1,14 @@
 //! The origins' end of QUIC connections: one endpoint a port.
 
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
-use quinn::{Connection, Endpoint, Incoming, ServerConfig, ValidationTokenConfig, ZeroRttAccepted};
+use quinn::{Connection, Endpoint, Incoming, ServerConfig, ValidationTokenConfig};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
@@ -26,6 +28,7 @@ pub(crate) struct QuicOrigin {
     port: u16,
     /// What all connections of the port have in common.
     config: ServerConfig,
+    settings: Settings,
     /// Whether addresses are validated by a Retry.
     pub(crate) retry: bool,
 }
@@ -53,7 +56,7 @@ impl QuicOrigin {
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;
-        Ok(Self { endpoint, port, config, retry: settings.retry })
+        Ok(Self { endpoint, port, config, settings, retry: settings.retry })
     }
 
     /// Addresses and ports of both ends of a connection attempt.
@@ -67,15 +70,15 @@ impl QuicOrigin {
     }
 
     /// The configuration of one connection to a host with this TLS configuration, which lets `later` ones
-    /// begin so; and whether it has shown its certificate.
+    /// begin so; and what is known of the connection.
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
         later: SessionStart,
-    ) -> io::Result<(Arc<ServerConfig>, Arc<AtomicBool>)> {
-        let certified = Arc::<AtomicBool>::default();
+    ) -> io::Result<(Arc<ServerConfig>, Progress)> {
+        let progress = Progress::default();
         let mut tls = letting_begin(tls, later);
-        tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), certified.clone()));
+        tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), progress.certified.clone()));
         let mut config = self.config.clone();
         config.crypto = crypto(tls)?;
         if later == SessionStart::None {
@@ -83,7 +86,8 @@ impl QuicOrigin {
             none.sent(0);
             config.validation_token_config(none);
         }
-        Ok((Arc::new(config), certified))
+        config.transport_config(self.settings.origins_transport(progress.complete.clone()));
+        Ok((Arc::new(config), progress))
     }
 }
 
@@ -95,11 +99,20 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
     QuicServerConfig::try_from(tls).map(Arc::new).map_err(io::Error::other)
 }
 
+/// How far a handshake has come.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    /// Whether a certificate was shown.
+    certified: Arc<AtomicBool>,
+    /// Whether it is over.
+    complete: Arc<AtomicBool>,
+}
+
 /// An accepted connection, whose handshake goes on.
 pub(crate) struct Accepted {
     pub(crate) connection: Connection,
     /// Resolves when the handshake is over.
-    pub(crate) established: ZeroRttAccepted,
+    pub(crate) established: Pin<Box<dyn Future<Output = ()> + Send>>,
     provider: Arc<CryptoProvider>,
     alpn: Option<Vec<u8>>,
     certified: Arc<AtomicBool>,
@@ -111,7 +124,7 @@ pub(crate) struct Accepted {
 /// If the handshake fails.
 pub(crate) async fn accept(
     incoming: Incoming,
-    (config, certified): (Arc<ServerConfig>, Arc<AtomicBool>),
+    (config, progress): (Arc<ServerConfig>, Progress),
     tls: &rustls::ServerConfig,
 ) -> io::Result<Accepted> {
     let mut connecting = incoming.accept_with(config).map_err(io::Error::other)?;
@@ -119,6 +132,11 @@ pub(crate) async fn accept(
     let alpn = data.downcast::<HandshakeData>().ok().and_then(|data| data.protocol);
     let (connection, established) =
         connecting.into_0rtt().map_err(|_| io::Error::other("a server's connection has no 0.5-RTT"))?;
+    let Progress { certified, complete } = progress;
+    let established = Box::pin(async move {
+        established.await;
+        complete.store(true, Ordering::Relaxed);
+    });
     Ok(Accepted { connection, established, provider: tls.crypto_provider().clone(), alpn, certified })
 }
 

@@ -16,6 +16,9 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
 /// With a loss of 0.05 this seed loses the first packet of a load up, and no other that an answer waits for.
 const LOSES_FIRST: u64 = 10;
 
+/// With a loss of 0.05 this seed loses the first packet of a load down, in which the origin's keys are.
+const LOSES_KEYS: u64 = 12;
+
 fn first_byte_ms(run: &Run) -> u64 {
     let ns = number(&request(run.valid("tls"), 0)["first_byte_ns"]);
     assert_eq!(ns % 1_000_000, 0, "{ns} ns");
@@ -160,6 +163,19 @@ fn a_lost_first_flight_is_sent_again_after_a_second() {
         // again; early data follows when later packets are acknowledged, after the handshake.
         assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
     }
+}
+
+#[test]
+fn early_answers_that_came_before_the_keys_are_sent_again() {
+    let lossy =
+        with(network(100_000), json!({"down": {"rate_bit_per_s": null, "queue_bytes": null, "loss": 0.05}}));
+    let changes = json!({"network": lossy, "seed": LOSES_KEYS});
+    let Some(run) = exactly(&of(&[root(9000)], json!({"session": "early"}), changes)) else { return };
+    // The handshake takes another second (PTO). Its end shows that the answer was lost; the smaller window
+    // takes a round trip more.
+    let answer = request(run.valid("tls"), 0);
+    let [first_ms, last_ms] = ["first_byte_ns", "end_ns"].map(|key| number(&answer[key]) / 1_000_000);
+    assert_eq!([first_ms, last_ms], [1424, 1524]);
 }
 
 #[test]
