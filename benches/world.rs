@@ -84,7 +84,7 @@ struct Bare {
 impl Bare {
     fn build(config: LinkConfig) -> Self {
         let topology =
-            Topology::build(Tcp::default(), Upstream::default(), 1500, [1, 2, 3, 4], LinkKind::Program);
+            Topology::build(Tcp::default(), Upstream::default(), 1500, [1, 2, 3, 4], LinkKind::Program, None);
         let topology = topology.expect("a topology can be made");
         let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
         let forwarder = Forwarder::start(client, origins, Engine::Host.spin_ns()).expect("it can be started");

@@ -145,7 +145,7 @@ def job_tables() -> str:
 def record_tables() -> str:
     """Of each record and its parts, and the kinds of invalid loads."""
     schema = json.loads(record_schema())
-    whole = ("WorldRecord", "LoadRecord", "PacketsRecord", "EndRecord", "ErrorRecord")
+    whole = ("WorldRecord", "LoadRecord", "TransactionsRecord", "PacketsRecord", "EndRecord", "ErrorRecord")
     parts = [name for name in CLASSES if name in schema["$defs"] and name not in whole]
     kinds = "\n".join(f"| `{InvalidKind[name]}` | {text} |" for name, text in docstrings(InvalidKind).items())
     table = f"### Kinds of invalid loads\n| kind | meaning |\n|---|---|\n{kinds}\n"
@@ -246,7 +246,8 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
         {"/client/kind": "chromium", "/tls/security": "recorded", "/loads": TLS_LOADS},
     ),
     ("/loads/1/transport", "tcp", {"/loads/1/cookies": None}),
-    ("/loads/1/transport", "tls", {"/loads/1/cookies": None}),
+    ("/loads/1/transport", "tls", {"/loads/1/cookies": None, "/loads/1/transactions": None}),
+    ("/loads/1/transport", "tls+tfo", {"/loads/1/transactions": None}),
     ("/loads/1/cookies", None, {"/loads/1/transport": "tcp"}),
     (f"{RESOURCE}/status", 200, {f"{RESOURCE}/redirect_to": None}),
     (f"{RESOURCE}/status", 599, {f"{RESOURCE}/redirect_to": None}),
@@ -280,7 +281,7 @@ def record_cases() -> str:
     """The same of the golden records, named by `record`; `fits`: this version writes such a one."""
     schema = json.loads(record_schema())
     lines = []
-    for name in ("world", "load", "packets", "end", "error"):
+    for name in ("world", "load", "transactions", "packets", "end", "error"):
         golden = _golden(name)
         model = schema["$defs"][f"{name.capitalize()}Record"]
         for one in _changes(schema, model, golden, ""):

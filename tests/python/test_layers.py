@@ -14,7 +14,7 @@ LAYERS = [
     {"engines", "replay_validation"},
     {"runs", "conform"},
     {"statistics", "audit"},
-    {"workflows", "attribution"},
+    {"workflows", "attribution", "serve_bench"},
     {"comparison"},
     {"figures"},
     {"report"},

@@ -19,6 +19,11 @@ pub fn realtime_ns() -> u64 {
     read(Clock::CLOCK_REALTIME)
 }
 
+/// Nanoseconds for which the calling thread has run.
+pub fn thread_ns() -> u64 {
+    read(Clock::CLOCK_THREAD_CPUTIME_ID)
+}
+
 fn read(clock: Clock) -> u64 {
     let time = clock_gettime(clock).expect("the kernel has this clock");
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64

@@ -6,6 +6,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod cores;
 pub mod counters;
 pub mod init;
 pub mod namespace;

@@ -164,6 +164,24 @@ impl RouteSocket {
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
+    /// Has whatever comes for a part of a local network vanish without an answer, or no longer.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_silent(&mut self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
+        let mut route = route_to(part, 0);
+        route.attributes.truncate(1);
+        route.header.table = 255;
+        route.header.scope = RouteScope::Universe;
+        route.header.kind = RouteType::BlackHole;
+        let done = if silent {
+            self.ask(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)
+        } else {
+            self.ask(RouteNetlinkMessage::DelRoute(route), 0)
+        };
+        done.doing(|| format!("silencing {}/{}", part.0, part.1))
+    }
+
     /// Adds a route, or replaces the one to the same destination.
     ///
     /// # Errors

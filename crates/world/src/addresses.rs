@@ -9,6 +9,10 @@ pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
 /// The network of origin addresses, with its prefix length.
 pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
+/// Client addresses that loads and transactions may have are numbered below this: those above are cross
+/// traffic's and a flood's.
+pub const CLIENT_ADDRESSES: u16 = 64_000;
+
 /// The client's address in its `number`th load (0 before the first), below 65,000.
 pub fn client_address(number: u16) -> Ipv4Addr {
     numbered(CLIENT_NETWORK.0, number)

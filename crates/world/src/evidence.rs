@@ -6,6 +6,7 @@ mod first_bytes;
 mod path;
 mod quic;
 mod server;
+pub mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

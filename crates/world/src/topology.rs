@@ -26,6 +26,7 @@ use fastopen_netns::{Result, sysctl};
 use crate::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
 use crate::routers::{Egress, RoutedPath};
+use crate::server_core::ServerCore;
 
 const CLIENT_END: &str = "client";
 const ORIGINS_END: &str = "origins";
@@ -57,7 +58,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
     // A SYN cookie cannot carry Fast Open: better a refused connection that shows.
-    ("net.ipv4.tcp_syncookies", "0"),
+    (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
     ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
@@ -66,6 +67,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
 
+const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
 /// Which ends may use Fast Open, and how: bits.
 const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
 /// For how long an end does without Fast Open after data in a SYN was taken and nothing came back; 0: it
@@ -74,6 +76,9 @@ const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
 /// Whether a congestion window shrinks while its connection sends nothing.
 const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+
+/// A key of cookies (`net.ipv4.tcp_fastopen_key`).
+pub type CookieKey = [u32; 4];
 
 /// How the ends of a world use Fast Open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +123,7 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds it; the origins make cookies from `fastopen_key`.
+    /// Builds it; the origins make cookies from `fastopen_key`, and have `core` for themselves.
     ///
     /// # Errors
     /// Names what the kernel refused.
@@ -126,8 +131,9 @@ impl Topology {
         tcp: Tcp,
         upstream: Upstream,
         mtu_bytes: u32,
-        fastopen_key: [u32; 4],
+        fastopen_key: CookieKey,
         link: LinkKind,
+        core: Option<&ServerCore>,
     ) -> Result<Self> {
         let between = match link {
             LinkKind::Program => Between::PacketSockets(NetNs::create()?),
@@ -136,14 +142,20 @@ impl Topology {
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
         let topology = Self { client, origins, client_routes, between, tcp, upstream, mtu_bytes };
+        if let Some(core) = core {
+            let others = match &topology.between {
+                Between::PacketSockets(link) => vec![&topology.client, link],
+                Between::Routers { near, far } => vec![&topology.client, near, far],
+            };
+            core.steer(&topology.origins, &others);
+        }
         match &topology.between {
             Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
         }
         topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
+        topology.set_cookie_keys(&[fastopen_key])?;
         topology.origins.run(|| {
-            let key = fastopen_key.map(|word| format!("{word:08x}")).join("-");
-            sysctl::set("net.ipv4.tcp_fastopen_key", &key)?;
             topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))?;
             topology.set_up_upstream()
         })?;
@@ -297,6 +309,31 @@ impl Topology {
     /// As the kernel says.
     pub fn set_client_address(&self, address: Ipv4Addr) -> Result<()> {
         self.client_routes.borrow_mut().replace_route(&self.route(ORIGIN_NETWORK, address))
+    }
+
+    /// Sets the keys of the origins' cookies: of the first they make them, and take those of each.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
+        let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
+        self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
+    }
+
+    /// Sets when the origins answer SYNs with SYN cookies: 0 never, 1 when a queue is full, 2 always.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_syncookies(&self, when: u8) -> Result<()> {
+        self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
+    }
+
+    /// Has a part of the client's network answer nothing, not even with resets, or do so again.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_silent(&self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
+        self.client_routes.borrow_mut().set_silent(part, silent)
     }
 
     /// Sets how both ends use Fast Open, and ends the pause of a client that suspects a black hole.

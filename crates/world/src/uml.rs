@@ -39,6 +39,8 @@ const START_NS: u64 = 1_000_000_000_000_000_000;
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// How long a script of packetdrill may take in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
+/// How many connections of transactions a kernel makes in a second of real time, at least.
+const CONNECTIONS_A_SECOND: u64 = 200;
 /// How long a program in the kernel may compute without giving the kernel a turn.
 const SPINNING: Duration = Duration::from_secs(10);
 /// Time between two looks for new records.
@@ -124,7 +126,12 @@ impl<'a> Task<'a> {
     /// How long, in real time, it may be without a record.
     fn silence_s(self) -> u64 {
         match self {
-            Self::Jobs(jobs) => clients(jobs).map(|client| client.silence_s).max().unwrap_or_default(),
+            Self::Jobs(jobs) => {
+                let client = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
+                let loads = jobs.iter().flat_map(|job| &job.loads);
+                let most = loads.filter_map(|load| Some(load.transactions.as_ref()?.connections())).max();
+                client + most.unwrap_or_default() / CONNECTIONS_A_SECOND
+            }
             Self::Scripts(_) => SCRIPT_SILENCE_S,
         }
     }

@@ -2,8 +2,9 @@
 
 mod cookies;
 mod load;
+mod transactions;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::client_tap::ClientTap;
 use crate::clients::user_agent;
 use crate::contract::{BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord};
 use crate::engine::Engine;
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 use crate::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::link::Link;
 use crate::link_config::LinkConfig;
@@ -34,6 +35,7 @@ use crate::measure;
 use crate::memory_guard::MemoryGuard;
 use crate::routers::Routers;
 use crate::server::{self, Server};
+use crate::server_core::ServerCore;
 use crate::site::{SyntheticPages, site};
 use crate::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
 
@@ -60,6 +62,10 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::World(Box::new(world.measure(started)?)))?;
     let mut client = user_agent(job);
     for (number, plan) in job.loads.iter().enumerate() {
+        if let Some(asked) = &plan.transactions {
+            write(&Record::Transactions(Box::new(world.transactions(plan, asked, client.as_mut())?)))?;
+            continue;
+        }
         let (record, packets) = world.load(number, plan, client.as_mut())?;
         if let Some((pcapng, dropped)) = packets {
             for piece in pcapng.chunks(PACKETS_PIECE) {
@@ -108,21 +114,44 @@ struct World<'a> {
     /// Of a program of others. The memory of a virtual kernel is bounded, and what computes there stops its
     /// clock.
     memory: Option<MemoryGuard>,
+    /// The next address of the client for transactions.
+    next_address: Cell<u16>,
+    /// Whether there was a flood, whose half-open connections stay.
+    flooded: Cell<bool>,
+    core: Option<ServerCore>,
 }
 
 impl<'a> World<'a> {
     fn build(job: &'a Job, engine: Engine) -> Result<Self, Failure> {
         let hosts = number_hosts(job)?;
-        let network = Network::build(job, engine, link_config(job, &hosts)?)?;
+        let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
+        let core = core.blame(Fault::Machine, "reserving a core for the server")?;
+        let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
         let capture = job.packets.then(|| Capture::start(job, &network.topology)).transpose()?;
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
-        let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref())?;
+        let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref(), core.as_ref())?;
         let foreign = job.client.kind.capabilities().is_foreign || job.origins.server.is_some();
         let guarded = engine == Engine::Host && foreign;
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
-        Ok(Self { job, engine, policy: job.policy(), hosts, servers, capture, tap, network, memory })
+        // Those of loads are numbered from 1.
+        let next_address = Cell::new(job.loads.len() as u16 + 1);
+        let (policy, flooded) = (job.policy(), Cell::new(false));
+        Ok(Self {
+            job,
+            engine,
+            policy,
+            hosts,
+            servers,
+            capture,
+            tap,
+            network,
+            memory,
+            next_address,
+            flooded,
+            core,
+        })
     }
 
     /// Measures the network and reads the settings back; `started` is when the building began.
@@ -221,7 +250,12 @@ struct Network {
 }
 
 impl Network {
-    fn build(job: &Job, engine: Engine, asked: LinkConfig) -> Result<Self, Failure> {
+    fn build(
+        job: &Job,
+        engine: Engine,
+        asked: LinkConfig,
+        core: Option<&ServerCore>,
+    ) -> Result<Self, Failure> {
         // A middlebox is the program's alone, whatever is asked for.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
@@ -232,7 +266,8 @@ impl Network {
         let kind = if by_kernel { LinkKind::Kernel } else { LinkKind::Program };
         let mtu_bytes = job.network.mtu_bytes;
         let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
-        let topology = Topology::build(job.tcp.clone(), upstream, mtu_bytes, cookie_key(job.seed), kind)?;
+        let topology =
+            Topology::build(job.tcp.clone(), upstream, mtu_bytes, cookie_key(job.seed), kind, core)?;
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = BothEnds {
@@ -265,6 +300,7 @@ impl Servers {
         hosts: &BTreeMap<String, Ipv4Addr>,
         topology: &Topology,
         keys: Option<&Arc<KeyLines>>,
+        core: Option<&ServerCore>,
     ) -> Result<Self, Failure> {
         let page_origins = job.page.origins();
         let port = |one: &Origin| match job.origins.server {
@@ -283,11 +319,13 @@ impl Servers {
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
-        let origins = Origins::start(&topology.origins, site)
+        // Behind a server of others the origins are not what is measured.
+        let foreign = job.origins.server.is_some();
+        let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref())?;
         let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
-            Server::start(words, job, hosts, &topology.origins, &resources)
+            on_core(core, || Server::start(words, job, hosts, &topology.origins, &resources))?
         };
         let server = job.origins.server.as_ref().zip(resources).map(start).transpose()?;
         let started = Self {
@@ -304,6 +342,12 @@ impl Servers {
         }
         Ok(started)
     }
+}
+
+/// Runs `work` on the server's core, if there is one.
+fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, Failure> {
+    let Some(core) = core else { return Ok(work()) };
+    core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {

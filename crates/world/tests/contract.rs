@@ -64,7 +64,7 @@ fn expected(error: &str) -> Vec<&str> {
 
 #[test]
 fn golden_records_are_what_the_program_writes_to_the_byte() {
-    for name in ["world", "load", "packets", "end", "error"] {
+    for name in ["world", "load", "transactions", "packets", "end", "error"] {
         let text = committed(&format!("{name}.json"));
         let record: Record = serde_json::from_str(&text).expect("it is a record");
         assert_eq!(serde_json::to_string_pretty(&record).expect("it can be written") + "\n", text);

@@ -39,6 +39,7 @@ PLACES: Final = {
     "shell": ("shell", "shell"),
     "probe": ("probe", "probe_hosts"),
     "why": ("why", "why"),
+    "serve-bench": ("serve_bench", "serve_bench"),
     "doctor": ("doctor", "doctor"),
     "page": ("pages", "app"),
     "pages": ("corpus", "app"),

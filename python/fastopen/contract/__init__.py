@@ -3,6 +3,7 @@
 from fastopen.contract.job import (
     CONTRACT,
     Client,
+    Flood,
     Job,
     LoadSpec,
     Network,
@@ -11,6 +12,7 @@ from fastopen.contract.job import (
     Tcp,
     Tls,
     Tolerance,
+    Transactions,
 )
 from fastopen.contract.records import (
     Connection,
@@ -23,6 +25,8 @@ from fastopen.contract.records import (
     PacketsRecord,
     Record,
     Request,
+    ServerCore,
+    TransactionsRecord,
     WorldRecord,
     parse_record,
 )
@@ -34,6 +38,7 @@ __all__ = [
     "EndRecord",
     "EngineName",
     "ErrorRecord",
+    "Flood",
     "Invalid",
     "InvalidKind",
     "Job",
@@ -45,9 +50,12 @@ __all__ = [
     "RateLimit",
     "Record",
     "Request",
+    "ServerCore",
     "Tcp",
     "Tls",
     "Tolerance",
+    "Transactions",
+    "TransactionsRecord",
     "WorldRecord",
     "parse_record",
 ]

@@ -31,6 +31,9 @@ START_PHASE_MAX_US: Final = 60_000_000
 SCALE_MAX: Final = 1000
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8
+FLOOD_MAX_PER_S: Final = 20_000
+ARRIVALS_MAX: Final = 100_000
+DURATION_MAX_US: Final = 600_000_000
 # A day.
 BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
@@ -76,6 +79,8 @@ Path = Literal[
 ]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
+Arrivals = Literal["rate_per_s", "clients"]
+ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 Scale = Annotated[float, Field(ge=0, le=SCALE_MAX)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
@@ -493,6 +498,40 @@ class Tolerance(_Part):
     tenth of the RTT, and 5,000 at least."""
 
 
+class Flood(_Part):
+    """SYNs of four addresses that never answer, to the page's first host, for as long as transactions are
+    under way."""
+
+    rate_per_s: Annotated[int, Field(ge=1, le=FLOOD_MAX_PER_S)]
+    """How many a second."""
+    cookies: Literal["none", "invalid", "valid"]
+    """What they carry: neither cookie nor data; data with a cookie that no key makes; data with the cookies
+    that the server gave these addresses before."""
+
+
+class Transactions(_Part):
+    """Transactions with a server under load: each a new connection, the request for one of the page's
+    resources in turn, its answer, and the server's FIN (`Connection: close`)."""
+
+    arrivals: Annotated[dict[Arrivals, ArrivalCount], Field(min_length=1, max_length=1)]
+    """`{"rate_per_s": ...}`: so many begin each second, at equal intervals from the start, whatever becomes
+    of those before (open loop). `{"clients": ...}`: so many clients, each one after another (closed
+    loop)."""
+    duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
+    """For how long they begin. Those under way then have ten seconds to end."""
+    late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
+    """One that begins later than this after it was due is late; with more than one in a hundred of these the
+    generator was the limit, and the record is invalid."""
+    syncookies: Annotated[int, Field(ge=0, le=2)] = 0
+    """`net.ipv4.tcp_syncookies` of the origins: SYN cookies never, when a queue is full, always."""
+    new_key: Literal["replace", "add"] | None = None
+    """What happens halfway to the key of the server's cookies: a new one replaces it, or joins it, so that
+    old cookies go on being taken. null: nothing."""
+    flood: Flood | None = None
+    """A SYN flood at the same time. Its half-open connections outlast it, so that no load may follow in the
+    job."""
+
+
 class LoadSpec(_Part):
     """One load to run."""
 
@@ -504,7 +543,16 @@ class LoadSpec(_Part):
     say."""
     cookies: Cookies = None
     """TFO cookies that the client has when the load begins: needed with `tfo` and `tls+tfo`, and only with
-    them."""
+    them. Of `transactions`: whether each has a client address of its own, without a cookie, or all share one
+    with a cookie of each host."""
+    transactions: Transactions | None = None
+    """What is done instead of loading the page, in the clear, by no client; null: it is loaded."""
+
+    @model_validator(mode="after")
+    def _transactions_in_the_clear(self) -> Self:
+        if self.transactions is not None and self.transport in ("tls", "tls+tfo"):
+            raise ValueError("transactions are made in the clear alone")
+        return self
 
     @model_validator(mode="after")
     def _cookies_only_with_tfo(self) -> Self:

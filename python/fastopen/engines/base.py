@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from fastopen.contract import InvalidKind, Job, LoadRecord, WorldRecord
+from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
 
 # What says nothing of a load itself, and how often such a load is done in all: the machine was late, or the
 # world did not live to the end of the load. The processors of a virtual machine stand still for some
@@ -50,6 +50,14 @@ class LoadDone:
 
 
 @dataclass(frozen=True)
+class TransactionsDone:
+    """Transactions are over, validly or not. `raw` is the record as it was written."""
+
+    record: TransactionsRecord
+    raw: str
+
+
+@dataclass(frozen=True)
 class JobEnded:
     """Nothing more comes of this job. `fault` says why it fell short, or is None."""
 
@@ -57,7 +65,7 @@ class JobEnded:
     fault: str | None
 
 
-Event = JobStarted | WorldBuilt | LoadDone | JobEnded
+Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
 
 
 class Engine(Protocol):

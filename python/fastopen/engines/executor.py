@@ -25,8 +25,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen import kernels
-from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
-from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone, Packets, WorldBuilt
+from fastopen.contract import Job, LoadRecord, TransactionsRecord, WorldRecord, parse_record
+from fastopen.engines.base import (
+    Bodies,
+    Event,
+    JobEnded,
+    JobStarted,
+    LoadDone,
+    Packets,
+    TransactionsDone,
+    WorldBuilt,
+)
 from fastopen.engines.host import faulty_load
 from fastopen.engines.program import find_program, program_digest
 from fastopen.engines.results_store import Maker
@@ -173,6 +182,8 @@ def _event(fields: EventFields) -> Iterator[Event]:
                 yield WorldBuilt(record, raw)
             elif isinstance(record, LoadRecord):
                 yield LoadDone(record, raw, packets and Packets(*packets))
+            elif isinstance(record, TransactionsRecord):
+                yield TransactionsDone(record, raw)
         case ("ended", job, fault):
             yield JobEnded(job, fault)
 
@@ -229,5 +240,5 @@ def _fields(event: Event) -> EventFields:
             return ("ended", job, fault)
         case LoadDone(_, raw, packets):
             return ("record", raw, packets and (packets.pcapng, packets.dropped))
-        case WorldBuilt(_, raw):
+        case WorldBuilt(_, raw) | TransactionsDone(_, raw):
             return ("record", raw, None)

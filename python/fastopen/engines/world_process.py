@@ -18,11 +18,20 @@ from fastopen.contract import (
     Job,
     LoadRecord,
     PacketsRecord,
+    TransactionsRecord,
     WorldRecord,
     parse_record,
 )
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import Event, JobEnded, JobStarted, LoadDone, Packets, WorldBuilt
+from fastopen.engines.base import (
+    Event,
+    JobEnded,
+    JobStarted,
+    LoadDone,
+    Packets,
+    TransactionsDone,
+    WorldBuilt,
+)
 from fastopen.temporary import filling, temporary_file
 
 LINE_LIMIT: Final = 256 * 2**20
@@ -132,9 +141,11 @@ class WorldProcess:
             self.violation = f"wrote a record of another job, {record.job!r}"
         elif isinstance(record, WorldRecord):
             return [WorldBuilt(record, line.decode())]
-        elif isinstance(record, LoadRecord):
+        elif isinstance(record, LoadRecord | TransactionsRecord):
             if record.id in self.missing:
                 self.missing.remove(record.id)
+                if isinstance(record, TransactionsRecord):
+                    return [TransactionsDone(record, line.decode())]
                 packets = self._packets.pop(record.id, None)
                 return [LoadDone(record, line.decode(), packets)]
             self.violation = f"wrote a load that it does not owe, {record.id!r}"

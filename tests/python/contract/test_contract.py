@@ -56,7 +56,7 @@ def test_the_profile_mget_brings_its_own_defaults() -> None:
     assert (client.connections_per_host, client.connections_total, client.keep_alive) == (5, 5, False)
 
 
-@pytest.mark.parametrize("name", ["world", "load", "packets", "end", "error"])
+@pytest.mark.parametrize("name", ["world", "load", "transactions", "packets", "end", "error"])
 def test_golden_records_are_read_whole(name: str) -> None:
     record = parse_record(json.dumps(golden(name)))
     assert record.model_dump(mode="json") == golden(name)

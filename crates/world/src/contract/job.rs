@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client::ClientSettings;
 use super::reading::object;
+use super::transactions::TransactionsPlan;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
@@ -300,6 +301,11 @@ impl Default for Tcp {
 }
 
 impl Job {
+    /// Whether it asks for transactions, whose server has a core of its own.
+    pub fn has_transactions(&self) -> bool {
+        self.loads.iter().any(|load| load.transactions.is_some())
+    }
+
     /// How QUIC is spoken, if any host of the page speaks HTTP/3; none as well where QUIC does not have the
     /// congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
@@ -455,6 +461,8 @@ pub struct LoadPlan {
     pub transport: Transport,
     #[serde(default)]
     pub cookies: Option<Cookies>,
+    #[serde(default)]
+    pub transactions: Option<TransactionsPlan>,
 }
 
 /// How far a world may be off.

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use super::VERSION;
 use super::client::{ClientSettings, RequestHeads, View};
 use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
+use super::transactions::{Arrivals, TransactionsPlan};
 use crate::link_config::LinkConfig;
 use crate::routers::Routers;
 
@@ -224,6 +225,10 @@ impl Job {
         demand(load.transport.is_fast_open() == load.cookies.is_some(), || {
             "cookies: needed with transports of tfo, and only with them".into()
         })?;
+        if let Some(transactions) = &load.transactions {
+            demand(!encrypted, || "transactions: are made in the clear alone".into())?;
+            transactions.validate()?;
+        }
         let kind = self.client.kind;
         let clear = kind.capabilities().clear_versions;
         let versions = self.page.origins().into_iter().map(|origin| self.origins.http_of(&origin.host));
@@ -235,6 +240,18 @@ impl Job {
         demand(!load.transport.is_fast_open() || !self.origins.http.is_quic(), || {
             "transport: HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open".into()
         })
+    }
+}
+
+impl TransactionsPlan {
+    fn validate(&self) -> Checked {
+        let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
+        within("transactions.arrivals", count, 1..=100_000)?;
+        within("transactions.duration_us", self.duration_us, 1..=600_000_000)?;
+        within("transactions.late_us", self.late_us, 0..=1_000_000)?;
+        within("transactions.syncookies", self.syncookies, 0..=2)?;
+        let flood = self.flood.map_or(1, |flood| flood.rate_per_s);
+        within("transactions.flood.rate_per_s", flood, 1..=20_000)
     }
 }
 

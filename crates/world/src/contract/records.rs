@@ -11,6 +11,7 @@ use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Cookies, Transport};
+use super::transactions::TransactionsRecord;
 use crate::engine::Engine;
 
 /// A record, as it is written.
@@ -20,6 +21,7 @@ use crate::engine::Engine;
 pub enum Record {
     World(Box<WorldRecord>),
     Load(Box<LoadRecord>),
+    Transactions(Box<TransactionsRecord>),
     Packets { job: String, id: String, pcapng: String, dropped: u32 },
     End { job: String, loads: usize, teardown_us: u64 },
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
@@ -271,6 +273,7 @@ pub enum InvalidKind {
     NoQuic,
     PacketsDisagree,
     DatagramsDropped,
+    GeneratorLate,
 }
 
 /// Why a load does not count.

@@ -79,7 +79,7 @@ impl Server {
             // It has no capability, and listens on a port below 1024.
             sysctl::set("net.ipv4.ip_unprivileged_port_start", "0")?;
             let failed = |error| Error::other("subscribing to destroy events", error);
-            ServerSockets::subscribe(namespace.clone()).map_err(failed)
+            ServerSockets::observe(namespace.clone(), !job.has_transactions()).map_err(failed)
         })?;
         let output = |home: &Home| home.command(words).and_then(|command| Ok((command, home.output()?)));
         let (mut command, stdout) = output(&home).blame(Fault::Machine, "making files for the server")?;

@@ -48,18 +48,20 @@ impl fmt::Display for Listening {
 /// The sockets of one network namespace, those of the server's port.
 pub struct ServerSockets {
     namespace: NetNs,
-    events: RefCell<DestroyEvents>,
+    /// None: only those that are open are looked at.
+    events: Option<RefCell<DestroyEvents>>,
     /// The last `TCP_INFO` of each connection that was destroyed.
     closed: RefCell<BTreeMap<FourTuple, TcpInfo>>,
 }
 
 impl ServerSockets {
-    /// Observes the sockets of the calling thread's network namespace, which is `namespace`.
+    /// Observes the sockets of the calling thread's network namespace, which is `namespace`; `destroyed` is
+    /// whether also as they end, which costs the server's kernel something for each.
     ///
     /// # Errors
     /// Where there are no descriptors left.
-    pub fn subscribe(namespace: NetNs) -> io::Result<Self> {
-        let events = RefCell::new(DestroyEvents::subscribe()?);
+    pub fn observe(namespace: NetNs, destroyed: bool) -> io::Result<Self> {
+        let events = destroyed.then(DestroyEvents::subscribe).transpose()?.map(RefCell::new);
         Ok(Self { namespace, events, closed: RefCell::default() })
     }
 
@@ -134,11 +136,12 @@ impl ServerSockets {
             for (four_tuple, info) in self.closed.borrow().iter() {
                 evidence.entry(*four_tuple).or_insert(*info);
             }
+            let Some(events) = &self.events else { return };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || wanted.iter().all(|one| evidence.contains_key(one)) {
                 return;
             }
-            let _ = wait_readable(&[self.events.borrow().as_fd()], Some(left.as_nanos() as u64));
+            let _ = wait_readable(&[events.borrow().as_fd()], Some(left.as_nanos() as u64));
         }
     }
 
@@ -181,7 +184,8 @@ impl ServerSockets {
     }
 
     fn handle_events(&self) {
-        let (mut events, mut closed) = (self.events.borrow_mut(), self.closed.borrow_mut());
+        let Some(events) = &self.events else { return };
+        let (mut events, mut closed) = (events.borrow_mut(), self.closed.borrow_mut());
         while let Some(report) = events.try_next() {
             closed.extend(connection(&report));
         }

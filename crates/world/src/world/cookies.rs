@@ -18,27 +18,39 @@ impl Servers {
     /// Gets `client` a cookie from each host. To be called with an unshaped link: what the cookie costs is
     /// what a cold load measures.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
-        self.fetch(client, &self.addresses)
+        self.fetch(client, of_each_host(&self.addresses))
+    }
+
+    /// Gets `client` a cookie of the first host for each of these addresses.
+    pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[Ipv4Addr]) -> Result<()> {
+        self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
     /// Gets a server of others the cookies of the origins behind it, as one has them that has been running.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddrV4::new(*address.ip(), server::UPSTREAM_PORT));
-        self.fetch(origins, &behind.collect::<Vec<_>>())
+        self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Gets a cookie from each address by a connection from `namespace` that requests one and is then reset.
-    fn fetch(&self, namespace: &NetNs, addresses: &[SocketAddrV4]) -> Result<()> {
+    /// Gets cookies by connections from `namespace` that request one and are then reset, each from an address
+    /// of its own where one is named.
+    fn fetch(
+        &self,
+        namespace: &NetNs,
+        pairs: impl IntoIterator<Item = (Option<Ipv4Addr>, SocketAddrV4)>,
+    ) -> Result<()> {
         self.origins.log().clear();
         namespace.run(|| {
-            // A second connection to a host would use the cookie, and wait for a first write.
-            let (mut fetched, mut asked) = (BTreeSet::<Ipv4Addr>::new(), 0);
-            for address in addresses.iter().filter(|address| fetched.insert(*address.ip())) {
+            let mut asked = 0;
+            for (from, address) in pairs {
                 let failed = |source| Error::other(format!("fetching a cookie from {address}"), source);
                 let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(failed)?;
+                if let Some(from) = from {
+                    socket.bind(&SocketAddrV4::new(from, 0).into()).map_err(failed)?;
+                }
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
-                socket.connect_timeout(&SocketAddr::V4(*address).into(), SETTLE_TIMEOUT).map_err(failed)?;
+                socket.connect_timeout(&SocketAddr::V4(address).into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
                 // A connection that is accepted later would count as the load's. A reset that overtakes the
                 // last packet of the handshake, from one processor to the other, would end the connection
@@ -61,4 +73,12 @@ impl Servers {
             Ok(())
         })
     }
+}
+
+/// The first address of each host: a second connection to a host would use the cookie, and wait for a first
+/// write.
+fn of_each_host(addresses: &[SocketAddrV4]) -> Vec<(Option<Ipv4Addr>, SocketAddrV4)> {
+    let mut fetched = BTreeSet::new();
+    let new = addresses.iter().filter(|address| fetched.insert(*address.ip()));
+    new.map(|address| (None, *address)).collect()
 }

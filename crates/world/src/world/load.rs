@@ -57,13 +57,13 @@ impl<'a> World<'a> {
         Ok((observed.into_record(plan), packets.transpose()?))
     }
 
-    fn expectation(&self, plan: &LoadPlan) -> Expectation {
+    pub(super) fn expectation(&self, plan: &LoadPlan) -> Expectation {
         let tickets_left = self.job.client.kind.capabilities().tickets_left;
         Expectation::of(plan, &self.job.tls, &self.job.tcp, tickets_left)
     }
 
     /// Gives the client a new address, and the cookies, cache and link that the load begins with.
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         address: Ipv4Addr,
         expected: Expectation,
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
     }
 
     /// Waits until all earlier connections have ended, and forgets them.
-    fn settle(&self) -> Result<(), Failure> {
+    pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
         // A client that is gone does not say so.
         origins.quic().close_all();
@@ -216,7 +216,7 @@ impl<'a> World<'a> {
         Ok(held)
     }
 
-    fn counters(&self) -> fastopen_netns::Result<BothEnds<Counters>> {
+    pub(super) fn counters(&self) -> fastopen_netns::Result<BothEnds<Counters>> {
         Ok(BothEnds {
             client: self.network.counters.client.read()?,
             origins: self.network.counters.origins.read()?,
@@ -277,14 +277,14 @@ impl Servers {
 }
 
 /// A world in which the load can begin.
-struct Prepared<'w, 'a> {
+pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
     secure: Option<Secure>,
     /// The client's.
     address: Ipv4Addr,
     /// The hosts whose cookie the client holds.
-    cookies: Vec<Ipv4Addr>,
+    pub(super) cookies: Vec<Ipv4Addr>,
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {

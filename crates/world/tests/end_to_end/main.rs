@@ -35,4 +35,5 @@ mod tcp;
 mod tcp_trace;
 mod timing;
 mod tls;
+mod transactions;
 mod virtual_time;

@@ -142,7 +142,7 @@ impl Load {
         connections: Vec<ConnectionRecord>,
     ) -> Self {
         let mut load = Self {
-            plan: LoadPlan { id: "load".into(), transport, cookies },
+            plan: LoadPlan { id: "load".into(), transport, cookies, transactions: None },
             page: serde_json::from_str(PAGE).expect("it is a page"),
             requests: vec![request(0, 5000), request(1, 300)],
             connections,

@@ -1,0 +1,138 @@
+//! The processor's cores: those that a thread may use, and where the time of one went.
+
+use std::fs;
+use std::io;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// A unit of `/proc/stat`: `USER_HZ` is 100 on every architecture that this runs on.
+const TICK_NS: u64 = 10_000_000;
+const THIS_THREAD: Pid = Pid::from_raw(0);
+
+/// The cores that the calling thread may use.
+///
+/// # Errors
+/// As `sched_getaffinity`.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(THIS_THREAD)?;
+    Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
+}
+
+/// Keeps the calling thread, and what it starts from now on, on these cores.
+///
+/// # Errors
+/// Where there is none of them.
+pub fn stay_on(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    cores.iter().try_for_each(|core| set.set(*core))?;
+    Ok(sched_setaffinity(THIS_THREAD, &set)?)
+}
+
+/// A core as a mask of cores is written in settings: groups of 32 bits, the highest first.
+pub fn mask(core: usize) -> String {
+    let zeros = ",00000000".repeat(core / 32);
+    format!("{:x}{zeros}", 1_u32 << (core % 32))
+}
+
+/// Where the time of a core went since the system's start (`/proc/stat`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreTime {
+    /// Idle, waiting for a disk or not.
+    pub idle_ns: u64,
+    /// In processes that run before others, or as others.
+    pub user_ns: u64,
+    /// In processes of a lower priority.
+    pub nice_ns: u64,
+    /// In the kernel, for processes.
+    pub system_ns: u64,
+    /// In interrupts, those that are deferred with them.
+    pub interrupts_ns: u64,
+    /// Taken by what this machine runs in, if it is a virtual one.
+    pub stolen_ns: u64,
+}
+
+impl CoreTime {
+    /// Of a core.
+    ///
+    /// # Errors
+    /// Where the kernel says nothing of it.
+    pub fn of(core: usize) -> io::Result<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat")?, core).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    fn parse(text: &str, core: usize) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{core} ")))?;
+        let ns: Vec<u64> =
+            line.split_whitespace().map_while(|one| Some(one.parse::<u64>().ok()? * TICK_NS)).collect();
+        let [user_ns, nice_ns, system_ns, idle, waiting, hard, soft, stolen_ns, ..] = ns[..] else {
+            return None;
+        };
+        Some(Self {
+            idle_ns: idle + waiting,
+            user_ns,
+            nice_ns,
+            system_ns,
+            interrupts_ns: hard + soft,
+            stolen_ns,
+        })
+    }
+
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            idle_ns: self.idle_ns.saturating_sub(before.idle_ns),
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
+            nice_ns: self.nice_ns.saturating_sub(before.nice_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            interrupts_ns: self.interrupts_ns.saturating_sub(before.interrupts_ns),
+            stolen_ns: self.stolen_ns.saturating_sub(before.stolen_ns),
+        }
+    }
+}
+
+/// How long the threads that are `wanted`, by process and name, have run so far (`schedstat` of each); of
+/// threads that this process sees and that still are there.
+pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
+    let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut sum = 0;
+    for pid in names("/proc").filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        for task in names(&format!("/proc/{pid}/task")) {
+            let read = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            if wanted(pid, read("comm").trim_end()) {
+                sum += read("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+            }
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_core_is_read_from_its_own_line() {
+        let text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\ncpu11 9 9 9 9 9 9 9 9 0 0\n";
+        let ms = |ticks: u64| ticks * 10_000_000;
+        let wanted = CoreTime {
+            idle_ns: ms(9),
+            user_ns: ms(1),
+            nice_ns: ms(2),
+            system_ns: ms(3),
+            interrupts_ns: ms(13),
+            stolen_ns: ms(8),
+        };
+        assert_eq!(CoreTime::parse(text, 1), Some(wanted));
+        assert_eq!(CoreTime::parse(text, 2), None);
+    }
+
+    #[test]
+    fn a_mask_of_cores_is_written_as_the_kernel_reads_it() {
+        assert_eq!(
+            ["1", "2", "1,00000000", "8,00000000,00000000"],
+            [0, 1, 32, 67].map(mask).each_ref().map(String::as_str)
+        );
+    }
+}

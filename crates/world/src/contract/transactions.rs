@@ -1,0 +1,131 @@
+//! Transactions with a server under load: what is asked for, and what is answered.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::job::{Cookies, Transport};
+use super::records::{BothEnds, Invalid, LinkRecord};
+
+/// Transactions in place of a page load: each a new connection, the request for one of the page's resources
+/// in turn, and its answer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct TransactionsPlan {
+    pub arrivals: Arrivals,
+    pub duration_us: u64,
+    #[serde(default = "default_late_us")]
+    pub late_us: u64,
+    #[serde(default)]
+    pub syncookies: u8,
+    #[serde(default)]
+    pub new_key: Option<NewKey>,
+    #[serde(default)]
+    pub flood: Option<FloodPlan>,
+}
+
+impl TransactionsPlan {
+    /// About how many connections there will be, those of a flood with them.
+    pub fn connections(&self) -> u64 {
+        let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
+        let flood = self.flood.map_or(0, |flood| flood.rate_per_s);
+        u64::from(count) + u64::from(count + flood) * self.duration_us / 1_000_000
+    }
+}
+
+fn default_late_us() -> u64 {
+    1000
+}
+
+/// When transactions begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// At a fixed rate, whatever became of those before: an open loop.
+    RatePerS(u32),
+    /// So many clients, each one after another: a closed loop.
+    Clients(u32),
+}
+
+/// How the key of cookies changes halfway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NewKey {
+    /// The new one alone counts.
+    Replace,
+    /// The old one counts as well.
+    Add,
+}
+
+/// SYNs from addresses that never answer.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct FloodPlan {
+    pub rate_per_s: u32,
+    pub cookies: FloodCookies,
+}
+
+/// The cookies in the SYNs of a flood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FloodCookies {
+    /// None, and no data.
+    None,
+    /// Made up, with data.
+    Invalid,
+    /// Those of the addresses, with data.
+    Valid,
+}
+
+/// The transactions of one plan as they went.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct TransactionsRecord {
+    pub job: String,
+    pub id: String,
+    pub transport: Transport,
+    pub cookies: Option<Cookies>,
+    pub valid: bool,
+    pub invalid: Vec<Invalid>,
+    pub started_unix_ms: u64,
+    pub cookies_before: usize,
+    pub begun: u64,
+    pub not_begun: u64,
+    pub arrived_over_us: u64,
+    pub elapsed_us: u64,
+    pub answered: u64,
+    pub answered_over_us: u64,
+    pub failures: BTreeMap<String, u64>,
+    pub syn_data: u64,
+    pub fallbacks: u64,
+    pub retransmits: u64,
+    pub latency_us: Vec<[u64; 2]>,
+    pub late: u64,
+    pub lateness_us: Vec<[u64; 2]>,
+    pub generator_us: u64,
+    pub fastopen_queue: Option<u32>,
+    pub flood_syns: u64,
+    pub counters: BothEnds<BTreeMap<String, i64>>,
+    pub link: LinkRecord,
+    pub core: Option<CoreRecord>,
+}
+
+/// Where the time of the server's core went.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct CoreRecord {
+    pub number: usize,
+    pub steered: bool,
+    pub elapsed_us: u64,
+    pub idle_us: u64,
+    pub user_us: u64,
+    pub nice_us: u64,
+    pub system_us: u64,
+    pub interrupts_us: u64,
+    pub stolen_us: u64,
+    pub server_threads_us: u64,
+}

@@ -1,0 +1,179 @@
+//! SYN floods: crafted SYNs at a fixed rate, from addresses of the client's network that never answer. Each
+//! comes somewhere in its interval: in virtual time equal intervals would meet those of the transactions at
+//! the same instants, always in the same order.
+//!
+//! They are sent through a raw socket of the client's namespace, which leads nowhere but to the origins.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fastopen_netns::clock::{exact_timers, monotonic_ns};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::Target;
+
+/// The network of the flood's addresses, a part of the client's.
+pub const NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 254, 0), 24);
+/// How many addresses it has. A client's kernel keeps the cookies of six for one server (`tcp_metrics` has a
+/// list for each server's address, and `TCP_METRICS_RECLAIM_DEPTH` ends it).
+pub const ADDRESSES: u8 = 4;
+/// Linux's `IPPROTO_RAW`: the header of IP is ours.
+const RAW: i32 = 255;
+const FIRST_PORT: u64 = 1024;
+const PORTS: u64 = 64_000;
+/// How long it may sleep without looking whether it is to stop.
+const LOOK_NS: u64 = 100_000_000;
+
+/// The addresses of a flood.
+pub fn addresses() -> impl Iterator<Item = Ipv4Addr> {
+    let [one, two, three, _] = NETWORK.0.octets();
+    (1..=ADDRESSES).map(move |last| Ipv4Addr::new(one, two, three, last))
+}
+
+/// What the SYNs of an address carry: a Fast Open cookie and data, or neither.
+#[derive(Clone)]
+pub struct Source {
+    /// Whom they come from.
+    pub address: Ipv4Addr,
+    /// The cookie, with which goes data.
+    pub cookie: Option<Vec<u8>>,
+}
+
+/// A flood that goes on until it is stopped.
+pub struct Flood {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<u64>>,
+}
+
+impl Flood {
+    /// Starts it from the calling thread's namespace.
+    ///
+    /// # Errors
+    /// Where raw sockets are not to be had.
+    pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(RAW)))?;
+        let stop = Arc::<AtomicBool>::default();
+        let (stopped, server, data) = (stop.clone(), target.server, target.request.clone());
+        let send = move || {
+            exact_timers();
+            let start_ns = monotonic_ns();
+            for number in 0.. {
+                let due_ns = start_ns + offset_ns(number, rate_per_s);
+                loop {
+                    if stopped.load(Ordering::Relaxed) {
+                        return Ok(number);
+                    }
+                    let left_ns = due_ns.saturating_sub(monotonic_ns());
+                    if left_ns == 0 {
+                        break;
+                    }
+                    thread::sleep(Duration::from_nanos(left_ns.min(LOOK_NS)));
+                }
+                let source = &sources[(number % sources.len() as u64) as usize];
+                let port = FIRST_PORT + number / sources.len() as u64 % PORTS;
+                let from = SocketAddrV4::new(source.address, port as u16);
+                let sequence = (spread(number) >> 32) as u32;
+                let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
+                socket.send_to(&packet, &SocketAddr::V4(server).into())?;
+            }
+            Ok(0)
+        };
+        let thread = thread::Builder::new().name("flood".into()).spawn(send)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it, and says how many SYNs it has sent.
+    ///
+    /// # Errors
+    /// Why it ended before.
+    pub fn stop(self) -> io::Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("sending does not panic")
+    }
+}
+
+/// When the SYN of this number is due after the first.
+fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
+    let interval_ns = u128::from(1_000_000_000 / rate_per_s);
+    number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64
+}
+
+/// Spreads numbers evenly over all, in the same way each time (by the golden ratio).
+fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A SYN in a packet of IPv4: with a cookie (RFC 7413 section 4.1.1) and data, or without both.
+fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32, cookie: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
+    let mut options = vec![2, 4, 0x05, 0xb4]; // The largest segment: 1460 bytes.
+    let data = cookie.map_or(&[][..], |cookie| {
+        options.extend([34, 2 + cookie.len() as u8]);
+        options.extend(cookie);
+        data
+    });
+    options.resize(options.len().next_multiple_of(4), 1);
+    let header_bytes = 20 + options.len();
+    let mut segment = Vec::with_capacity(header_bytes + data.len());
+    segment.extend(from.port().to_be_bytes());
+    segment.extend(to.port().to_be_bytes());
+    segment.extend(sequence.to_be_bytes());
+    segment.extend([0; 4]);
+    segment.extend([((header_bytes / 4) << 4) as u8, 0x02]); // SYN
+    segment.extend([0xff, 0xff, 0, 0, 0, 0]); // Window; checksum; urgent pointer.
+    segment.extend(options);
+    segment.extend(data);
+    let checksum = checksum(*from.ip(), *to.ip(), &segment).to_be_bytes();
+    segment[16..18].copy_from_slice(&checksum);
+
+    let mut packet = vec![0x45, 0];
+    packet.extend((20 + segment.len() as u16).to_be_bytes());
+    // Identification; may not be fragmented; 64 hops, TCP; a checksum that the kernel fills in.
+    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend(from.ip().octets());
+    packet.extend(to.ip().octets());
+    packet.extend(segment);
+    packet
+}
+
+/// Of TCP over IPv4 (RFC 9293 section 3.1).
+fn checksum(from: Ipv4Addr, to: Ipv4Addr, segment: &[u8]) -> u16 {
+    let mut bytes = [from.octets(), to.octets()].concat();
+    bytes.extend([0, 6]);
+    bytes.extend((segment.len() as u16).to_be_bytes());
+    bytes.extend(segment);
+    let words =
+        bytes.chunks(2).map(|two| u32::from(two[0]) << 8 | two.get(1).map_or(0, |low| u32::from(*low)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syns_keep_their_rate_and_meet_no_fixed_intervals() {
+        let offsets: Vec<_> = (0..2000).map(|number| offset_ns(number, 2000)).collect();
+        assert!(offsets.is_sorted());
+        assert!(offsets.iter().enumerate().all(|(at, ns)| ns / 500_000 == at as u64));
+        let early = offsets.iter().filter(|ns| *ns % 500_000 < 250_000).count();
+        assert!((900..1100).contains(&early), "{early}");
+    }
+
+    #[test]
+    fn a_syn_has_its_cookie_its_data_and_a_checksum_that_adds_up() {
+        let [from, to] = [1, 2].map(|last| SocketAddrV4::new(Ipv4Addr::new(198, 18, 254, last), 80));
+        let packet = syn(from, to, 7, Some(&[9; 8]), b"odd");
+        assert_eq!(packet.len(), 20 + 20 + 4 + 12 + 3);
+        assert_eq!(packet[44..54], [34, 10, 9, 9, 9, 9, 9, 9, 9, 9]);
+        assert_eq!(checksum(*from.ip(), *to.ip(), &packet[20..]), 0);
+        assert_eq!(syn(from, to, 7, None, b"odd").len(), 20 + 20 + 4);
+    }
+}

@@ -1,0 +1,333 @@
+//! The load generator: transactions that begin when they are due, whatever became of those before (an open
+//! loop), or one after another for each of some clients (a closed one). One thread of the client's
+//! namespace.
+//!
+//! A latency counts from when its transaction was due, not from when it began: a generator or a server that
+//! stands still does not hide what waits meanwhile (no coordinated omission).
+
+pub mod flood;
+mod transaction;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::AsFd;
+
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::poll::Timer;
+use hdrhistogram::Histogram;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use self::transaction::{Progress, Transaction};
+use crate::contract::Arrivals;
+
+/// The longest latency that is told from longer ones: ten minutes, in microseconds.
+const LONGEST_US: u64 = 600_000_000;
+/// Digits of a latency that count.
+const DIGITS: u8 = 4;
+/// The most transactions under way at once.
+const MOST_AT_ONCE: usize = 20_000;
+/// How long those under way at the end may take: three retransmissions of a SYN, of 1, 2 and 4 seconds.
+const DRAIN_NS: u64 = 10_000_000_000;
+/// Events taken at once.
+const EVENTS: usize = 256;
+/// The event that is the timer's.
+const TIMER: u64 = u64::MAX;
+
+/// What is asked, of whom.
+pub struct Target {
+    /// The server's address and port.
+    pub server: SocketAddrV4,
+    /// The request.
+    pub request: Vec<u8>,
+    /// Status and bytes of the body of the answer.
+    pub answer: (u16, u64),
+}
+
+/// What the generator is to do.
+pub struct Load {
+    /// Asked in turn.
+    pub targets: Vec<Target>,
+    /// When transactions begin.
+    pub arrivals: Arrivals,
+    /// For how long they begin.
+    pub duration_ns: u64,
+    /// One that begins later than this after it was due is late.
+    pub late_ns: u64,
+    /// Whether sockets ask for Fast Open.
+    pub fastopen: bool,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// Transactions that began.
+    pub begun: u64,
+    /// Those that were due and did not begin: too many were under way, or there was no address left.
+    pub not_begun: u64,
+    /// From the first arrival to the last one, by when they began.
+    pub arrived_over_ns: u64,
+    /// From the start to the end of the last.
+    pub elapsed_ns: u64,
+    /// Those that got their whole answer.
+    pub answered: u64,
+    /// When the first and the last of these had it.
+    answered_ns: Option<(u64, u64)>,
+    /// Those whose answer was another than the page's.
+    pub wrong: u64,
+    /// What those that were not answered met, and how often.
+    pub failures: BTreeMap<String, u64>,
+    /// Connections whose SYN's data was acknowledged.
+    pub syn_data: u64,
+    /// Connections whose SYN's data was not.
+    pub fallbacks: u64,
+    /// Segments that the client's end sent again.
+    pub retransmits: u64,
+    /// Of those that were answered, in microseconds since they were due.
+    pub latency_us: Histogram<u64>,
+    /// How much later than due transactions began, in microseconds.
+    pub lateness_us: Histogram<u64>,
+    /// Those that began too late.
+    pub late: u64,
+}
+
+/// Names the address and port that a transaction's connection comes from, by the number of the transaction;
+/// none: there is no more.
+pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddrV4>;
+
+/// Runs the load. `halfway` is called once, when half of the duration is over.
+///
+/// # Errors
+/// Where there are no descriptors, or `halfway` fails.
+pub fn run(
+    load: &Load,
+    sources: Sources,
+    halfway: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<Outcome> {
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    let mut timer = Timer::new()?;
+    epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+    let start_ns = monotonic_ns();
+    let mut generator = Generator {
+        load,
+        sources,
+        epoll,
+        start_ns,
+        end_ns: start_ns + load.duration_ns,
+        arrived: 0,
+        under_way: Vec::new(),
+        free: Vec::new(),
+        began_ns: None,
+        outcome: Outcome::new(),
+        buffer: vec![0; 1 << 16],
+    };
+    let half_ns = start_ns + load.duration_ns / 2;
+    let mut is_half_over = false;
+    let mut events = [EpollEvent::empty(); EVENTS];
+    loop {
+        let now_ns = monotonic_ns();
+        if !is_half_over && now_ns >= half_ns {
+            is_half_over = true;
+            halfway()?;
+        }
+        generator.begin_due(now_ns);
+        let next_ns = generator.next_arrival_ns();
+        if next_ns.is_none() && generator.is_idle() && is_half_over {
+            break;
+        }
+        let drained_ns = generator.end_ns + DRAIN_NS;
+        if now_ns >= drained_ns {
+            generator.give_up();
+            break;
+        }
+        let half_ns = (!is_half_over).then_some(half_ns);
+        timer.set([next_ns, half_ns, Some(drained_ns)].into_iter().flatten().min())?;
+        let count = generator.epoll.wait(&mut events, EpollTimeout::NONE)?;
+        for event in &events[..count] {
+            if event.data() != TIMER {
+                generator.advance(event.data() as usize);
+            }
+        }
+    }
+    Ok(generator.finish())
+}
+
+struct Generator<'a> {
+    load: &'a Load,
+    sources: Sources<'a>,
+    epoll: Epoll,
+    start_ns: u64,
+    end_ns: u64,
+    /// How many arrivals were due so far.
+    arrived: u64,
+    under_way: Vec<Option<Transaction<'a>>>,
+    /// Places in it that are free.
+    free: Vec<usize>,
+    /// When the first and the last transaction began.
+    began_ns: Option<(u64, u64)>,
+    outcome: Outcome,
+    buffer: Vec<u8>,
+}
+
+impl Generator<'_> {
+    /// When the next transaction is due that waits for no other; none: there is no more.
+    fn next_arrival_ns(&self) -> Option<u64> {
+        let due_ns = match self.load.arrivals {
+            Arrivals::RatePerS(rate) => {
+                let since_ns = u128::from(self.arrived) * 1_000_000_000 / u128::from(rate);
+                self.start_ns + since_ns as u64
+            }
+            Arrivals::Clients(clients) if self.arrived < clients.into() => self.start_ns,
+            Arrivals::Clients(_) => return None,
+        };
+        (due_ns < self.end_ns).then_some(due_ns)
+    }
+
+    /// Begins what is due.
+    fn begin_due(&mut self, mut now_ns: u64) {
+        while let Some(due_ns) = self.next_arrival_ns().filter(|due_ns| *due_ns <= now_ns) {
+            self.arrived += 1;
+            self.begin(due_ns, now_ns);
+            now_ns = monotonic_ns();
+        }
+    }
+
+    fn begin(&mut self, due_ns: u64, now_ns: u64) {
+        if self.under_way.len() - self.free.len() >= MOST_AT_ONCE {
+            self.outcome.not_begun += 1;
+            return;
+        }
+        let number = self.outcome.begun;
+        let Some(from) = (self.sources)(number) else {
+            self.outcome.not_begun += 1;
+            return;
+        };
+        let late_ns = now_ns - due_ns;
+        let (first_ns, _) = self.began_ns.unwrap_or((now_ns, now_ns));
+        self.began_ns = Some((first_ns, now_ns));
+        self.outcome.begun += 1;
+        self.outcome.late += u64::from(late_ns > self.load.late_ns);
+        self.outcome.lateness_us.saturating_record(late_ns / 1000);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.under_way.push(None);
+            self.under_way.len() - 1
+        });
+        let target = &self.load.targets[(number % self.load.targets.len() as u64) as usize];
+        match Transaction::begin(target, self.load.fastopen, from, due_ns, &self.epoll, place as u64) {
+            Ok(transaction) => {
+                self.under_way[place] = Some(transaction);
+                self.advance(place);
+            }
+            Err(error) => {
+                self.free.push(place);
+                self.outcome.failed(&error.to_string());
+            }
+        }
+    }
+
+    /// Goes on with a transaction. Where it is over, its client begins the next one.
+    fn advance(&mut self, place: usize) {
+        let Some(transaction) = &mut self.under_way[place] else { return };
+        let progress = transaction.advance(&mut self.buffer);
+        if matches!(progress, Progress::Waiting) {
+            return;
+        }
+        let transaction = self.under_way[place].take().expect("it is under way");
+        self.free.push(place);
+        self.outcome.count(&transaction, progress);
+        drop(transaction);
+        let now_ns = monotonic_ns();
+        if matches!(self.load.arrivals, Arrivals::Clients(_)) && now_ns < self.end_ns {
+            self.begin(now_ns, now_ns);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.under_way.len() == self.free.len()
+    }
+
+    /// Resets what is still under way.
+    fn give_up(&mut self) {
+        for transaction in self.under_way.drain(..).flatten() {
+            transaction.reset();
+            let what = format!("no answer {} s after the end", DRAIN_NS / 1_000_000_000);
+            self.outcome.count(&transaction, Progress::Failed(what));
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.outcome.elapsed_ns = monotonic_ns() - self.start_ns;
+        self.outcome.arrived_over_ns = self.began_ns.map_or(0, |(first, last)| last - first);
+        self.outcome
+    }
+}
+
+impl Outcome {
+    fn new() -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order");
+        Self {
+            begun: 0,
+            not_begun: 0,
+            arrived_over_ns: 0,
+            elapsed_ns: 0,
+            answered: 0,
+            answered_ns: None,
+            wrong: 0,
+            failures: BTreeMap::new(),
+            syn_data: 0,
+            fallbacks: 0,
+            retransmits: 0,
+            latency_us: histogram(),
+            lateness_us: histogram(),
+            late: 0,
+        }
+    }
+
+    /// From the first answer to the last one.
+    pub fn answered_over_ns(&self) -> u64 {
+        self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
+    }
+
+    fn failed(&mut self, what: &str) {
+        *self.failures.entry(what.to_owned()).or_default() += 1;
+    }
+
+    fn count(&mut self, transaction: &Transaction, progress: Progress) {
+        if let Some(info) = transaction.info() {
+            self.syn_data += u64::from(info.syn_data_acked());
+            self.fallbacks += u64::from(info.fastopen_client_fail > COOKIE_UNAVAILABLE);
+            self.retransmits += u64::from(info.retransmits);
+        }
+        match progress {
+            Progress::Answered { at_ns, latency_ns } => {
+                self.answered += 1;
+                let (first_ns, _) = self.answered_ns.unwrap_or((at_ns, at_ns));
+                self.answered_ns = Some((first_ns, at_ns));
+                self.latency_us.saturating_record(latency_ns / 1000);
+            }
+            Progress::Wrong(what) => {
+                self.wrong += 1;
+                self.failed(&what);
+            }
+            Progress::Failed(what) => self.failed(&what),
+            Progress::Waiting => {}
+        }
+    }
+}
+
+/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: there was no data in the SYN that could be refused.
+const COOKIE_UNAVAILABLE: u8 = 1;
+
+/// The values of a histogram that occurred, to four digits, and how often.
+pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
+    let counted = histogram.iter_recorded();
+    counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
+}
+
+/// The distinct texts of failures, those alone that occurred most often where there are many.
+pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
+    let mut sorted: Vec<_> = failures.iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let kept: BTreeSet<_> = sorted.iter().take(most).map(|(what, _)| *what).collect();
+    failures.iter().filter(|(what, _)| kept.contains(what)).map(|(a, b)| (a.clone(), *b)).collect()
+}

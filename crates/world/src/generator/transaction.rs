@@ -1,0 +1,178 @@
+//! One transaction: a new connection, the request, its whole answer, and the server's FIN.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::tcp::{self, TcpInfo};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::Target;
+
+/// The longest head of an answer.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// A transaction under way.
+pub(super) struct Transaction<'a> {
+    target: &'a Target,
+    socket: Socket,
+    due_ns: u64,
+    /// Bytes of the request that were written.
+    sent: usize,
+    answer: Answer,
+    /// When the last byte of the answer came.
+    answered_ns: Option<u64>,
+}
+
+/// How far a transaction is.
+pub(super) enum Progress {
+    Waiting,
+    Answered {
+        at_ns: u64,
+        latency_ns: u64,
+    },
+    /// The answer is not the page's.
+    Wrong(String),
+    Failed(String),
+}
+
+impl<'a> Transaction<'a> {
+    /// Opens its connection from this address and port.
+    pub(super) fn begin(
+        target: &'a Target,
+        fastopen: bool,
+        from: SocketAddrV4,
+        due_ns: u64,
+        epoll: &Epoll,
+        token: u64,
+    ) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
+        // One port goes to several hosts.
+        socket.set_reuse_address(true)?;
+        socket.bind(&from.into())?;
+        if fastopen {
+            tcp::set_fastopen_connect(&socket)?;
+        }
+        match socket.connect(&SockAddr::from(target.server)) {
+            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => return Err(error),
+            _ => {}
+        }
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
+        epoll.add(socket.as_fd(), EpollEvent::new(flags, token))?;
+        Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
+    }
+
+    /// Writes and reads what it can.
+    pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Progress {
+        match self.exchange(buffer) {
+            Ok(progress) => progress,
+            Err(error) if is_not_yet(&error) => Progress::Waiting,
+            Err(error) => Progress::Failed(error.to_string()),
+        }
+    }
+
+    fn exchange(&mut self, buffer: &mut [u8]) -> io::Result<Progress> {
+        while self.sent < self.target.request.len() {
+            self.sent += self.socket.send(&self.target.request[self.sent..])?;
+        }
+        loop {
+            let count = io::Read::read(&mut &self.socket, buffer)?;
+            if count == 0 {
+                return Ok(self.ended());
+            }
+            self.answer.take(&buffer[..count])?;
+            if self.answered_ns.is_none() && self.answer.is_whole(self.target.answer.1) {
+                self.answered_ns = Some(monotonic_ns());
+            }
+        }
+    }
+
+    /// What it is when the server has closed the connection.
+    fn ended(&self) -> Progress {
+        let wanted = self.target.answer;
+        let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);
+        match self.answered_ns.filter(|_| came == wanted) {
+            Some(at_ns) => Progress::Answered { at_ns, latency_ns: at_ns - self.due_ns },
+            None => Progress::Wrong(format!(
+                "status {} and {} bytes instead of {} and {}",
+                came.0, came.1, wanted.0, wanted.1
+            )),
+        }
+    }
+
+    /// What the kernel says of its connection.
+    pub(super) fn info(&self) -> Option<TcpInfo> {
+        tcp::info(&self.socket).ok()
+    }
+
+    /// Has it end with a reset when it is dropped.
+    pub(super) fn reset(&self) {
+        let _ = self.socket.set_linger(Some(Duration::ZERO));
+    }
+}
+
+/// Of the error that says that a connection is being made.
+const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
+
+/// Whether the kernel will tell when to go on. The first write without a cookie returns EINPROGRESS.
+fn is_not_yet(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
+}
+
+/// What came of an answer.
+#[derive(Default)]
+struct Answer {
+    /// Its head as far as it came, until it is whole.
+    head: Vec<u8>,
+    status: Option<u16>,
+    body_bytes: u64,
+}
+
+impl Answer {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.status.is_some() {
+            self.body_bytes += bytes.len() as u64;
+            return Ok(());
+        }
+        self.head.extend_from_slice(bytes);
+        if let Some(end) = self.head.windows(4).position(|four| four == b"\r\n\r\n") {
+            let words = self.head[..end].split(|byte| *byte == b' ');
+            let status =
+                words.into_iter().nth(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+            self.status = Some(status.unwrap_or(0));
+            self.body_bytes = (self.head.len() - end - 4) as u64;
+            self.head = Vec::new();
+        } else if self.head.len() > HEAD_BYTES {
+            return Err(io::Error::other("a head without end"));
+        }
+        Ok(())
+    }
+
+    fn is_whole(&self, body_bytes: u64) -> bool {
+        self.status.is_some() && self.body_bytes >= body_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_when_head_and_body_are_however_they_come() {
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+        for size in [1, 7, text.len()] {
+            let mut answer = Answer::default();
+            for (number, piece) in text.chunks(size).enumerate() {
+                assert!(!answer.is_whole(3), "before piece {number} of {size}");
+                answer.take(piece).expect("it is short");
+            }
+            assert!(answer.is_whole(3));
+            assert_eq!((answer.status, answer.body_bytes), (Some(200), 3));
+        }
+        assert!(Answer::default().take(&vec![b'x'; HEAD_BYTES + 1]).is_err());
+    }
+}

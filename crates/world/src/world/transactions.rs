@@ -1,0 +1,266 @@
+//! Transactions with the server of a world: prepared, made by the generator, and judged.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns, thread_ns};
+use fastopen_netns::counters::Counters;
+use fastopen_page::PageUrl;
+
+use super::{World, cookie_key};
+use crate::addresses::{CLIENT_ADDRESSES, client_address};
+use crate::clients::UserAgent;
+use crate::contract::{
+    Arrivals, BothEnds, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan,
+    TransactionsRecord,
+};
+use crate::evidence::transactions::{Seen, judge};
+use crate::failure::{Blame, Failure};
+use crate::generator::flood::{self, Flood, Source};
+use crate::generator::{self, Load, Outcome, Target, commonest, occurred};
+use crate::link_config::LinkConfig;
+use crate::server::{self, Server};
+use crate::topology::FastOpenUse;
+
+/// Client ports, which are used in turn.
+const FIRST_PORT: u16 = 1024;
+const PORTS: u64 = 60_000;
+/// How long segments that end connections may be under way when the last answer has come.
+const REST: Duration = Duration::from_millis(20);
+/// How many kinds of failures are told.
+const FAILURES: usize = 10;
+/// A cookie that no key makes.
+const INVALID_COOKIE: [u8; 8] = *b"not made";
+
+impl World<'_> {
+    /// Makes the transactions that `plan` asks for.
+    pub(super) fn transactions(
+        &self,
+        plan: &LoadPlan,
+        asked: &TransactionsPlan,
+        client: &mut dyn UserAgent,
+    ) -> Result<TransactionsRecord, Failure> {
+        let (topology, servers) = (&self.network.topology, &self.servers);
+        self.restore(asked)?;
+        let flood_sources = self.prepare_flood(asked.flood)?;
+        let sources = self.sources(plan, asked)?;
+        let expected = self.expectation(plan);
+        let cookies_before = self.prepare(client_address(sources.first), expected, client)?.cookies.len();
+        topology.set_syncookies(asked.syncookies)?;
+        self.engine.begin_load(Duration::from_micros(self.job.start_phase_us));
+
+        let load = Load {
+            targets: self.targets(),
+            arrivals: asked.arrivals,
+            duration_ns: asked.duration_us * 1000,
+            late_ns: asked.late_us * 1000,
+            fastopen: plan.transport.is_fast_open(),
+        };
+        let core = self.core.as_ref();
+        let foreign = servers.server.is_some();
+        let used =
+            || core.map(|core| core.used(foreign)).transpose().blame(Fault::Machine, "reading a core's time");
+        let started_unix_ms = realtime_ns() / 1_000_000;
+        let before = self.counters()?;
+        let (begin_ns, used_before) = (monotonic_ns(), used()?);
+        let run = || {
+            exact_timers();
+            let flood =
+                asked.flood.map(|flood| Flood::start(flood_sources, &load.targets[0], flood.rate_per_s));
+            let flood = flood.transpose()?;
+            let own_ns = thread_ns();
+            let halfway = &mut || self.change_key(asked.new_key).map_err(io::Error::other);
+            let outcome = generator::run(&load, &|number| sources.of(number), halfway)?;
+            let own_ns = thread_ns() - own_ns;
+            let syns = flood.map_or(Ok(0), Flood::stop)?;
+            Ok::<_, io::Error>((outcome, own_ns, syns))
+        };
+        let ran = topology.client.run(|| Ok(run()))?;
+        let (outcome, generator_ns, flood_syns) = ran.blame(Fault::Machine, "generating load")?;
+        let (end_ns, used_after) = (monotonic_ns(), used()?);
+        std::thread::sleep(Duration::from_micros(2 * self.job.network.rtt_us) + REST);
+        let (after, link) = (self.counters()?, self.network.link.report()?);
+        self.network.link.configure(&LinkConfig::default())?;
+
+        let core = core
+            .zip(used_before.zip(used_after))
+            .map(|(core, (before, after))| core.record(&topology.origins, end_ns - begin_ns, before, after));
+        let server_failure = servers.server.as_ref().map_or(Ok(None), Server::failure)?;
+        let queues = servers.server.as_ref().map(|server| server.sockets.queues(server::PORT)).transpose()?;
+        let own_queue = Some(u32::from(self.job.origins.tfo_queue));
+        let fastopen_queue = queues.map_or(own_queue, |queues| queues.into_values().min().flatten());
+        let counters = BothEnds {
+            client: growth(&before.client, &after.client),
+            origins: growth(&before.origins, &after.origins),
+        };
+        let seen = Seen {
+            plan,
+            asked,
+            outcome: &outcome,
+            hosts: self.hosts.len(),
+            cookies_before,
+            fastopen_queue,
+            counters: &counters,
+            link: &link,
+            late_us: self.job.tolerance.late_us_at(self.job.network.rtt_us),
+            server_failure: server_failure.as_deref(),
+        };
+        let invalid = judge(&seen);
+        let answered_over_us = outcome.answered_over_ns() / 1000;
+        let Outcome { begun, not_begun, answered, syn_data, fallbacks, retransmits, late, .. } = outcome;
+        Ok(TransactionsRecord {
+            job: self.job.id.clone(),
+            id: plan.id.clone(),
+            transport: plan.transport,
+            cookies: plan.cookies,
+            valid: invalid.is_empty(),
+            invalid,
+            started_unix_ms,
+            cookies_before,
+            begun,
+            not_begun,
+            arrived_over_us: outcome.arrived_over_ns / 1000,
+            elapsed_us: outcome.elapsed_ns / 1000,
+            answered,
+            answered_over_us,
+            failures: commonest(&outcome.failures, FAILURES),
+            syn_data,
+            fallbacks,
+            retransmits,
+            latency_us: occurred(&outcome.latency_us),
+            late,
+            lateness_us: occurred(&outcome.lateness_us),
+            generator_us: generator_ns / 1000,
+            fastopen_queue,
+            flood_syns,
+            counters,
+            link,
+            core,
+        })
+    }
+
+    /// What the page's resources are asked by.
+    fn targets(&self) -> Vec<Target> {
+        let resources = self.job.page.resources.iter();
+        let host = |name: &str| self.hosts[name];
+        let port = |one: &PageUrl| match self.job.origins.server {
+            None => one.port(),
+            Some(_) if self.job.origins.is_served(one.host()) => server::PORT,
+            Some(_) => server::UPSTREAM_PORT,
+        };
+        resources
+            .map(|one| Target {
+                server: SocketAddrV4::new(host(one.url.host()), port(&one.url)),
+                request: format!(
+                    "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                    one.method,
+                    one.url.target(),
+                    one.url.host()
+                )
+                .into_bytes(),
+                answer: (one.status, one.body_bytes),
+            })
+            .collect()
+    }
+
+    /// Takes back what transactions before may have changed.
+    fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
+        if self.flooded.replace(asked.flood.is_some()) {
+            let message = "loads: one comes after a flood, whose half-open connections would count";
+            return Err(Failure::new(Fault::Input, message));
+        }
+        self.settle()?;
+        self.network.link.configure(&LinkConfig::default())?;
+        self.network.topology.set_syncookies(0)?;
+        Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
+    }
+
+    /// Where connections come from: one new address, or with cold cookies one for each.
+    fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
+        let first = self.next_address.get();
+        let cold = plan.cookies == Some(Cookies::Cold);
+        let wanted = match asked.arrivals {
+            _ if !cold => 1,
+            Arrivals::RatePerS(rate) => u64::from(rate) * asked.duration_us / 1_000_000 + 1,
+            // How many there will be is not known.
+            Arrivals::Clients(_) => u64::from((CLIENT_ADDRESSES - first) / 2),
+        };
+        let left = u64::from(CLIENT_ADDRESSES - first);
+        if wanted > left {
+            let message = format!("transactions: {wanted} addresses are needed, of {left} that are left");
+            let remedy = "a cold transaction has one of its own: ask for a lower rate or less time".into();
+            return Err(Failure { fault: Fault::Input, message, remedy });
+        }
+        let end = first + wanted as u16;
+        self.next_address.set(end);
+        Ok(Sources { first, end: cold.then_some(end), resources: self.job.page.resources.len() as u64 })
+    }
+
+    /// Gives the flood's addresses their cookies, where they are to be valid, and silences them.
+    fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
+        let Some(asked) = asked else { return Ok(Vec::new()) };
+        let addresses: Vec<_> = flood::addresses().collect();
+        let server = *self.servers.addresses[0].ip();
+        let topology = &self.network.topology;
+        if asked.cookies == FloodCookies::Valid {
+            self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
+            topology.set_fastopen(FastOpenUse::EarlierVisit)?;
+            self.servers.fetch_cookies_of(&topology.client, &addresses)?;
+        }
+        let source = |address: Ipv4Addr| {
+            let cookie = match asked.cookies {
+                FloodCookies::None => None,
+                FloodCookies::Invalid => Some(INVALID_COOKIE.to_vec()),
+                FloodCookies::Valid => self.network.cookies.borrow_mut().cookie(address, server)?,
+            };
+            Ok(Source { address, cookie })
+        };
+        let sources: Vec<_> = addresses.into_iter().map(source).collect::<fastopen_netns::Result<_>>()?;
+        if asked.cookies == FloodCookies::Valid && sources.iter().any(|one| one.cookie.is_none()) {
+            let message =
+                "the server gave the flood's addresses no cookies: its listener has no Fast Open queue";
+            return Err(Failure::new(Fault::World, message));
+        }
+        self.settle()?;
+        topology.set_silent(flood::NETWORK, true)?;
+        Ok(sources)
+    }
+
+    /// Changes the key of the server's cookies.
+    fn change_key(&self, how: Option<NewKey>) -> fastopen_netns::Result<()> {
+        let (old, new) = (cookie_key(self.job.seed), cookie_key(!self.job.seed));
+        match how {
+            None => Ok(()),
+            Some(NewKey::Replace) => self.network.topology.set_cookie_keys(&[new]),
+            Some(NewKey::Add) => self.network.topology.set_cookie_keys(&[new, old]),
+        }
+    }
+}
+
+/// Where the connections of transactions come from.
+struct Sources {
+    /// The number of the first address.
+    first: u16,
+    /// The number after the last one, where each connection has its own; none: they share the first.
+    end: Option<u16>,
+    resources: u64,
+}
+
+impl Sources {
+    /// Of a transaction; none: there are no more addresses.
+    fn of(&self, number: u64) -> Option<SocketAddrV4> {
+        let Some(end) = self.end else {
+            // Ports to each host's address in turn.
+            let port = FIRST_PORT + (number / self.resources % PORTS) as u16;
+            return Some(SocketAddrV4::new(client_address(self.first), port));
+        };
+        let own = u64::from(self.first) + number;
+        (own < end.into()).then(|| SocketAddrV4::new(client_address(own as u16), FIRST_PORT))
+    }
+}
+
+fn growth(before: &Counters, after: &Counters) -> BTreeMap<String, i64> {
+    after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

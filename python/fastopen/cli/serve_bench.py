@@ -1,0 +1,239 @@
+"""`fastopen serve-bench`: transactions with a server under load, and what they cost it."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, figures_table, print_json
+from fastopen.cli.progress import LiveBar
+from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.contract import EngineName
+from fastopen.errors import InputError
+from fastopen.serve_bench import BenchResult, CellRow, read_bench, run_bench
+from fastopen.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
+from fastopen.units import format_duration_us
+from fastopen.workflows.engines import auto_engine
+
+
+class BenchEngine(StrEnum):
+    """Whose clock runs."""
+
+    AUTO = "auto"
+    HOST = "host"
+    VIRTUAL = "virtual"
+
+
+def serve_bench(
+    bench: Annotated[
+        str | None,
+        typer.Argument(metavar="[BENCH]", help="A packaged benchmark (server-load), or a TOML file of one."),
+    ] = None,
+    arms: Annotated[str | None, typer.Option(help="Of off, cold, warm. (default: all)")] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(help="Transactions that begin each second, whatever becomes of those before."),
+    ] = None,
+    clients: Annotated[
+        str | None, typer.Option(help="Clients that make one transaction after another, instead of --rates.")
+    ] = None,
+    duration: Annotated[str | None, typer.Option(help="For how long they begin. (default: 10s)")] = None,
+    rtt: Annotated[
+        str | None, typer.Option(help="Of the link, which has no other limit. (default: 20ms)")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="Of the body of an answer. (default: 5kB)")] = None,
+    hosts: Annotated[
+        int | None,
+        typer.Option(help="Addresses of the server: a warm client has a cookie of each. (default: 16)"),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="A server in place of the origins (docs/servers.md)."),
+    ] = None,
+    server_listen: Annotated[
+        bool, typer.Option("--server-listen", help="Give its listeners a TFO queue where they have none.")
+    ] = False,
+    tfo_queue: Annotated[
+        str | None, typer.Option(help="TFO queues of the origins' listeners. (default: 4096)")
+    ] = None,
+    syncookies: Annotated[
+        str | None,
+        typer.Option(help="tcp_syncookies: 0 never, 1 when a queue is full, 2 always. (default: 0)"),
+    ] = None,
+    flood: Annotated[
+        str | None,
+        typer.Option(
+            help="SYN floods: none, plain:RATE without cookies, invalid:RATE or valid:RATE with cookies"
+            " and data. (default: none)"
+        ),
+    ] = None,
+    new_key: Annotated[
+        str | None,
+        typer.Option(help="What a new key of cookies does halfway: none, replace or add. (default: none)"),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(help="How often, in rounds, in real time; virtual time needs one. (default: 5)"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the order and the keys. (default: 1)")] = None,
+    engine: Annotated[
+        BenchEngine,
+        typer.Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
+    ] = BenchEngine.AUTO,
+    kernel: Annotated[str | None, typer.Option(help="Of the virtual engine. (default: the newest)")] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put a server under load with TFO off, cold and warm: latencies, overflows, floods, processor time.
+
+    Options with commas are lists, of which each value is tried with each of the others.
+    Exit codes: 0; 1 a row has no valid transactions; 2 wrong options; 3 not on this machine.
+    """
+    changes = {
+        "arms": arms, "rates": rates, "clients": clients, "duration": duration, "rtt": rtt, "size": size,
+        "hosts": hosts, "tfo_queue": tfo_queue, "syncookies": syncookies, "flood": flood, "new_key": new_key,
+        "repeats": repeats, "seed": seed,
+    }  # fmt: skip
+    asked = read_bench(bench, changes)
+    words = _words(server)
+    if server_listen and words is None:
+        raise InputError("goes with --server", "--server-listen", "leave it out: the origins have a queue")
+    chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
+    if engine is BenchEngine.AUTO:
+        chosen = auto_engine(kernel)
+    with _watching(quiet or json) as watch:
+        done = run_bench(asked, chosen, kernel, words, server_listen, watch)
+    if json:
+        print_json({"server": server, **done.as_json()})
+    else:
+        _print(done, server)
+    if not done.holds:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _words(server: str | None) -> list[str] | None:
+    try:
+        words = None if server is None else shlex.split(server)
+    except ValueError as error:
+        raise InputError(f"is no command line: {error}", "--server") from None
+    if words is not None and not any(words[:1]):
+        raise InputError("is empty", "--server")
+    return words
+
+
+def _watching(quiet: bool) -> "LiveWatch":
+    return LiveWatch(errors_console(), quiet)
+
+
+class LiveWatch(LiveBar):
+    """Shows how far a benchmark is."""
+
+    def __enter__(self) -> Callable[[str, int, int], None]:  # type: ignore[override]
+        super().__enter__()
+        return lambda what, done, of: self.update(f"{done} of {of}: {what}", done, of)
+
+
+def _print(done: BenchResult, server: str | None) -> None:
+    rows = done.rows
+    console().print(Text(_head(done, server)), soft_wrap=True)
+    factors = {name: {row.cell.factors[name] for row in rows} for name in rows[0].cell.factors}
+    varying = [name for name, values in factors.items() if len(values) > 1 or name == "load"]
+    table = figures_table(
+        "",
+        ["arm", *varying],
+        ["answers\n/s", "p50\nms", "p99\nms", "SYN\ndata", "fell\nback", "no\nanswer", "segments\neach"]
+        + (["threads\nus each", "core\nus each"] if done.engine == "host" else []),
+    )
+    for row in rows:
+        table.add_row(
+            row.cell.arm, *(row.cell.factors[name] for name in varying), *_figures(row, done.engine == "host")
+        )
+    console().print(table)
+    for line in _sentences(done):
+        console().print(Text(line), soft_wrap=True)
+
+
+def _head(done: BenchResult, server: str | None) -> str:
+    bench = done.bench
+    common = {name: values for name, values in _common(done.rows).items() if name != "load"}
+    usual = {"queue": "4096", "syncookies": "0", "flood": "none", "new key": "none"}
+    said = [f"{name} {value}" for name, value in common.items() if usual.get(name) != value]
+    kernel = "" if done.world is None else f", Linux {done.world.kernel}"
+    rtt, duration = format_duration_us(bench.rtt), format_duration_us(bench.duration)
+    parts = [
+        bench.title,
+        f"{server or 'built-in origin'}: answers of {bench.size:,} bytes over {rtt}, begun for {duration}",
+        f"engine {done.engine}{kernel}",
+        *said,
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _common(rows: list[CellRow]) -> dict[str, str]:
+    first = rows[0].cell.factors
+    return {
+        name: value for name, value in first.items() if all(row.cell.factors[name] == value for row in rows)
+    }
+
+
+def _figures(row: CellRow, host: bool) -> Iterator[str]:
+    if not row.records:
+        yield from ["invalid", *["-"] * (8 if host else 6)]
+        return
+    yield "-" if row.per_second is None else f"{row.per_second:,.1f}"
+    for percent in (50, 99):
+        value = percentile(row.latency_us, percent)
+        yield "-" if value is None else f"{value / 1000:,.1f}"
+    for name in ("syn_data", "fallbacks"):
+        yield f"{row.total(name):,}"
+    yield f"{row.total('begun') - row.total('answered'):,}"
+    yield "-" if row.segments is None else f"{row.segments.median:.2f}"
+    if host:
+        yield _with_change(row.threads_us, row.threads_change)
+        yield _spanned(row.core_us)
+
+
+def _spanned(figure: Figure | None) -> str:
+    if figure is None:
+        return "-"
+    if figure.interval is None:
+        return f"{figure.median:.1f}"
+    low, high = figure.interval
+    return f"{figure.median:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _with_change(figure: Figure | None, change: Figure | None) -> str:
+    if change is None or change.interval is None:
+        return _spanned(figure)
+    return f"{_spanned(figure)}, {change.median:+.0f} %"
+
+
+def _sentences(done: BenchResult) -> Iterator[str]:
+    for row in done.rows:
+        name = " ".join([row.cell.arm, *row.cell.others])
+        for reason, count in row.reasons.items():
+            yield f"{name}: {count} of {row.asked} do not count: {reason}"
+        counted = [f"{name} {row.counted(name):,}" for name in OF_SERVER if row.counted(name)]
+        if counted and row.records:
+            yield f"{name}: server's kernel: {', '.join(counted)}"
+    late, begun = sum(row.total("late") for row in done.rows), sum(row.total("begun") for row in done.rows)
+    worst = max((percentile(row.lateness_us, 100) or 0 for row in done.rows), default=0)
+    yield (
+        f"Generator: {late:,} of {begun:,} transactions began over 1 ms late, at most {worst / 1000:.1f} ms;"
+        " latencies count from when they were due."
+    )
+    if done.engine == "virtual":
+        yield "Processor time: none, computing is free in virtual time; --engine host measures it."
+        return
+    cores = [one.core for row in done.rows for one in row.records.values() if one.core is not None]
+    if not cores:
+        yield "Processor time: none, this machine has one core alone."
+    elif not all(is_alone(core) for core in cores):
+        shared = sum(not is_alone(core) for core in cores)
+        yield (
+            f"Of {len(cores)} times, other processes used the server's core in {shared}: its time is then"
+            " left out; that of the server's threads stands."
+        )
