@@ -87,6 +87,8 @@ fn the_golden_jobs_make_worlds() {
     let mut job = golden("job");
     job["origins"]["bodies_file"] = json!(bodies);
     job["tolerance"] = forgiving();
+    // Nothing follows a flood in its world; the page is loaded instead.
+    job["loads"][1]["transactions"] = Value::Null;
     let run = run(&job);
     fs::remove_file(&bodies).expect("it is there");
     assert_eq!(run.code, Some(0), "{run}");
