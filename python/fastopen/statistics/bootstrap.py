@@ -109,8 +109,12 @@ def median_acceleration(data: "NDArray[np.float64]") -> float | None:
         medians, times = data[[half, half - 1]], np.array([half, half])
     shifts = medians - medians[0]
     apart = (shifts * times).sum() / len(data) - shifts
-    squares = (times * apart**2).sum()
-    return float((times * apart**3).sum() / squares**1.5 / 6) if squares > 0 else None
+    furthest = np.abs(apart).max()
+    if not furthest > 0:
+        return None
+    # The scale cancels out, and powers of very small numbers are 0.
+    apart = apart / furthest
+    return float((times * apart**3).sum() / (times * apart**2).sum() ** 1.5 / 6)
 
 
 def resampled_medians(data: "NDArray[np.float64]", rng: "np.random.Generator") -> "NDArray[np.float64]":

@@ -86,6 +86,15 @@ def test_the_interval_is_ordered_and_within_the_values(values: list[float], seed
     assert min(values) - rounding <= interval[0] <= interval[1] <= max(values) + rounding
 
 
+def test_an_interval_does_not_depend_on_the_scale_of_its_values() -> None:
+    values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
+    low, high = median_interval(values, 7) or (0.0, 0.0)
+    # Of the second, squares and cubes of what lies between values are no floating-point numbers.
+    for scale in (2.0**-40, 2.0**-600):
+        assert median_interval([value * scale for value in values], 7) == (low * scale, high * scale)
+    assert median_interval([0.0, 0.0, 0.0, 1.0, 1.0, 9.6e-113], 0) is not None
+
+
 def test_the_same_seed_gives_the_same_interval() -> None:
     values = [random.Random(3).gauss(10, 2) for _ in range(10)]
     assert median_interval(values, 5) == median_interval(values, 5)
