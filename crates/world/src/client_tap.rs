@@ -86,7 +86,7 @@ fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let to = SocketAddrV4::new(address(16)?, two(2)?);
     let (client, origin) = if outgoing { (from, to) } else { (to, from) };
     // Short frames are padded.
-    let bytes = segment.get(UDP_HEADER..usize::from(two(4)?).clamp(UDP_HEADER, segment.len()))?;
+    let bytes = segment.get(UDP_HEADER..usize::from(two(4)?).min(segment.len()))?;
     Some((FourTuple { client, origin }, bytes))
 }
 
