@@ -65,13 +65,18 @@ def test_the_tutorial_shows_what_its_command_prints() -> None:
 
 def test_no_command_of_the_readme_is_left_out() -> None:
     makes = [line for line in FOUND if line.split()[0] == "make"]
-    others = [line for line in FOUND if line not in (*makes, *of(*REAL, BROWSER), *READ, *LOADING, *SERVING)]
+    others = [
+        line
+        for line in FOUND
+        if line not in (*makes, *of(*REAL, BROWSER), *READ, *LOADING, *MEASURING, *SERVING)
+    ]
     assert others == []
     assert len(FOUND) >= 15
 
 
 READ: Final = of("report", "doctor", "reproduce", "page", "show", "compare")
 LOADING: Final = of("run")
+MEASURING: Final = of("serve-bench")
 SERVING: Final = of("browse")
 
 
@@ -106,6 +111,15 @@ def test_a_command_that_loads_does_so(
     done = fastopen(*asked, "--engine", "host")
     assert done.returncode == 0, done.stderr
     assert "PLT" in done.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("line", MEASURING)
+def test_a_command_that_measures_a_server_does_so(line: str, words: Callable[[str], list[str]]) -> None:
+    done = fastopen(*words(line), "--duration", "100ms")
+    assert done.returncode == 0, done.stderr
+    assert "answers" in done.stdout
 
 
 @pytest.mark.slow

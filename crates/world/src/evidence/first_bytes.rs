@@ -64,8 +64,11 @@ impl Observations<'_> {
         let alone = first.resource == 0;
         let ways = [&self.network.down, &self.network.up];
         let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
+        // What the machine held is named by itself.
+        let on_time = [&self.link.down, &self.link.up].iter().all(|way| way.late_us_max <= self.late_us);
         let asked_first = first.queued_ns.is_some_and(|at| at <= connection.opened_ns);
         !self.foreign
+            && on_time
             && self.lost_packets() == 0
             && !self.lost_something(connection)
             && self.path.behaviour == Behaviour::None
