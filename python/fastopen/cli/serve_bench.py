@@ -1,7 +1,7 @@
 """`fastopen serve-bench`: transactions with a server under load, and what they cost it."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -139,8 +139,8 @@ class LiveWatch(LiveBar):
 def _print(done: BenchResult, server: str | None) -> None:
     rows = done.rows
     console().print(Text(_head(done, server)), soft_wrap=True)
-    factors = {name: {row.cell.factors[name] for row in rows} for name in rows[0].cell.factors}
-    varying = [name for name, values in factors.items() if len(values) > 1 or name == "load"]
+    common = _common(rows)
+    varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
     table = figures_table(
         "",
         ["arm", *varying],
@@ -152,7 +152,7 @@ def _print(done: BenchResult, server: str | None) -> None:
             row.cell.arm, *(row.cell.factors[name] for name in varying), *_figures(row, done.engine == "host")
         )
     console().print(table)
-    for line in _sentences(done):
+    for line in _sentences(done, varying):
         console().print(Text(line), soft_wrap=True)
 
 
@@ -211,14 +211,19 @@ def _with_change(figure: Figure | None, change: Figure | None) -> str:
     return f"{_spanned(figure)}, {change.median:+.0f} %"
 
 
-def _sentences(done: BenchResult) -> Iterator[str]:
+def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     for row in done.rows:
-        name = " ".join([row.cell.arm, *row.cell.others])
+        words = (
+            value if name == "load" else f"{name} {value}"
+            for name, value in row.cell.factors.items()
+            if name in varying
+        )
+        row_name = ", ".join([row.cell.arm, *words])
         for reason, count in row.reasons.items():
-            yield f"{name}: {count} of {row.asked} do not count: {reason}"
+            yield f"{row_name}: {count} of {row.asked} do not count: {reason}"
         counted = [f"{name} {row.counted(name):,}" for name in OF_SERVER if row.counted(name)]
         if counted and row.records:
-            yield f"{name}: server's kernel: {', '.join(counted)}"
+            yield f"{row_name}: the server's kernel counted {', '.join(counted)}"
     late, begun = sum(row.total("late") for row in done.rows), sum(row.total("begun") for row in done.rows)
     worst = max((percentile(row.lateness_us, 100) or 0 for row in done.rows), default=0)
     yield (
