@@ -15,6 +15,8 @@ PAUSE_S: Final = 0.2
 # which the kernel tries by itself; then it is used, and once more where that went wrong: losses happen.
 FASTOPENS: Final = 4
 CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
+# After which a SYN, or its answer, is sent again (RFC 6298, section 2.1).
+SYN_TIMEOUT_MS: Final = 1000
 
 
 class Handling(StrEnum):
@@ -112,7 +114,7 @@ class _Prober:
             reachable=True,
             error=None,
             cookie=bool(carried),
-            asking_dropped=_all_sent_again([trial for trial in fastopens if not _carried(trial)]),
+            asking_dropped=all_lost([trial for trial in fastopens if not _carried(trial)], plain),
             data_with_cookie=_together(carried),
             data_without_cookie=handling_of(blind),
             disabled_here=not carried
@@ -183,6 +185,14 @@ def _together(carried: list[Trial]) -> Handling:
     return Handling.NOT_TRIED
 
 
-def _all_sent_again(asked: list[Trial]) -> bool:
-    """Whether no SYN that asked for a cookie arrived, of two at least."""
-    return len(asked) > 1 and all(trial.retransmits > 0 for trial in asked)
+def all_lost(asked: list[Trial], plain: Trial) -> bool:
+    """Whether each SYN that asked for a cookie was lost, or its answer, of two at least.
+
+    Where the answer was, the server may send it again just before the client its SYN: then the client has
+    sent nothing again, and measured that second (RFC 6298) as the round trip.
+    """
+    usual_ms = plain.rtt_ms or 0
+    waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]
+    return len(asked) > 1 and all(
+        late or trial.retransmits > 0 for late, trial in zip(waited, asked, strict=True)
+    )

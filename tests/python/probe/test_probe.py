@@ -25,7 +25,7 @@ from fastopen.probe import (
     verdict,
 )
 from fastopen.probe.connection import ClientFail, Opening, Trial
-from fastopen.probe.trials import handling_of
+from fastopen.probe.trials import all_lost, handling_of
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 WORLD = Path(__file__).parent / "probe_world.py"
@@ -114,6 +114,15 @@ class TestRows:
         found = replace(WORKS, data_with_cookie=handling)
         assert {row.name for row in consistent(found)} == rows
         assert "not known" not in verdict(found)
+
+    def test_an_answer_that_the_server_sent_again_was_lost_as_a_syn_that_the_client_sent_again(self) -> None:
+        fail = ClientFail.COOKIE_UNAVAILABLE
+        sent_again = Trial(Opening.FASTOPEN, None, False, False, fail, 1, 20.0, 1060.0)
+        server_first = replace(sent_again, retransmits=0, rtt_ms=880.0)
+        plain = replace(sent_again, opening=Opening.PLAIN, retransmits=0, answered_ms=40.0)
+        assert all_lost([sent_again, server_first], plain)
+        assert not all_lost([sent_again, replace(plain, opening=Opening.FASTOPEN)], plain)
+        assert not all_lost([server_first, server_first], replace(plain, rtt_ms=880.0))
 
     def test_a_lost_request_for_a_cookie_and_none_at_all_leave_others(self) -> None:
         rows = [row.name for row in consistent(replace(WORKS, asking_dropped=True))]
