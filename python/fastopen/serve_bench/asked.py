@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -72,11 +72,7 @@ class Bench(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str = ""
-    arms: Annotated[tuple[ArmName, ...], Field(min_length=1), BeforeValidator(_listed)] = (
-        "off",
-        "cold",
-        "warm",
-    )
+    arms: Annotated[tuple[ArmName, ...], Field(min_length=1), BeforeValidator(_listed)] = get_args(ArmName)
     rates: Counts = ()
     clients: Counts = ()
     duration: Annotated[int, Field(ge=1, le=DURATION_MAX_US), _by(parse_duration_us)] = 10_000_000

@@ -47,6 +47,11 @@ class BenchCell:
     new_key: NewKey
 
     @property
+    def is_baseline(self) -> bool:
+        """Whether the others are compared with it: it comes without TFO."""
+        return ARMS[self.arm][0] == "tcp"
+
+    @property
     def factors(self) -> dict[str, str]:
         """Name to value, of all but the arm."""
         return {

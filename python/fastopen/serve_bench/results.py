@@ -232,7 +232,7 @@ class BenchResult:
             cell: {repeat: one for repeat, one in self.records.get(number, {}).items() if one.valid}
             for number, cell in enumerate(self.cells)
         }
-        baselines = {cell.others: cell for cell in self.cells if cell.arm == "off"}
+        baselines = {cell.others: cell for cell in self.cells if cell.is_baseline}
         rows = []
         for number, cell in enumerate(self.cells):
             baseline = baselines.get(cell.others)
