@@ -51,7 +51,7 @@ fn after_a_change_of_key_one_connection_falls_back_and_the_next_has_the_new_cook
     let record = transactions(&run);
     assert_eq!(latencies(record), [(100_000, 19), (200_000, 1)], "{run}");
     assert_eq!(of_server(record, "TCPFastOpenPassiveFail"), 1);
-    // With the old key beside the new one none does.
+    // With the old key kept as well none does.
     let run = exactly(&asking(1, Some("warm"), &slowly("add"), 16)).expect("there is a kernel");
     let record = transactions(&run);
     assert_eq!(latencies(record), [(100_000, 20)], "{run}");
