@@ -57,7 +57,7 @@ def job_schema() -> str:
 
 def record_schema() -> str:
     """Of what the program writes: every key is there, and no other."""
-    schema = records.RECORDS.json_schema(mode="serialization")
+    schema = records.record_adapter().json_schema(mode="serialization")
     for model in schema["$defs"].values():
         if "properties" in model:
             model["required"] = list(model["properties"])

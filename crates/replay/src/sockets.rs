@@ -106,6 +106,14 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
+    /// As [`ObservedStream::new`], of a connection that was accepted. tokio takes such a one for readable and
+    /// tries it; what there is to read, epoll reports as well.
+    pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
+        let stream = Self::new(stream, four_tuple, table);
+        stream.clear_readiness();
+        stream
+    }
+
     /// Waits for what the client sends first, and tells whether it begins with these bytes, 4 at most, which
     /// a client sends together; they stay to be read.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {

@@ -11,19 +11,16 @@ import typer
 
 from fastopen.attribution import reasons_slower
 from fastopen.attribution.phrases import plural
-from fastopen.cli.compare import print_comparisons
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
-from fastopen.comparison import Check, Side, compare_runs, side_of
 from fastopen.contract import InvalidKind
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
-from fastopen.report.compared_document import comparison_document
 from fastopen.report.summary import verdict_line
 from fastopen.report.terminal import plain
 from fastopen.runs import RunOutcome, RunStore, runs_folder
@@ -66,6 +63,20 @@ def run_and_print(
             printing,
         )
         return
+    _run_on_kernels(named, experiment, imported, options, printing)
+
+
+def _run_on_kernels(
+    named: Mapping[str, str],
+    experiment: Experiment,
+    imported: Sequence[ImportedPage],
+    options: RunOptions,
+    printing: Printing,
+) -> None:
+    # Comparing has many modules, which other runs need not read.
+    from fastopen.cli.compared_kernels import print_kernels
+    from fastopen.comparison import Side, side_of
+
     experiment = on_virtual_engine(experiment)
     sides: dict[str, Side] = {}
     codes = []
@@ -78,27 +89,9 @@ def run_and_print(
         if codes[-1] == EXIT_INTERRUPTED:
             raise typer.Exit(EXIT_INTERRUPTED)
     if options.shard is None:
-        _print_kernels(sides, as_json=printing.json)
+        print_kernels(sides, as_json=printing.json)
     if any(codes):
         raise typer.Exit(EXIT_FAULTS)
-
-
-def _print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """What changed from the first kernel to each other one."""
-    before, *others = of_kernel.values()
-    compared = [compare_runs(before, after) for after in others]
-    checks: list[list[Check]] = [[] for _ in compared]
-    if not as_json:
-        print_comparisons(compared, checks)
-        return
-    print_json(
-        {
-            "format": "fastopen-kernels/1",
-            "kernels": list(of_kernel),
-            "comparison": comparison_document(compared, checks),
-            "results": {name: results_document(side.results) for name, side in of_kernel.items()},
-        }
-    )
 
 
 @contextmanager

@@ -98,7 +98,7 @@ Word = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(_can_be_passe
 class _Part(BaseModel):
     """A part of a job: no key that the contract does not know, no silent conversion."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class RateLimit(_Part):

@@ -6,6 +6,7 @@ and tables are made of these models, as those of jobs.
 """
 
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -21,7 +22,7 @@ Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 
 
 class MeasuredRtt(_Part):
@@ -695,7 +696,12 @@ class ErrorRecord(_Part):
 
 
 Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndRecord | ErrorRecord
-RECORDS: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
+
+
+@cache
+def record_adapter() -> TypeAdapter[Record]:
+    """What reads a record, by its `type`; made when it is first needed."""
+    return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 
 class RecordError(ValueError):
@@ -709,7 +715,7 @@ class ContractError(RecordError):
 def parse_record(line: bytes | str) -> Record:
     """One line of the program's output. Raises RecordError, and ContractError for another contract."""
     try:
-        record = RECORDS.validate_json(line)
+        record = record_adapter().validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -232,7 +232,7 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     }
     let four_tuple = FourTuple { client, origin };
     shared.log.accepted(four_tuple, monotonic_ns());
-    let stream = ObservedStream::new(stream, four_tuple, shared.sockets.clone());
+    let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
     let tls = shared.site.tls.as_ref().filter(|_| shared.encrypted.load(Ordering::Relaxed));
     let encrypted = match tls.map(|tls| tls.security) {
         None => false,

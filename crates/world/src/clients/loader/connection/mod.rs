@@ -19,8 +19,11 @@ use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::sockets::{FourTuple, ObservedStream, SocketTable};
 use fastopen_replay::tls::Secured;
 use hyper::Request;
+use nix::errno::Errno;
 use rustls::ClientConfig;
-use tokio::net::TcpSocket;
+use socket2::{Domain, Socket, Type};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
@@ -169,16 +172,16 @@ impl Connection {
     }
 
     async fn open(&self) -> io::Result<(ObservedStream, Opened)> {
-        let socket = TcpSocket::new_v4()?;
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
         if let Some(port) = self.port {
-            socket.set_reuseaddr(true)?;
-            socket.bind((Ipv4Addr::UNSPECIFIED, port).into())?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
         }
-        socket.set_nodelay(true)?;
+        socket.set_tcp_nodelay(true)?;
         if self.fastopen {
             tcp::set_fastopen_connect(&socket)?;
         }
-        let stream = socket.connect(SocketAddr::V4(self.address)).await?;
+        let stream = connected(socket, self.address).await?;
         let at_ns = monotonic_ns();
         // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in SYN_SENT, and the first write sends
         // the SYN. Without either, it returns in ESTABLISHED, which is state 1.
@@ -190,6 +193,20 @@ impl Connection {
         let stream = ObservedStream::new(stream, four_tuple, self.sockets.clone());
         Ok((stream, Opened { at_ns, established, four_tuple }))
     }
+}
+
+/// connect(2), and the wait for its end. tokio's own asks for the socket's error each time; a system call is
+/// dear in the virtual kernel, and epoll tells of an error.
+async fn connected(socket: Socket, address: SocketAddrV4) -> io::Result<TcpStream> {
+    let under_way = match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
+        outcome => outcome.map(|()| false)?,
+    };
+    let stream = TcpStream::from_std(socket.into())?;
+    if under_way && stream.ready(Interest::WRITABLE | Interest::ERROR).await?.is_error() {
+        stream.take_error()?.map_or(Ok(()), Err)?;
+    }
+    Ok(stream)
 }
 
 /// A request in flight, and what its driver has seen of the response.
