@@ -311,7 +311,8 @@ def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> N
     stub.chmod(0o755)
     tree = tmp_path / "linux"
     tree.mkdir()
-    environment = {**os.environ, "PATH": f"{stub.parent}:{os.environ['PATH']}"}
+    path = f"{stub.parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
     def git(*arguments: object) -> str:
         identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
@@ -332,6 +333,14 @@ def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> N
     found = git("bisect", "run", recipe, runs[20], "plt +1%", "my.har")
     assert "is the first bad commit" in found
     assert "commit 4" in found
+    # What no commit is to blame for ends the bisection, in place of skipping all of them.
+    git("bisect", "reset")
+    git("bisect", "start", "HEAD", "HEAD~5")
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        git("bisect", "run", recipe, tmp_path / "missing", "plt +1%", "my.har")
+    assert "exit code 128" in ended.value.stderr
+    assert "missing" in ended.value.stderr
+    assert not list((tmp_path / "cache" / "fastopen").iterdir())
 
 
 def test_a_page_with_a_hostile_name_stays_text(tmp_path: Path) -> None:
