@@ -26,6 +26,11 @@ WIDTH: Final = 600
 PANEL_WIDTH: Final = 290
 PATH_CAPTION: Final = "The thin line runs along the critical path, to the load event at the upright line."
 TIME: Final = "ms since navigation start"
+# What a bar of a waterfall says to who cannot see it, and as the tooltip of a drawing without scripts.
+SAID: Final = (
+    "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
+    " + format(datum.end, '.1f') + ' ms'"
+)
 # Charts of the same page over many networks differ in their rows alone, and each takes Altair 0.1 s to make.
 CHARTS_KEPT: Final = 16
 
@@ -206,7 +211,7 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
     bars = (
-        base.mark_bar()
+        base.mark_bar(description=alt.ExprRef(SAID))
         .encode(
             x=x,
             x2="end:Q",

@@ -2,9 +2,15 @@
 
 import json
 import re
-from typing import Any
+from html import escape, unescape
+from typing import Any, Final
 
 from fastopen.figures import PAGE, Figure, rendered
+
+# Of a figure as it is drawn beforehand.
+BAR: Final = re.compile(
+    r'(<path aria-label="(?P<said>[^"]*)" role="graphics-symbol" aria-roledescription="bar"[^>]*)/>'
+)
 
 
 def packed(figure: Figure) -> dict[str, Any]:
@@ -39,4 +45,10 @@ def script_json(value: Any) -> str:
 def inline_svg(figure: Figure, prefix: str) -> str:
     """The figure drawn beforehand, for print and for readers without scripts; ids made its own."""
     svg = rendered(figure, "svg", PAGE).decode()
-    return re.sub(r'(id="|url\(#|href="#)((?:clip|gradient)[\w-]*)', rf"\1{prefix}-\2", svg)
+    svg = re.sub(r'(id="|url\(#|href="#)((?:clip|gradient)[\w-]*)', rf"\1{prefix}-\2", svg)
+    return BAR.sub(_titled, svg)
+
+
+def _titled(bar: re.Match[str]) -> str:
+    """A bar with what it says as its tooltip."""
+    return f"{bar[1]}><title>{escape(unescape(bar['said']), quote=False)}</title></path>"

@@ -230,6 +230,15 @@ def test_any_load_has_its_path_its_evidence_and_its_files(visitor: Visitor, runs
         assert visitor.ask(f"/runs/first/loads/{number}").status == 422
 
 
+def test_each_bar_of_a_waterfall_says_as_its_tooltip_what_the_request_waited_for(visitor: Visitor) -> None:
+    drawing = visitor.part("/runs/first/loads/7/waterfall").text
+    bars = drawing.count('aria-roledescription="bar"')
+    assert bars
+    said = re.findall(r"<title>(\d+ \S+): ([\w ]+), ([\d.]+) to ([\d.]+) ms</title></path>", drawing)
+    assert len(said) == bars
+    assert {kind for _, kind, *_ in said} >= {"request wait", "transfer"}
+
+
 def test_a_load_is_selected_and_compared_with_any_other(visitor: Visitor) -> None:
     selected = visitor.ask("/runs/second/loads?selected=first&selected_load=3").text
     assert "Selected: first" in selected
