@@ -26,8 +26,13 @@ class Setting:
     before: str
     after: str
 
+    @property
+    def values(self) -> str:
+        """`10 in A, 4 in B`."""
+        return f"{self.before or 'none'} in A, {self.after or 'none'} in B"
+
     def __str__(self) -> str:
-        return f"{self.name} {self.before or 'none'} in A, {self.after or 'none'} in B"
+        return f"{self.name} {self.values}"
 
 
 @dataclass(frozen=True)

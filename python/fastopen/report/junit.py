@@ -17,7 +17,7 @@ def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) 
             _case(suite, one, check)
         _count(suite, of_one)
         properties = ET.Element("properties")
-        for name, value in (("reference", one.before.place), *((s.name, str(s)) for s in one.settings)):
+        for name, value in (("reference", one.before.place), *((s.name, s.values) for s in one.settings)):
             ET.SubElement(properties, "property", name=one_line(name), value=one_line(value))
         suite.insert(0, properties)
     _count(suites, [check for of_one in checks for check in of_one])

@@ -8,6 +8,8 @@ from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from fastopen.attribution.phrases import plural
+
 HERE: Final = "fastopen.report"
 
 
@@ -33,10 +35,12 @@ def environment(package: str = HERE) -> Environment:
         own = resources.files(package) / "assets" / name
         return own.read_text(encoding="utf-8") if own.is_file() else asset(name)
 
-    return Environment(
+    made = Environment(
         loader=FunctionLoader(found),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["plural"] = plural
+    return made
