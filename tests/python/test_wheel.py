@@ -53,7 +53,9 @@ def test_the_wheel_holds_package_data_and_program_for_any_python_on_this_platfor
         names = set(content.namelist())
         program = content.getinfo("fastopen/_bin/fastopen-world")
     assert program.external_attr >> 16 & 0o111, "the program can be executed"
-    assert {"fastopen/_data/pages/example.page.json", "fastopen/_data/experiments/published.csv"} <= names
+    bench = "experiments/serve-bench/server-load.toml"
+    data = ("pages/example.page.json", "experiments/published.csv", bench)
+    assert {f"fastopen/_data/{name}" for name in data} <= names
     assert not any(name.startswith(("tests", "python/")) or name.endswith(".toml.bak") for name in names)
 
 
@@ -66,6 +68,7 @@ def test_an_installed_wheel_runs_with_its_own_program_and_data(fastopen: Path) -
     assert str(fastopen.parents[1]) in checks["world program"]["detail"]
     assert "radhakrishnan2011" in run(fastopen, "reproduce", "--list").stdout
     assert "example" in run(fastopen, "page", "list").stdout
+    assert "there are: server-load" in run(fastopen, "serve-bench", "none").stderr
 
 
 def test_an_installed_wheel_loads_a_page(fastopen: Path) -> None:
