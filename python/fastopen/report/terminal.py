@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rich import box
-from rich.console import Console
-from rich.measure import Measurement
+from rich.cells import cell_len
+from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
 from fastopen.attribution.phrases import MINUS, NBSP
 from fastopen.report.grid import Column, Entry, Grid
 
-# Wider than any table: tells how wide one would be.
-MEASURE: Final = Console(width=10_000)
 STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable": "yellow"}
 PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
@@ -114,12 +112,15 @@ def _width(grid: Grid, number: int) -> int:
 
 def _least(table: Table) -> int:
     """How many columns of a terminal it needs: words that are put together go on several lines."""
-    least = Measurement.get(MEASURE, MEASURE.options, table).maximum
-    for column in table.columns:
-        if not column.no_wrap:
-            widest = max((cell.cell_len for cell in column.cells if isinstance(cell, Text)), default=0)
-            least -= max(0, widest - (column.min_width or 0))
-    return least
+    pad = table.padding[1]
+    columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
+    # Between columns Rich's box has a space, besides the padding, and one at each end.
+    return columns + (len(table.columns) - 1) * (pad + 1) + 2
+
+
+def _widest(column: RichColumn) -> int:
+    texts = (str(text) for text in (column.header, *column.cells))
+    return max(cell_len(line) for text in texts for line in text.split("\n"))
 
 
 def _without_proof(grid: Grid) -> Grid:
