@@ -488,6 +488,10 @@ _RECORDED: Final[Json] = {
     "/loads": TLS_LOADS,
 }
 _TOGETHER: Final[tuple[Json, ...]] = (
+    *(
+        {"/client/kind": "chromium", "/tls/ticket_state": state}
+        for state in ("expired", "stale", "forgotten")
+    ),
     {**_RECORDED, "/client/kind": "loader"},
     {**_RECORDED, "/tls/security": "tls"},
     {**_RECORDED, "/loads": [{"id": "tcp", "transport": "tcp"}]},

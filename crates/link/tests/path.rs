@@ -65,7 +65,7 @@ fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u
             ip.truncate(bytes as usize);
             Some(ip)
         }
-        Passage::Drop => None,
+        Passage::Hold(_) | Passage::Drop => None,
         Passage::Answer => panic!("it is answered: {ip:?}"),
     }
 }
@@ -216,6 +216,25 @@ fn datagrams_with_early_data_are_dropped_wherever_it_is_in_them() {
     }
     let other = datagram(Way::Up, 40_000, &early(true)[..12]);
     assert_eq!(crossed(&mut middlebox, Way::Up, other.clone()), Some(other));
+}
+
+#[test]
+fn an_initial_packet_that_is_held_is_overtaken_by_what_follows_it() {
+    let rule = PathRule { behaviour: Behaviour::DelayInitial, hosts: None };
+    let (_, mut up) = Direction::pair(&DirectionConfig::default(), &DirectionConfig::default(), &rule, 0);
+    // Long headers without connection IDs, and lengths of 1; an Initial packet has no token.
+    let initial = [0xc0, 0, 0, 0, 1, 0, 0, 0, 1, 7];
+    let zero_rtt = [0xd0, 0, 0, 0, 1, 0, 0, 1, 7];
+    let handshake = [0xe0, 0, 0, 0, 1, 0, 0, 1, 7];
+    let sent = [&initial[..], &zero_rtt, &[&initial[..], &handshake].concat()];
+    let sent = sent.map(|payload| datagram(Way::Up, 40_000, payload));
+    for (at, datagram) in (1..).zip(&sent) {
+        up.offer(at, datagram.len() as u32, 0, datagram.clone()).expect("nothing is dropped");
+    }
+    let [first, early, last] = sent;
+    let arrived: Vec<_> = std::iter::from_fn(|| up.release(20_000_000)).collect();
+    assert_eq!(arrived, [(2, early), (3, last), (10_000_001, first)]);
+    assert_eq!(up.stats().dropped_path, 0);
 }
 
 #[test]

@@ -345,12 +345,17 @@ impl Observations<'_> {
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
             if expected.early_data != EarlyData::Accepted {
-                let rejected = expected.early_data == EarlyData::Rejected;
+                let rejected = expected.early_data != EarlyData::None;
                 let unasked = |connection: &ConnectionRecord, tls: &TlsRecord| {
                     let packets = if rejected { 0 } else { zero_rtt_packets(connection) };
                     (tls.early_bytes > 0 || tls.seen_early() > 0 || packets > 0).then_some(packets)
                 };
-                let found = connections.iter().find_map(|(one, tls)| Some((tls, unasked(one, tls)?)));
+                // Those that come after the first may have its tickets.
+                let of_load = expected.early_data == EarlyData::OfThisLoad;
+                let judged = connections
+                    .iter()
+                    .filter(|one| !of_load || first.is_some_and(|first| one.0.id == first.0.id));
+                let found = judged.filter_map(|(one, tls)| Some((tls, unasked(one, tls)?))).next();
                 if let Some((tls, packets)) = found {
                     let bytes = tls.early_bytes.max(tls.seen_early());
                     let packets = match packets {

@@ -37,7 +37,7 @@ DURATION_MAX_US: Final = 600_000_000
 # A day.
 BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
-QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "rebind")
+QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind")
 # What QUIC has of the kernel's.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 # A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
@@ -52,6 +52,7 @@ LinkMaker = Literal["auto", "program", "kernel"]
 Http = Literal["1.0", "1.1", "2", "3"]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
+TicketState = Literal["valid", "stale", "expired", "forgotten"]
 TlsVersion = Literal["1.2", "1.3"]
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Aqm = Literal["none", "codel", "fq_codel"]
@@ -75,6 +76,7 @@ Path = Literal[
     "block-udp",
     "limit-udp",
     "drop-0rtt",
+    "delay-initial",
     "rebind",
 ]
 Distribution = Literal["normal_us", "uniform_us"]
@@ -460,6 +462,11 @@ class Tls(_Part):
     which takes a round trip."""
     early_data_rejected: bool = False
     """Whether origins reject early data, and have it sent again."""
+    ticket_state: TicketState = "valid"
+    """What became of the tickets of the earlier visit. `stale`: their age is not what origins reckon, so that
+    they resume, and early data is rejected (RFC 8446 section 8.3). `expired`: they are older than their
+    lifetime, so that the client uses none. `forgotten`: origins have lost their keys, so that it uses them in
+    vain."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
     """The certificates that an origin sends, as far as they can be made so long."""
     security: Security = "tls"
@@ -484,6 +491,16 @@ class Tls(_Part):
             remedy = "ask for tls 1.3, or for session resumed"
             raise conflict("early data came with TLS 1.3", remedy, "tls.session", "tls.version")
         return self
+
+    @property
+    def rejects_early_data(self) -> bool:
+        """Whether that which goes with a ticket of the earlier visit is not accepted."""
+        return self.early_data_rejected or self.ticket_state != "valid"
+
+    @property
+    def of_another_time(self) -> bool:
+        """Whether the client's clock is set ahead of the tickets of its earlier visit."""
+        return self.ticket_state in ("stale", "expired")
 
 
 class Tolerance(_Part):
@@ -655,6 +672,8 @@ class Job(_Part):
     def _the_client_can_begin_with_the_session(self) -> Self:
         if self.tls.session not in self.client.type.sessions:
             raise ValueError(f"tls.session: {self.client.label} is not made to begin with a session")
+        if self.tls.of_another_time and not self.client.type.ours:
+            raise ValueError(f"tls.ticket_state: {self.client.label} has the machine's clock")
         return self
 
     @model_validator(mode="after")

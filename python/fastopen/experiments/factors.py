@@ -272,6 +272,12 @@ _ORIGINS_AND_TLS: Final = (
         called="rejected early data", phrase="early data rejected {}", natural=_of_tls("early_data_rejected"),
     ),
     Factor(
+        "ticket_state", "tls", ("ticket_state",), q.TEXT,
+        "What became of the earlier visit's tickets: valid, stale, expired, forgotten.",
+        example="valid,stale,expired,forgotten", header="tickets\nare", phrase="tickets {}",
+        natural=_of_tls("ticket_state"),
+    ),
+    Factor(
         "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",
         example="2000,3500", header="chain\nbytes", phrase="certificates of {} bytes",
         natural=_of_tls("chain_bytes"),

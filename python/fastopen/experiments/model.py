@@ -89,6 +89,11 @@ class Setup(BaseModel):
             message = f"{self.client.label} cannot be given a session of an earlier visit"
             remedy = f"session {session} goes with {able}"
             raise conflict(message, remedy, "client.kind", "tls.session")
+        if self.tls is not None and self.tls.of_another_time and not self.client.type.ours:
+            able = any_of(one.label for one in CLIENTS.values() if one.ours)
+            message = f"the clock of {self.client.label} cannot be set ahead of its tickets"
+            remedy = f"ticket_state {self.tls.ticket_state} goes with {able}"
+            raise conflict(message, remedy, "client.kind", "tls.ticket_state")
         return self
 
     @model_validator(mode="after")

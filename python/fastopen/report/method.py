@@ -69,7 +69,7 @@ def _first_flights(results: Results) -> Iterator[str]:
         " not to."
     )
     if "early" in began:
-        rejected = any(setup.tls.early_data_rejected for setup in setups if setup.tls is not None)
+        rejected = any(setup.tls.rejects_early_data for setup in setups if setup.tls is not None)
         answered = (
             " Origins accepted it, where the rows do not say otherwise,"
             if rejected

@@ -185,7 +185,7 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         tls = results.experiment.setups[result.cell.setup].tls
-        if flight is None or tls is None or tls.session != "early" or tls.early_data_rejected:
+        if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
             continue
         without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
         client = results.experiment.setups[result.cell.setup].client

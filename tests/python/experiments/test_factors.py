@@ -49,7 +49,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
 # They ask for TLS.
 TLS = (
     *("key_share", "session", "tickets", "address_tokens", "quic_retry"),
-    *("early_data_rejected", "chain_bytes"),
+    *("early_data_rejected", "ticket_state", "chain_bytes"),
 )
 # What else must be asked for, so that a factor means something.
 NEEDED: dict[str, dict[str, str]] = {

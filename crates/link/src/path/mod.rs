@@ -6,7 +6,7 @@
 
 mod udp;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
@@ -55,6 +55,8 @@ pub enum Behaviour {
     /// Drops datagrams with 0-RTT packets of QUIC.
     #[serde(rename = "drop-0rtt")]
     DropZeroRtt,
+    /// Holds a client's first Initial packets of QUIC for a while, so that 0-RTT packets overtake them.
+    DelayInitial,
     /// Gives UDP flows another port of the client after a while, as a translator of addresses (NAT) does that
     /// has forgotten them.
     Rebind,
@@ -96,6 +98,8 @@ pub enum Way {
 pub enum Passage {
     /// It goes on with so many bytes.
     Forward(u32),
+    /// It goes on at this moment.
+    Hold(Nanos),
     /// It goes no further.
     Drop,
     /// It has become the answer to itself, as long as its header says.
@@ -133,9 +137,10 @@ impl Middlebox {
     pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
         if let Some(mut datagram) = UdpDatagram::of(ip) {
-            let passes = !self.rule.affects(datagram.host(way))
-                || self.datagrams.pass(now, self.rule.behaviour, way, &mut datagram);
-            return if passes { Passage::Forward(bytes) } else { Passage::Drop };
+            if !self.rule.affects(datagram.host(way)) {
+                return Passage::Forward(bytes);
+            }
+            return self.datagrams.pass(now, self.rule.behaviour, way, &mut datagram);
         }
         let Some(mut segment) = Segment::of(ip) else { return Passage::Forward(bytes) };
         let flow = segment.flow(way);
@@ -390,14 +395,18 @@ fn folded(mut sum: u32) -> u16 {
 }
 
 /// The middlebox as a stage of one direction; both directions share it.
-pub(crate) struct Crossing {
+pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     way: Way,
+    /// Until when the packet that was offered last is held.
+    until: Nanos,
+    /// Packets that are held, in the order in which they go on.
+    held: VecDeque<(Nanos, Packet<P>)>,
 }
 
-impl Crossing {
+impl<P> Crossing<P> {
     pub(crate) fn new(middlebox: &Arc<Mutex<Middlebox>>, way: Way) -> Self {
-        Self { middlebox: middlebox.clone(), way }
+        Self { middlebox: middlebox.clone(), way, until: 0, held: VecDeque::new() }
     }
 
     pub(crate) fn way(&self) -> Way {
@@ -405,7 +414,7 @@ impl Crossing {
     }
 }
 
-impl<P: Datagram> Stage<P> for Crossing {
+impl<P: Datagram> Stage<P> for Crossing<P> {
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         let mut middlebox = self.middlebox.lock().unwrap_or_else(PoisonError::into_inner);
         match middlebox.pass(now, self.way, packet.payload.ip()) {
@@ -413,8 +422,24 @@ impl<P: Datagram> Stage<P> for Crossing {
                 packet.bytes = bytes;
                 Verdict::Pass
             }
+            Passage::Hold(until) => {
+                self.until = until;
+                Verdict::Keep
+            }
             Passage::Drop => Verdict::Drop(DropCause::Path),
             Passage::Answer => Verdict::Answer,
         }
+    }
+
+    fn keep(&mut self, _: Nanos, packet: Packet<P>, _: &mut Downstream<P>) {
+        self.held.push_back((self.until, packet));
+    }
+
+    fn next_due(&mut self, _: &mut Downstream<P>) -> Option<Nanos> {
+        self.held.front().map(|(until, _)| *until)
+    }
+
+    fn release(&mut self, _: Nanos, _: &mut Downstream<P>) -> Option<Packet<P>> {
+        self.held.pop_front().map(|(_, packet)| packet)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Behaviour, Way, sum_transport};
+use super::{Behaviour, Passage, Way, sum_transport};
 use crate::Nanos;
 use crate::quic::{PacketType, packet_types};
 
@@ -15,6 +15,8 @@ const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// After its first datagram a flow keeps its port for so long.
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
+/// For so long Initial packets are held: what follows at once overtakes them, and no timer ends.
+const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
 /// The client's port as hosts see it after [`Behaviour::Rebind`], and the other way round. Ports that Linux
 /// gives to clients (`net.ipv4.ip_local_port_range`) have the bit, so none is given twice.
@@ -77,28 +79,36 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Whether a datagram goes on, changed where the behaviour says so.
+    /// What becomes of a datagram, which is changed where the behaviour says so.
     pub(super) fn pass(
         &mut self,
         now: Nanos,
         behaviour: Behaviour,
         way: Way,
         datagram: &mut UdpDatagram,
-    ) -> bool {
-        match behaviour {
+    ) -> Passage {
+        let bytes = datagram.ip.len() as u32;
+        let has =
+            |datagram: &UdpDatagram, wanted| packet_types(datagram.payload()).any(|packet| packet == wanted);
+        let passes = match behaviour {
             Behaviour::BlockUdp => false,
-            Behaviour::LimitUdp => {
-                self.limits[usize::from(way == Way::Up)].take(now, datagram.ip.len() as u64)
-            }
-            Behaviour::DropZeroRtt => {
-                !packet_types(datagram.payload()).any(|packet| packet == PacketType::ZeroRtt)
+            Behaviour::LimitUdp => self.limits[usize::from(way == Way::Up)].take(now, bytes.into()),
+            Behaviour::DropZeroRtt => !has(datagram, PacketType::ZeroRtt),
+            // With the end of the handshake in it, it is no first one.
+            Behaviour::DelayInitial
+                if way == Way::Up
+                    && has(datagram, PacketType::Initial)
+                    && !has(datagram, PacketType::Handshake) =>
+            {
+                return Passage::Hold(now + INITIAL_HELD);
             }
             Behaviour::Rebind => {
                 self.rebind(now, way, datagram);
                 true
             }
             _ => true,
-        }
+        };
+        if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
     fn rebind(&mut self, now: Nanos, way: Way, datagram: &mut UdpDatagram) {

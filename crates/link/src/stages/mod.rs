@@ -64,7 +64,7 @@ impl DirectionConfig {
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
-    crossing: Option<Crossing>,
+    crossing: Option<Crossing<P>>,
 ) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
     let (before, after) = match crossing {

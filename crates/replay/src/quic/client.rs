@@ -18,7 +18,7 @@ use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
 use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
-use crate::tls::{self, Authority, Handshake, KeyShare};
+use crate::tls::{self, Authority, Clock, Handshake, KeyShare};
 
 /// How a client's QUIC connections begin, with what earlier ones left.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Connected {
 
 impl QuicClient {
     /// A client that trusts `authority` alone and has nothing of an earlier visit yet, with room for the
-    /// tickets of `hosts`. With `early` it sends early data where it has a ticket.
+    /// tickets of `hosts`. With `early` it sends early data where it has a ticket; `clock` says how old that is.
     ///
     /// # Errors
     /// If the authority's certificate is invalid.
@@ -73,6 +73,7 @@ impl QuicClient {
         authority: &Authority,
         hosts: usize,
         early: bool,
+        clock: Arc<Clock>,
     ) -> Result<Self, tls::Error> {
         let provider = tls::provider(key_share);
         let mut roots = RootCertStore::empty();
@@ -88,6 +89,7 @@ impl QuicClient {
         let ticket_store = TicketStore::new(hosts.saturating_mul(tls::TICKETS_KEPT));
         config.resumption = Resumption::store(ticket_store.clone());
         config.enable_early_data = early;
+        config.time_provider = clock;
         config.alpn_protocols = vec![crate::HttpVersion::Http3.alpn().to_vec()];
         let crypto =
             QuicClientConfig::try_from(config).map_err(|error| rustls::Error::General(error.to_string()))?;

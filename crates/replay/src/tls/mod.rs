@@ -2,6 +2,7 @@
 //! the same sizes in each load.
 
 mod authority;
+mod clock;
 mod hybrid;
 mod key_lines;
 mod session;
@@ -10,6 +11,7 @@ mod store;
 mod stream;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
@@ -20,6 +22,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
+pub use clock::Clock;
 pub use key_lines::KeyLines;
 pub use session::Session;
 pub use store::Sessions;
@@ -59,6 +62,8 @@ pub struct Settings {
     pub retry: bool,
     /// Whether origins reject early data.
     pub early_data_rejected: bool,
+    /// What became of the tickets of the earlier visit.
+    pub ticket_state: TicketState,
     /// Bytes of the certificate chain that an origin sends.
     pub chain_bytes: u16,
     /// The URLs that are served over TLS, in loads that have TLS.
@@ -75,6 +80,7 @@ impl Default for Settings {
             address_tokens: true,
             retry: false,
             early_data_rejected: false,
+            ticket_state: TicketState::Valid,
             chain_bytes: 3500,
             security: Security::Tls,
         }
@@ -91,6 +97,34 @@ pub enum SessionStart {
     Resumed,
     /// It has them, and sends its first requests as early data.
     Early,
+}
+
+/// What became of the tickets of an earlier visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TicketState {
+    /// Nothing: they are as good as on that day.
+    Valid,
+    /// Their age is not what origins reckon, so that they resume, and early data is rejected (RFC 8446
+    /// section 8.3).
+    Stale,
+    /// They are older than their lifetime, so that clients use none (RFC 8446 section 4.6.1).
+    Expired,
+    /// Origins have lost their keys, so that clients use them in vain.
+    Forgotten,
+}
+
+impl TicketState {
+    /// How far a client's clock is ahead of what it was at the earlier visit, and the origins' is not.
+    pub const fn client_ahead(self) -> Duration {
+        match self {
+            Self::Valid | Self::Forgotten => Duration::ZERO,
+            // Origins allow a minute.
+            Self::Stale => Duration::from_secs(600),
+            // Origins give tickets a day.
+            Self::Expired => Duration::from_secs(2 * 86_400),
+        }
+    }
 }
 
 /// The URLs that are served over TLS.

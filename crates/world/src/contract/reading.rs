@@ -146,7 +146,7 @@ impl Job {
     }
 
     fn validate_session(&self) -> Checked {
-        let Settings { session, tickets, version, .. } = self.tls;
+        let Settings { session, tickets, version, ticket_state, .. } = self.tls;
         demand(session == SessionStart::None || tickets > 0, || {
             "tls.session: with tls.tickets 0 there is none to resume".into()
         })?;
@@ -155,6 +155,10 @@ impl Job {
         })?;
         demand(self.client.kind.capabilities().sessions.contains(&session), || {
             format!("tls.session: {} cannot begin with a session of an earlier visit", self.client.kind)
+        })?;
+        let ours = !self.client.kind.capabilities().is_foreign;
+        demand(ours || ticket_state.client_ahead().is_zero(), || {
+            format!("tls.ticket_state: {} has the machine's clock", self.client.kind)
         })
     }
 

@@ -1,6 +1,6 @@
 //! What a load's evidence must show, derived from its plan.
 
-use fastopen_replay::tls::{SessionStart, Settings};
+use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
 use crate::contract::{ClientFastOpen, Cookies, LoadPlan, Tcp};
 
@@ -11,7 +11,9 @@ pub struct Expectation {
     pub tls: bool,
     /// How connections use Fast Open; none: no SYN asks for a cookie or carries data.
     pub fast_open: Option<FastOpen>,
-    /// The session tickets that the client has of each host when the load begins.
+    /// How the origins of the earlier visit let the load's connections begin.
+    pub visit: SessionStart,
+    /// The session tickets that the client has of each host when the load begins, and that are good.
     pub tickets_before: u8,
     /// What becomes of early data.
     pub early_data: EarlyData,
@@ -26,6 +28,8 @@ pub enum EarlyData {
     Accepted,
     /// It is rejected.
     Rejected,
+    /// The tickets of the earlier visit are no good for it, and those of the load are.
+    OfThisLoad,
 }
 
 /// How the connections of a load use Fast Open.
@@ -57,19 +61,10 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// How the origins of the earlier visit let the load's connections begin.
-    pub fn later_of_visit(&self) -> SessionStart {
-        match (self.tickets_before, self.early_data) {
-            (0, _) => SessionStart::None,
-            (_, EarlyData::None) => SessionStart::Resumed,
-            (_, EarlyData::Accepted | EarlyData::Rejected) => SessionStart::Early,
-        }
-    }
-
-    /// How the origins of the load do: those of a load with early data take it.
+    /// How the origins of the load let its connections begin: those of a load with early data take it.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
-            EarlyData::Accepted => SessionStart::Early,
+            EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,
             EarlyData::None | EarlyData::Rejected => SessionStart::Resumed,
         }
     }
@@ -91,12 +86,16 @@ impl Expectation {
         });
         let encrypted = plan.transport.is_encrypted();
         let session = if encrypted { tls.session } else { SessionStart::None };
+        let resumes = matches!(tls.ticket_state, TicketState::Valid | TicketState::Stale);
+        let good = session != SessionStart::None && resumes;
         Self {
             tls: encrypted,
             fast_open,
-            tickets_before: if session == SessionStart::None { 0 } else { tls.tickets.min(tickets_left) },
+            visit: session,
+            tickets_before: if good { tls.tickets.min(tickets_left) } else { 0 },
             early_data: match session {
                 SessionStart::Early if tls.early_data_rejected => EarlyData::Rejected,
+                SessionStart::Early if tls.ticket_state != TicketState::Valid => EarlyData::OfThisLoad,
                 SessionStart::Early => EarlyData::Accepted,
                 SessionStart::None | SessionStart::Resumed => EarlyData::None,
             },

@@ -13,7 +13,7 @@ use fastopen_netns::tcp::TcpInfo;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
-use fastopen_replay::tls;
+use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 
 use super::{Servers, World};
 use crate::addresses::{client_address, origin_number};
@@ -75,10 +75,15 @@ impl<'a> World<'a> {
         self.network.link.configure(&LinkConfig::default())?;
         self.network.topology.set_client_address(address)?;
         self.servers.origins.forget_sessions();
-        let secure = self.secure(expected)?;
-        if self.job.client.view == View::Repeat || expected.tickets_before > 0 {
+        let clock = Arc::new(Clock::default());
+        let secure = self.secure(expected, &clock)?;
+        if self.job.client.view == View::Repeat || expected.visit != SessionStart::None {
             self.visit(expected, secure.clone(), client)?;
         }
+        if self.job.tls.ticket_state == TicketState::Forgotten {
+            self.servers.origins.forget_sessions();
+        }
+        clock.advance(self.job.tls.ticket_state.client_ahead());
         if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
             self.network.topology.set_fastopen(FastOpenUse::EarlierVisit)?;
             self.servers.fetch_cookies(&self.network.topology.client)?;
@@ -100,7 +105,7 @@ impl<'a> World<'a> {
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(FastOpenUse::Off)?;
-        self.servers.origins.begin_visit(expected.tls, expected.later_of_visit());
+        self.servers.origins.begin_visit(expected.tls, expected.visit);
         let loading = self.loading(expected, secure);
         self.network.topology.client.run(|| {
             exact_timers();
@@ -190,7 +195,7 @@ impl<'a> World<'a> {
     }
 
     /// TLS and QUIC of a client without sessions; none where the load has no TLS.
-    fn secure(&self, expected: Expectation) -> Result<Option<Secure>, Failure> {
+    fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<Option<Secure>, Failure> {
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls);
         let spoken: BTreeSet<_> =
             self.hosts.keys().map(|host| self.job.origins.http_of(host).alpn()).collect();
@@ -199,9 +204,11 @@ impl<'a> World<'a> {
         let mut config = tls::client(&self.job.tls, authority, &offered, self.hosts.len())?;
         let early = expected.early_data != EarlyData::None;
         config.enable_early_data = early;
-        let quic =
-            |settings| QuicClient::new(settings, self.job.tls.key_share, authority, self.hosts.len(), early);
-        Ok(Some(Secure { tls: Arc::new(config), quic: self.job.quic().map(quic).transpose()? }))
+        config.time_provider = clock.clone();
+        let (key_share, hosts) = (self.job.tls.key_share, self.hosts.len());
+        let quic = |settings| QuicClient::new(settings, key_share, authority, hosts, early, clock.clone());
+        let quic = self.job.quic().map(quic).transpose()?;
+        Ok(Some(Secure { tls: Arc::new(config), quic }))
     }
 
     /// The hosts of this world whose cookie the client at `address` holds.

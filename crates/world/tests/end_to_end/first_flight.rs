@@ -84,6 +84,28 @@ fn rejected_early_data_costs_the_round_trip_that_it_would_have_saved() {
 }
 
 #[test]
+fn tickets_that_are_no_good_cost_what_the_handshake_does_that_they_lead_to() {
+    for http in ["1.1", "2"] {
+        for (state, resumed, in_vain) in
+            [("stale", true, true), ("expired", false, false), ("forgotten", false, true)]
+        {
+            let tls = json!({"session": "early", "ticket_state": state});
+            let resources = [root(500), image("http://a.test/1", 500)];
+            let Some(run) = exactly(&of(&resources, tls, json!({"origins": {"http": http}}))) else { return };
+            assert_eq!(first_byte_ms(&run), [300, 300, 200], "{state} over HTTP/{http}");
+            for arm in ARMS {
+                let tls = handshakes(run.valid(arm))[0];
+                assert_eq!((&tls["resumed"], &tls["origin"]["resumed"]), (&json!(resumed), &json!(resumed)));
+                assert_eq!((&tls["early_bytes"], &tls["origin"]["early_bytes"]), (&json!(0), &json!(0)));
+                // What follows the ClientHello before the handshake is complete is early data.
+                let early = number(&tls["sent_bytes"]) - number(&tls["hello_bytes"]);
+                assert_eq!(early > 0, in_vain, "{state}: {early} bytes");
+            }
+        }
+    }
+}
+
+#[test]
 fn as_many_connections_begin_early_as_there_are_tickets() {
     let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 500)).collect();
     for tickets in [1, 2, 4] {

@@ -89,6 +89,23 @@ fn rejected_early_data_is_sent_again_when_the_handshake_is_complete() {
 }
 
 #[test]
+fn tickets_that_are_no_good_cost_what_the_handshake_does_that_they_lead_to() {
+    for (state, resumed, in_vain) in
+        [("stale", true, true), ("expired", false, false), ("forgotten", false, true)]
+    {
+        let tls = json!({"session": "early", "ticket_state": state});
+        let Some(run) = exactly(&of(&[root(500)], tls, json!({}))) else { return };
+        assert_eq!(first_byte_ms(&run), 200, "{state}");
+        let connection = connection(&run);
+        assert_eq!(
+            (&connection["tls"]["resumed"], &connection["tls"]["origin"]["early_bytes"]),
+            (&json!(resumed), &json!(0))
+        );
+        assert_eq!(number(&connection["quic"]["client"]["sent"]["zero_rtt"]) > 0, in_vain, "{state}");
+    }
+}
+
+#[test]
 fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
     let unsafe_root = with(root(500), json!({"method": "POST", "request_body_bytes": 3000}));
     let Some(run) = exactly(&of(&[unsafe_root], json!({"session": "early"}), json!({}))) else { return };
@@ -211,6 +228,26 @@ fn early_data_that_is_dropped_costs_what_a_lost_first_flight_does() {
         assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
         assert_eq!(number(&run.valid("tls")["link"]["up"]["dropped_path"]) > 0, dropped, "{session}");
         assert_eq!(connection(&run)["quic"]["origin"]["received"]["zero_rtt"], 0, "{session}");
+    }
+}
+
+#[test]
+fn early_packets_that_overtake_the_initial_are_lost_to_its_origin() {
+    // Initial packets are held for 10 ms. That of the client's own handshake shows it that early data was
+    // lost, a round trip later; then it is sent again.
+    for (session, request_header_bytes, expected_ms) in
+        [("none", 500, 210), ("early", 500, 310), ("early", 3000, 310)]
+    {
+        let long = with(root(500), json!({"request_header_bytes": request_header_bytes}));
+        let job = of(&[long], json!({"session": session}), behind("delay-initial", json!({})));
+        let Some(run) = exactly(&job) else { return };
+        assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
+        let quic = &connection(&run)["quic"];
+        // All packets arrive; the origin drops those that it has no keys for yet.
+        assert_eq!(run.valid("tls")["link"]["up"]["dropped_path"], 0);
+        let early = number(&quic["client"]["sent"]["zero_rtt"]);
+        assert_eq!((early > 0, &quic["origin"]["received"]["zero_rtt"]), (session == "early", &json!(early)));
+        assert_eq!(number(&quic["client"]["lost_packets"]) > 0, early > 0, "{session}");
     }
 }
 

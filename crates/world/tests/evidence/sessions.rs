@@ -1,7 +1,7 @@
 //! TLS sessions and early data.
 
 use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
-use fastopen_replay::tls::SessionStart;
+use fastopen_replay::tls::{SessionStart, TicketState};
 use fastopen_world::contract::{
     Cookies, InvalidKind, Network, OriginTlsRecord, RequestRecord, TlsRecord, Transport,
 };
@@ -123,6 +123,12 @@ fn early_data_where_none_is_to_be_is_named() {
     assert_eq!(resumed.kinds(), [InvalidKind::EarlyDataUnasked]);
     let rejected = Load::tls(SessionStart::Early).with(|load| load.tls.early_data_rejected = true);
     assert!(rejected.kinds().contains(&InvalidKind::EarlyDataUnasked));
+    for state in [TicketState::Stale, TicketState::Expired, TicketState::Forgotten] {
+        let no_good = Load::tls(SessionStart::Early).with(|load| load.tls.ticket_state = state);
+        assert!(no_good.kinds().contains(&InvalidKind::EarlyDataUnasked));
+        let resumed_none = no_good.kinds().contains(&InvalidKind::SessionBeforeFirst);
+        assert_eq!(resumed_none, state != TicketState::Stale);
+    }
 }
 
 #[test]
