@@ -352,10 +352,10 @@ impl Observations<'_> {
                 };
                 // Those that come after the first may have its tickets.
                 let of_load = expected.early_data == EarlyData::OfThisLoad;
-                let judged = connections
+                let mut judged = connections
                     .iter()
                     .filter(|one| !of_load || first.is_some_and(|first| one.0.id == first.0.id));
-                let found = judged.filter_map(|(one, tls)| Some((tls, unasked(one, tls)?))).next();
+                let found = judged.find_map(|(one, tls)| Some((tls, unasked(one, tls)?)));
                 if let Some((tls, packets)) = found {
                     let bytes = tls.early_bytes.max(tls.seen_early());
                     let packets = match packets {

@@ -48,6 +48,11 @@ def engines(
     unlimited: Annotated[
         bool, typer.Option("--unlimited/--limited", help="Also the longest RTT without limits of rate.")
     ] = True,
+    http: Annotated[str, typer.Option(help="Versions of HTTP, with commas; with 3 over TLS.")] = "1.1",
+    session: Annotated[
+        str | None,
+        typer.Option(help="How TLS begins, with commas: none, resumed, early. (default: in the clear)"),
+    ] = None,
     repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each cell on the host.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of loads.")] = 1,
     kernel: KernelOption = None,
@@ -65,6 +70,8 @@ def engines(
             [(page, PROFILES.get(page.name, "browser")) for page in imported],
             _networks(rtt, down, up, unlimited=unlimited),
             repeats,
+            http,
+            session,
             seed=seed,
             kernel=kernel,
             # More at once would be in each other's way, and what is looked for is milliseconds.
@@ -101,8 +108,9 @@ def _networks(rtt: str, down: str, up: str, *, unlimited: bool) -> list[Network]
 
 def _print(found: Sequence[EngineComparison], kernel: str) -> None:
     screen = console()
-    for page, cells in groupby(found, key=lambda one: one.page):
-        screen.print(_table(page, list(cells)))
+    several = len({one.flight for one in found}) > 1 or found[0].flight != "HTTP/1.1"
+    for (page, flight), cells in groupby(found, key=lambda one: (one.page, one.flight)):
+        screen.print(_table(f"{page}, {flight}" if several else page, list(cells)))
     screen.width = min(screen.width, WIDTH)
     style = "green" if not any(one.disagreement() for one in found) else "red"
     screen.print(Text(verdict(found), style=style))
@@ -142,7 +150,7 @@ def _table(page: str, cells: Sequence[EngineComparison]) -> Table:
             shown(one.link_difference_ms, sign=True, digits=2),
             " ".join(f"{cell.syn_data_connections}/{cell.connections}" for cell in (one.host, one.virtual)),
             style=style,
-            end_section=one.arm == ARMS[-1],
+            end_section=one.arm == ARMS[-1] or one.setup.origins.all_quic,
         )
     return table
 

@@ -21,6 +21,7 @@ from fastopen.experiments.asked import (
     Source,
     networks_asked,
     read_asked,
+    setups_asked,
     unknown,
 )
 from fastopen.experiments.clients import KINDS, asked_for
@@ -60,6 +61,6 @@ __all__ = [
     "default_queue_bytes", "derive_seed", "draw_of", "estimated_s", "exact", "headline_of",
     "load_experiment", "make_plan", "name_of", "networks_asked", "of_part", "packaged_experiments",
     "point_of", "published_cells", "read_asked", "read_experiment", "read_trace", "repeats_of",
-    "setups_of", "treatments_of", "unknown", "varying_factors", "with_clients", "with_drawn_seed",
-    "without_chance",
+    "setups_asked", "setups_of", "treatments_of", "unknown", "varying_factors", "with_clients",
+    "with_drawn_seed", "without_chance",
 ]  # fmt: skip

@@ -325,6 +325,12 @@ def networks_asked(**written: object) -> list[Network]:
     return read_asked(written, COMMAND_LINE).networks()
 
 
+def setups_asked(**written: object) -> list[Setup]:
+    """The same of setups."""
+    _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
+    return setups
+
+
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
     """The error for a key that nothing has, with the nearest that there is."""
     listed = list(known)

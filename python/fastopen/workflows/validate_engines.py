@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fastopen.contract import Network, Origins, Tcp
+from fastopen.contract import Network
 from fastopen.experiments import (
     BASELINE,
     HEADLINE,
@@ -13,9 +13,9 @@ from fastopen.experiments import (
     EngineName,
     Experiment,
     Plan,
-    clients_of,
+    Setup,
     make_plan,
-    setups_of,
+    setups_asked,
 )
 from fastopen.pages import Page
 from fastopen.runs import RunStore
@@ -27,6 +27,8 @@ from fastopen.workflows.run import Watch, run_in_memory
 TICK_MS: Final = 4.0
 # Virtual time runs while nothing is computed; the host's clock goes on, a request's work takes up to this.
 REQUEST_MS: Final = 0.5
+# The same of a TLS handshake: keys, a signature and its checks at both ends.
+HANDSHAKE_MS: Final = 2.5
 # A timer of 256 ms to 2 s fires up to 8 ticks late, by the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS
 # A segment without data, with time stamps. Who closes a connection at once acknowledges the other end's FIN
@@ -35,7 +37,8 @@ WHEEL_MS: Final = 8 * TICK_MS
 BARE_SEGMENT_BITS: Final = 8 * 52
 RULE: Final = (
     f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), {REQUEST_MS:g} ms of"
-    " processing a request and one segment without data a connection, where segments were sent again by"
+    f" processing a request, {HANDSHAKE_MS:g} ms a TLS handshake and one segment without data a connection,"
+    " where segments were sent again by"
     f" {WHEEL_MS:g} ms more (how exact the kernel's timers are); ways of making the link by"
     f" {TICK_MS:g} ms; the numbers of used connections with data in their SYN by less than one a load."
 )
@@ -50,6 +53,7 @@ class EngineComparison(TwoTimes):
     network: Network
     arm: str
     requests: int
+    setup: Setup
     host: CellResult
     virtual: CellResult
     program_link: CellResult
@@ -62,7 +66,20 @@ class EngineComparison(TwoTimes):
         rate = self.network.up.rate_bit_per_s
         bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
         again = any(cell.retransmitted for cell in (self.host, self.virtual))
-        return TICK_MS + REQUEST_MS * self.requests + bare_ms + (WHEEL_MS if again else 0.0)
+        encrypted_ms = 0.0 if self.setup.tls is None else connections * HANDSHAKE_MS
+        working_ms = REQUEST_MS * self.requests + encrypted_ms
+        return TICK_MS + working_ms + bare_ms + (WHEEL_MS if again else 0.0)
+
+    @property
+    def session(self) -> str | None:
+        """How TLS begins; None in the clear."""
+        return None if self.setup.tls is None else self.setup.tls.session
+
+    @property
+    def flight(self) -> str:
+        """Version of HTTP and session, in words."""
+        version = f"HTTP/{self.setup.origins.http}"
+        return version if self.session is None else f"{version}, session {self.session}"
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
@@ -110,6 +127,8 @@ class EngineComparison(TwoTimes):
             "rtt_ms": self.network.rtt_us / 1000,
             "down_bit_per_s": self.network.down.rate_bit_per_s,
             "up_bit_per_s": self.network.up.rate_bit_per_s,
+            "http": self.setup.origins.http,
+            "session": self.session,
             "transport": self.arm,
             "host_ms": self.host.plt_ms_median,
             "host_range_ms": self.host_range_ms,
@@ -135,13 +154,16 @@ def compare_engines(
     pages: Iterable[tuple[Page, str]],
     networks: Sequence[Network],
     repeats: int,
+    http: str,
+    session: str | None,
     *,
     seed: int,
     kernel: str | None,
     jobs: int | None,
     watch: Callable[[str], Watch],
 ) -> list[EngineComparison]:
-    """Loads each page, with the loader profile given with it, over all networks on both engines.
+    """Loads each page, with the loader profile given with it, over all networks on both engines, with each
+    version of HTTP; with each session over TLS, without one in the clear, where HTTP/3 is not asked for.
 
     `watch` gives the watcher of each page's loads. Raises MachineError where no kernel is installed, and
     KeyboardInterrupt where it is interrupted.
@@ -149,11 +171,16 @@ def compare_engines(
     found: list[EngineComparison] = []
     for page, profile in pages:
         watcher = watch(page.name)
+        # A ClientHello that fits into a SYN.
+        encrypted = {"session": session or "none", "key_share": "x25519"}
+        setups = setups_asked(
+            http=http, profile=profile, **encrypted if session or "3" in http.split(",") else {}
+        )
         asked = Experiment(
             name="agreement",
             pages=[page.name],
             networks=list(networks),
-            setups=setups_of(clients_of({"profile": profile}), [Origins()], [Tcp()]),
+            setups=setups,
             arms=ARMS,
             engines=["host", "virtual"],
             repeats=repeats,
@@ -170,12 +197,15 @@ def compare_engines(
                 network=network,
                 arm=arm,
                 requests=len(page.resources),
-                host=cells["host", number, arm],
-                virtual=cells["virtual", number, arm],
-                program_link=linked["virtual", number, arm],
+                setup=setup,
+                host=cells["host", at, number, arm],
+                virtual=cells["virtual", at, number, arm],
+                program_link=linked["virtual", at, number, arm],
             )
+            for at, setup in enumerate(setups)
             for number, network in enumerate(networks)
             for arm in ARMS
+            if ("host", at, number, arm) in cells
         )
     return found
 
@@ -206,8 +236,8 @@ def used_connections(store: RunStore) -> dict[int, list[bool]]:
     return used
 
 
-def _by_cell(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, str], CellResult]:
-    return {(one.cell.engine, one.cell.network, one.cell.arm.name): one for one in cells}
+def _by_cell(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, int, str], CellResult]:
+    return {(one.cell.engine, one.cell.setup, one.cell.network, one.cell.arm.name): one for one in cells}
 
 
 def _share(cell: CellResult) -> float:
@@ -220,7 +250,8 @@ def verdict(found: Sequence[EngineComparison]) -> str:
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]
-        where = f"{first.page}, RTT {first.network.rtt_us / 1000:g} ms, {first.arm}"
+        flight = f"{first.flight}, " if len({one.flight for one in found}) > 1 else ""
+        where = f"{first.page}, {flight}RTT {first.network.rtt_us / 1000:g} ms, {first.arm}"
         of_all = f"{len(disagreements)} of {len(found)} cells do not agree"
         return f"{of_all}; the first: {where}: {first.disagreement()}."
     widest = max(found, key=lambda one: abs(one.difference_ms or 0.0))

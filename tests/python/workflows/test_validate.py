@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fastopen.contract import Tls
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import CellResult, collect
@@ -39,7 +40,8 @@ def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path])
     network = plan.experiment.networks[0]
     up = network.up.model_copy(update={"rate_bit_per_s": None})
     network = network.model_copy(update={"up": up})
-    return EngineComparison("small", network, "warm", 10, host, virtual, virtual)
+    setup = plan.experiment.setups[0]
+    return EngineComparison("small", network, "warm", 10, setup, host, virtual, virtual)
 
 
 def took(cell: CellResult, *plts_ms: float) -> CellResult:
@@ -60,6 +62,12 @@ def test_processing_time_of_each_request_is_allowed_and_no_more(agreement: Engin
     assert verdict([agreement, apart]) == (
         "1 of 2 cells do not agree; the first: small, RTT 20 ms, warm: engines differ by more than 9 ms."
     )
+
+
+def test_a_handshake_of_tls_may_take_the_host_some_time(agreement: EngineComparison) -> None:
+    encrypted = replace(agreement, setup=agreement.setup.model_copy(update={"tls": Tls()}))
+    assert encrypted.allowed_ms == agreement.allowed_ms + 2 * 2.5
+    assert (agreement.flight, encrypted.flight) == ("HTTP/1.1", "HTTP/1.1, session none")
 
 
 def test_on_a_thin_uplink_a_segment_without_data_a_connection_is_allowed(agreement: EngineComparison) -> None:

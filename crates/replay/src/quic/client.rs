@@ -63,7 +63,8 @@ impl Connected {
 
 impl QuicClient {
     /// A client that trusts `authority` alone and has nothing of an earlier visit yet, with room for the
-    /// tickets of `hosts`. With `early` it sends early data where it has a ticket; `clock` says how old that is.
+    /// tickets of `hosts`. With `early` it sends early data where it has a ticket; `clock` says how old that
+    /// is.
     ///
     /// # Errors
     /// If the authority's certificate is invalid.

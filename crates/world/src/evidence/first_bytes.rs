@@ -86,7 +86,8 @@ impl Observations<'_> {
         let early = tls.is_some_and(|tls| tls.seen_early() > 0);
         // What a SYN does not hold waits for the SYN-ACK.
         let first = if hello > 0 { hello } else { request + HANDSHAKE };
-        let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked) && first > self.syn_room();
+        let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked) && first > self.syn_room()
+            || early && tls.is_some_and(|tls| self.early_data_exceeds_syn(connection, tls));
         let (quic_waits, padded) = connection.quic.map_or((0, 0), |quic| {
             // Certificates wait where they are more than three times what the client has sent (RFC 9000
             // section 8.1).

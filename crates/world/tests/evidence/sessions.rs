@@ -96,6 +96,17 @@ fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
     assert_eq!(exceeds().kinds(), NONE);
     let sooner = exceeds().with(|load| load.requests[0].first_byte_ns = Some(19_990_000));
     assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible]);
+    // The rest may have been read before the client's Finished; that saves nothing, and is not late.
+    let read_apart = |ns| {
+        exceeds().with(|load| {
+            origins_handshake_of(load, 0).early_bytes = 1093;
+            load.page.resources[0].body_bytes = 5000;
+            load.requests[0].body_bytes = 5000;
+            load.requests[0].first_byte_ns = Some(ns);
+        })
+    };
+    assert_eq!(read_apart(25_000_000).kinds(), NONE);
+    assert_eq!(read_apart(40_000_000).kinds(), [InvalidKind::FirstByteLate]);
     // Its ticket is spent, and the other one is still to begin early.
     let other_unread = exceeds().with(|load| origins_handshake_of(load, 1).early_bytes = 0);
     assert_eq!(other_unread.kinds(), [InvalidKind::NoEarlyData]);
