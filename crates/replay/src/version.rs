@@ -66,6 +66,12 @@ impl HttpVersion {
         self.max_streams().is_some()
     }
 
+    /// What a host that speaks this version speaks over TCP.
+    #[must_use]
+    pub fn over_tcp(self) -> Self {
+        if self.is_quic() { Self::Http2 } else { self }
+    }
+
     /// Whether connections are QUIC's, which are encrypted always.
     pub fn is_quic(self) -> bool {
         self == Self::Http3

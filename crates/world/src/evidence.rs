@@ -60,6 +60,8 @@ pub struct Observations<'a> {
     pub network: &'a Network,
     /// How the origins serve: which version of HTTP each host speaks.
     pub origins: &'a OriginSettings,
+    /// After how many microseconds without a complete handshake of QUIC the client goes on over TCP.
+    pub h3_fallback_us: Option<u64>,
     /// How far RTTs may be off, in microseconds.
     pub tolerance_us: u64,
 }
@@ -314,7 +316,8 @@ impl Observations<'_> {
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
-            if let Some(tls) = &connection.tls {
+            // An earlier visit was over QUIC, and left tickets of that alone.
+            if let Some(tls) = connection.tls.as_ref().filter(|_| !self.fell_back(connection)) {
                 of_host.entry(&connection.host).or_default().push((connection, tls));
             }
         }

@@ -30,7 +30,10 @@ fn servers(
 ) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
     let server = |(host, address): (&String, &Ipv4Addr)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
-        let alpn = [job.origins.http_of(host).alpn()];
+        let version = job.origins.http_of(host);
+        // QUIC clients offer the one, those of TCP the other.
+        let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
+        let alpn: Vec<_> = alpn.into_iter().collect();
         let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
         Ok((*address, Arc::new(config)))
     };

@@ -282,6 +282,10 @@ class Client(_Part):
     request_heads: RequestHeads = "own"
     """`recorded`, of clients that have heads of their own (`chromium`): requests have the page's
     `request_header_bytes`, see [Chromium](chromium.md#heads-of-requests). The loader's always have."""
+    h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
+    """After how long without a complete handshake of QUIC, counted for each host, the loader opens a
+    connection over TCP as well, with HTTP/2; it goes on with what is ready first. null: it stays with
+    QUIC."""
 
     @model_validator(mode="before")
     @classmethod
@@ -336,6 +340,10 @@ class Client(_Part):
             able = any_of(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
             message, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
             raise conflict(message, remedy, "client.kind", "client.fixed_scripts")
+        if self.h3_fallback_us is not None and "h3_fallback_us" not in self.type.takes:
+            able = any_of(one.label for one in CLIENTS.values() if "h3_fallback_us" in one.takes)
+            message, remedy = f"{self.label} has a rule of its own", f"h3_fallback goes with {able}"
+            raise conflict(message, remedy, "client.kind", "client.h3_fallback_us")
         if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
             able = any_of(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
             message, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"

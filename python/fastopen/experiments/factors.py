@@ -190,6 +190,12 @@ _CLIENT: Final = (
         "Which resources the loader asks for: of load, async and after.", example="load,async",
     ),
     Factor(
+        "h3_fallback", "client", ("h3_fallback_us",), q.DURATION_OR_NONE,
+        "When the loader opens TCP as well where QUIC's handshake is not complete, or none: never.",
+        example="none,300ms", header="fallback\nms", phrase="TCP {} ms after QUIC",
+        absent_phrase="no fallback to TCP", label="fallback{}ms", columns=("h3_fallback_ms",),
+    ),
+    Factor(
         "request_heads", "client", ("request_heads",), q.TEXT,
         "Chromium's requests have heads of the recorded sizes, or the browser's own.",
         example="recorded,own", otherwise="recorded, where the client can", header="heads",

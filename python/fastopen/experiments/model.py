@@ -195,6 +195,17 @@ class Experiment(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _what_falls_back_speaks_http3(self) -> Self:
+        falls_back = any(setup.client.h3_fallback_us is not None for setup in self.setups)
+        if falls_back and not any(setup.origins.quic for setup in self.setups):
+            message, remedy = (
+                "no host speaks HTTP/3",
+                "ask for http 3 or http3_hosts, or leave h3_fallback out",
+            )
+            raise conflict(message, remedy, "origins.http", "client.h3_fallback_us")
+        return self
+
+    @model_validator(mode="after")
     def _datagrams_fit_into_packets(self) -> Self:
         quic = any(setup.origins.quic for setup in self.setups)
         if quic and any(network.mtu_bytes < QUIC_MTU_MIN_BYTES for network in self.networks):

@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from fastopen import units
@@ -220,6 +220,13 @@ DURATION: Final = Quantity(
     kind="float",
     unit="ms",
     export=_ms,
+)
+DURATION_OR_NONE: Final = replace(
+    DURATION,
+    read=lambda value: None if value == "none" else DURATION.read(value),
+    export=lambda us: None if us is None else _ms(us),
+    accepted=("none",),
+    in_contract=lambda us: us is not None,
 )
 RATE: Final = Quantity(
     _with_unit(units.parse_rate_bit_per_s, '"4mbit"'),

@@ -66,6 +66,7 @@ NEEDED: dict[str, dict[str, str]] = {
         name: {"server": "nginx -c my.conf"}
         for name in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt")
     },
+    "h3_fallback": {"http": "3", "tls": "1.3"},
     **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
 }
 NAMES = [factor.name for factor in ASKED]

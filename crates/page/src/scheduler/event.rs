@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+#[cfg(doc)]
+use super::Policy;
+
 /// A server of the page: its index in [`crate::Page::origins`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OriginId(pub usize);
@@ -25,6 +28,8 @@ pub enum Event {
     ConnectionEstablished(ConnectionId),
     /// A connection can take a request: its handshake is over, or TCP Fast Open sends the request in the SYN.
     ConnectionReady(ConnectionId),
+    /// A connection's handshake is complete, which may be after its first requests were sent as early data.
+    ConnectionSecured(ConnectionId),
     /// A connection could not be made.
     ConnectionFailed(ConnectionId),
     /// Bytes of a response's body have arrived; 0 when only its header has.
@@ -68,6 +73,8 @@ pub enum Action {
         connection: ConnectionId,
         /// The server.
         origin: OriginId,
+        /// Whether to speak to the server in the way that it falls back to ([`Policy::fallback_after`]).
+        fallback: bool,
     },
     /// Send a request.
     Send {

@@ -71,7 +71,8 @@ impl Scheduler {
         match event {
             Event::Start => self.discovery.start(self.now),
             Event::ConnectionEstablished(connection) => self.pool.connection_established(connection),
-            Event::ConnectionReady(connection) => self.pool.connection_ready(connection),
+            Event::ConnectionReady(connection) => self.pool.connection_ready(self.now, connection),
+            Event::ConnectionSecured(connection) => self.pool.connection_secured(connection),
             Event::ConnectionFailed(connection) | Event::ConnectionClosed(connection) => {
                 let failed = self.pool.connection_lost(self.now, connection);
                 self.fail(failed);

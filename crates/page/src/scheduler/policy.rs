@@ -18,6 +18,9 @@ pub struct Policy {
     /// Limits of hosts whose connections carry several requests at once. All others have
     /// `connections_per_host`.
     pub host_limits: BTreeMap<String, Limits>,
+    /// Hosts that are spoken to in another way as well, where the handshake with them takes longer than this
+    /// in nanoseconds: over TCP in place of QUIC. The way that is ready first is taken for all that follows.
+    pub fallback_after: BTreeMap<String, Nanos>,
     /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
     /// Factor of the page's processing times: 0 for a client that needs no time.
@@ -82,6 +85,7 @@ impl Policy {
             connections_per_host: 6,
             connections_total: 256,
             host_limits: BTreeMap::new(),
+            fallback_after: BTreeMap::new(),
             keep_alive: true,
             processing_scale: 1.0,
             phases: vec![Phase::Load, Phase::Async],

@@ -6,6 +6,8 @@
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections the
 //! pool closes an idle one for one that is needed. Where the first connection to a server takes longer than
 //! [`Policy::BACKUP_AFTER_NS`], a second one is opened for the same request: the backup job of Chromium.
+//! To a server with a fallback the second one is that: the first of both whose handshake is complete stays,
+//! and takes what the other has sent in vain.
 //!
 //! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, with
 //! HTTP/2 as many as the server allows streams. A server has a pool of its own for each partition of
@@ -28,7 +30,8 @@ pub(crate) struct Pool {
     servers: Vec<Server>,
     /// The servers whose queue is not empty.
     servers_with_queue: BTreeSet<ServerId>,
-    /// When a server whose first connection is not established by then gets another.
+    /// When a server whose first connection is not established by then gets another; one with a fallback, not
+    /// secured.
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
     connections: Vec<Connection>,
@@ -56,6 +59,17 @@ struct Server {
     queue: BTreeSet<QueuedRequest>,
     open: usize,
     connecting: usize,
+    fallback: Fallback,
+}
+
+/// How a server can be spoken to in another way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    None,
+    /// If its first connection is not secured within so many nanoseconds.
+    After(Nanos),
+    /// It is spoken to in that way.
+    Taken,
 }
 
 /// Ordered by urgency, then by the order of queueing.
@@ -74,6 +88,10 @@ struct Connection {
     in_flight: BTreeSet<usize>,
     /// Number of requests sent on it so far.
     requests: usize,
+    /// Whether it speaks to the server in the way that this falls back to.
+    fallback: bool,
+    /// Whether its handshake is complete; not kept of a fallback.
+    secured: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +124,10 @@ impl Pool {
                         queue: BTreeSet::new(),
                         open: 0,
                         connecting: 0,
+                        fallback: match policy.fallback_after.get(&origins[origin.0].host) {
+                            None => Fallback::None,
+                            Some(after) => Fallback::After(*after),
+                        },
                     });
                     ServerId(servers.len() - 1)
                 });
@@ -143,7 +165,7 @@ impl Pool {
         if let Some(connection) = self.available_for(resource) {
             self.dispatch(connection);
         } else if self.needs_connection(server).is_some() && self.has_room(server) {
-            self.open(now, server);
+            self.open_next(now, server);
         }
     }
 
@@ -158,10 +180,12 @@ impl Pool {
         for id in due {
             self.backups.remove(&id);
             let server = &self.servers[id.0];
-            if server.open >= server.limits.connections || self.open >= self.connections_total {
+            let falls_back = self.may_fall_back(id);
+            let full = server.open >= server.limits.connections && !falls_back;
+            if full || self.open >= self.connections_total {
                 self.backups.insert(id, now + Policy::BACKUP_AFTER_NS);
-            } else if !server.queue.is_empty() {
-                self.open(now, id);
+            } else if falls_back || !server.queue.is_empty() {
+                self.open(now, id, falls_back);
             }
         }
     }
@@ -169,18 +193,69 @@ impl Pool {
     /// A handshake of TCP is over; that of TLS may follow.
     pub(crate) fn connection_established(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
-            self.backups.remove(&self.connections[connection.0].server);
+            let server = self.connections[connection.0].server;
+            if !self.may_fall_back(server) {
+                self.backups.remove(&server);
+            }
         }
     }
 
-    pub(crate) fn connection_ready(&mut self, connection: ConnectionId) {
+    /// The whole handshake is over: nothing has to fall back any more.
+    pub(crate) fn connection_secured(&mut self, connection: ConnectionId) {
+        if self.state(connection) == ConnectionState::Closed || self.connections[connection.0].fallback {
+            return;
+        }
+        self.connections[connection.0].secured = true;
+        let server = self.connections[connection.0].server;
+        if self.may_fall_back(server) {
+            self.backups.remove(&server);
+            self.close_unsecured(server, true);
+        }
+    }
+
+    pub(crate) fn connection_ready(&mut self, now: Nanos, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
-            let Connection { server, state, .. } = &mut self.connections[connection.0];
+            let Connection { server, state, fallback, .. } = &mut self.connections[connection.0];
             *state = ConnectionState::Open;
-            let server = *server;
+            let (server, fallback) = (*server, *fallback);
             self.connected(server);
+            if fallback && self.may_fall_back(server) {
+                self.servers[server.0].fallback = Fallback::Taken;
+                self.backups.remove(&server);
+                for resource in self.close_unsecured(server, false) {
+                    self.queue(now, resource);
+                }
+            }
             self.dispatch(connection);
         }
+    }
+
+    fn may_fall_back(&self, server: ServerId) -> bool {
+        matches!(self.servers[server.0].fallback, Fallback::After(_))
+    }
+
+    /// The connections to the server, of its usual way or of that which it falls back to, whose handshake is
+    /// not complete.
+    fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
+        let wanted = move |one: &Connection| {
+            let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
+            one.server == server && one.fallback == fallback && open && !one.secured
+        };
+        (0..self.connections.len()).filter(move |id| wanted(&self.connections[*id])).map(ConnectionId)
+    }
+
+    /// Closes them. Returns the requests that they carried.
+    fn close_unsecured(&mut self, server: ServerId, fallback: bool) -> Vec<usize> {
+        let connections: Vec<_> = self.unsecured(server, fallback).collect();
+        let mut carried = Vec::new();
+        for connection in connections {
+            carried.extend(std::mem::take(&mut self.connections[connection.0].in_flight));
+            if self.state(connection) == ConnectionState::Connecting {
+                self.connected(server);
+            }
+            self.close(connection);
+        }
+        carried
     }
 
     /// Removes a lost connection. Returns the requests that fail with it: those that it carried and that are
@@ -192,18 +267,40 @@ impl Pool {
                 let server = self.connections[connection.0].server;
                 self.connected(server);
                 self.forget(connection);
+                if self.goes_on_without(now, connection) {
+                    return Vec::new();
+                }
                 self.take_next(server, false).into_iter().collect()
             }
             ConnectionState::Open | ConnectionState::Ending => {
                 let retry = self.was_reused(connection);
                 let in_flight = std::mem::take(&mut self.connections[connection.0].in_flight);
                 self.forget(connection);
+                if !self.connections[connection.0].secured && self.goes_on_without(now, connection) {
+                    for resource in in_flight {
+                        self.queue(now, resource);
+                    }
+                    return Vec::new();
+                }
                 in_flight
                     .into_iter()
                     .filter_map(|resource| self.retry_or_fail(now, retry, resource))
                     .collect()
             }
         }
+    }
+
+    /// Whether a lost connection whose handshake was not complete leaves another way to its server, which is
+    /// then taken at once.
+    fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
+        let Connection { server, fallback, .. } = self.connections[lost.0];
+        if !self.may_fall_back(server) {
+            return false;
+        }
+        if !fallback && self.backups.remove(&server).is_some() {
+            self.open(now, server, true);
+        }
+        self.unsecured(server, !fallback).next().is_some()
     }
 
     /// Ends a request; false if the connection did not carry it.
@@ -244,30 +341,45 @@ impl Pool {
     /// or the limits are reached.
     pub(crate) fn open_needed(&mut self, now: Nanos) {
         while let Some(id) = self.next_server_to_open() {
-            self.open(now, id);
+            self.open_next(now, id);
         }
     }
 
-    fn open(&mut self, now: Nanos, id: ServerId) {
+    /// Opens a connection in the way in which the server is spoken to.
+    fn open_next(&mut self, now: Nanos, id: ServerId) {
         self.make_room(id);
+        self.open(now, id, self.servers[id.0].fallback == Fallback::Taken);
+    }
+
+    fn open(&mut self, now: Nanos, id: ServerId, fallback: bool) {
         let connection = ConnectionId(self.connections.len());
-        let state = ConnectionState::Connecting;
-        self.connections.push(Connection { server: id, state, in_flight: BTreeSet::new(), requests: 0 });
+        self.connections.push(Connection {
+            server: id,
+            state: ConnectionState::Connecting,
+            in_flight: BTreeSet::new(),
+            requests: 0,
+            fallback,
+            secured: false,
+        });
         let server = &mut self.servers[id.0];
-        if server.open == 0 && self.makes_backups {
-            self.backups.insert(id, now + Policy::BACKUP_AFTER_NS);
+        let after = match server.fallback {
+            Fallback::After(after) if !fallback => Some(after),
+            _ => self.makes_backups.then_some(Policy::BACKUP_AFTER_NS),
+        };
+        if let Some(after) = after.filter(|_| server.open == 0) {
+            self.backups.insert(id, now + after);
         }
         server.connecting += 1;
         server.open += 1;
         self.open += 1;
-        self.actions.push_back(Action::Open { connection, origin: server.origin });
+        self.actions.push_back(Action::Open { connection, origin: server.origin, fallback });
     }
 
     /// A connection to the server has ended its handshake, or failed.
     fn connected(&mut self, id: ServerId) {
         let server = &mut self.servers[id.0];
         server.connecting -= 1;
-        if server.connecting == 0 {
+        if server.connecting == 0 && !self.may_fall_back(id) {
             self.backups.remove(&id);
         }
     }

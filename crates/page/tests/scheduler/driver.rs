@@ -147,13 +147,16 @@ impl<'a> Load<'a> {
             Event::ConnectionFailed(connection) | Event::ConnectionClosed(connection) => {
                 self.connections.remove(&connection);
             }
-            Event::Start | Event::ConnectionEstablished(_) | Event::BodyProgress { .. } => {}
+            Event::Start
+            | Event::ConnectionEstablished(_)
+            | Event::ConnectionSecured(_)
+            | Event::BodyProgress { .. } => {}
         }
     }
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Open { connection, origin } => self.open(connection, origin),
+            Action::Open { connection, origin, .. } => self.open(connection, origin),
             Action::Send { connection, resource } => self.send(connection, resource),
             Action::Close(connection) => {
                 assert!(self.connections.remove(&connection).is_some(), "closed twice: {connection}");
@@ -168,6 +171,9 @@ impl<'a> Load<'a> {
         self.most_open = (self.most_open.0.max(of_origin), self.most_open.1.max(self.connections.len()));
         let at = self.now + if self.network.early { 0 } else { self.network.rtt };
         let refused = (self.network.refuses)(connection);
+        if !refused {
+            self.at(self.now + self.network.rtt, Event::ConnectionSecured(connection));
+        }
         self.at(
             at,
             if refused { Event::ConnectionFailed(connection) } else { Event::ConnectionReady(connection) },
@@ -214,8 +220,9 @@ impl<'a> Load<'a> {
         let line = |(at, action): &(Nanos, Action)| {
             let ms = *at as f64 / MS as f64;
             match *action {
-                Action::Open { connection, origin } => {
-                    format!("{ms} #{connection} open {}", self.scheduler.origins()[origin.0].host)
+                Action::Open { connection, origin, fallback } => {
+                    let host = &self.scheduler.origins()[origin.0].host;
+                    format!("{ms} #{connection} open {host}{}", if fallback { " otherwise" } else { "" })
                 }
                 Action::Send { connection, resource } => {
                     format!("{ms} #{connection} send {}", self.page.resources[resource].url.target())

@@ -3,6 +3,7 @@
 mod browser;
 mod driver;
 mod failures;
+mod fallback;
 mod mget;
 mod pages;
 mod phases;

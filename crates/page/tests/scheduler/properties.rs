@@ -109,6 +109,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             connections_per_host,
             connections_total,
             host_limits: host_limits(connections_per_host, streams),
+            fallback_after: BTreeMap::new(),
             keep_alive,
             processing_scale,
             phases,
@@ -234,6 +235,19 @@ proptest! {
                 outcome => prop_assert!(false, "{resource} is {outcome:?} in the end"),
             }
         }
+        prop_assert_eq!(load.scheduler.plt(), expected_plt(&page, &policy, &load.scheduler));
+    }
+
+    #[test]
+    fn a_load_ends_whatever_breaks_where_servers_can_be_spoken_to_otherwise(
+        page in pages(), policy in policies(), numbers in prop::collection::vec(any::<u8>(), 0..30),
+        early: bool, after_ms in 0_u64..300,
+    ) {
+        let fallback_after = (0..4).map(|host| (format!("h{host}.test"), after_ms * MS)).collect();
+        let policy = Policy { fallback_after, ..policy };
+        let network = if numbers.is_empty() { calm(true, early) } else { Network { early, ..rough(&numbers) } };
+        let load = Load::run(&page, &policy, network);
+        prop_assert!(load.scheduler.is_finished());
         prop_assert_eq!(load.scheduler.plt(), expected_plt(&page, &policy, &load.scheduler));
     }
 

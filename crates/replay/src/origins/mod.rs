@@ -285,7 +285,7 @@ impl Connection {
 
 /// Serves HTTP with the driver of the connection's version.
 async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
-    match shared.site.version(*connection.four_tuple.origin.ip()) {
+    match shared.site.version(*connection.four_tuple.origin.ip()).over_tcp() {
         HttpVersion::Http2 if connection.http2 => {
             http2::serve(stream, connection, shared).await;
         }

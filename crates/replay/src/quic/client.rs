@@ -53,6 +53,11 @@ impl Drop for Connected {
 }
 
 impl Connected {
+    /// Closes the connection, with what is under way on it.
+    pub fn close(&self) {
+        self.connection.close(VarInt::from_u32(0), b"");
+    }
+
     /// What the handshake came to, once it is complete.
     pub fn handshake(&self, early_bytes: u64) -> Handshake {
         let data = self.connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
@@ -99,8 +104,9 @@ impl QuicClient {
         Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 
-    /// Opens a connection to `host` at `address` from `port` (none: the kernel's choice). Returns when it can
-    /// carry a request: at once with a ticket for early data, else when the handshake is complete.
+    /// Opens a connection to `host` at `address` from `port` (none: the kernel's choice), and tells `begun`
+    /// between which ports. Returns when it can carry a request: at once with a ticket for early data, else
+    /// when the handshake is complete.
     ///
     /// # Errors
     /// If there is no socket, or the handshake fails.
@@ -110,12 +116,14 @@ impl QuicClient {
         address: SocketAddrV4,
         port: Option<u16>,
         table: &Arc<QuicTable>,
+        begun: impl FnOnce(FourTuple),
     ) -> io::Result<Connected> {
         let own = own_address(address)?;
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)))?;
         socket.set_nonblocking(true)?;
         let four_tuple =
             FourTuple { client: SocketAddrV4::new(own, socket.local_addr()?.port()), origin: address };
+        begun(four_tuple);
         let socket = Arc::new(CountedSocket::new(socket, End::Client(own), table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let certified = runtime.certified.clone();
@@ -144,11 +152,11 @@ impl QuicClient {
         let mut received = self.ticket_store.received();
         let (had_tickets, had_tokens) = *received.borrow_and_update();
         let table = Arc::default();
-        let connected = self.connect(host, address, None, &table).await?;
+        let connected = self.connect(host, address, None, &table, |_| {}).await?;
         let tokens = if self.address_tokens { tickets } else { 0 };
         let all = |now: &(usize, usize)| now.0 >= had_tickets + tickets && now.1 >= had_tokens + tokens;
         received.wait_for(all).await.map_err(io::Error::other)?;
-        connected.connection.close(VarInt::from_u32(0), b"");
+        connected.close();
         connected.endpoint.wait_idle().await;
         Ok(())
     }

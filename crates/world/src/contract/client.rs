@@ -40,6 +40,8 @@ pub struct Capabilities {
     pub runs_scripts: bool,
     /// Whether it takes screenshots.
     pub screenshots: bool,
+    /// Whether it can be told when to fall back from HTTP/3 to TCP.
+    pub falls_back: bool,
     /// Whether its requests can have the page's header sizes in place of its own.
     pub recorded_heads: bool,
     /// Whether it follows references in bodies, and so can load recorded ones.
@@ -76,6 +78,7 @@ const LOADER: Capabilities = Capabilities {
     cache: false,
     runs_scripts: false,
     screenshots: false,
+    falls_back: true,
     recorded_heads: false,
     reads_bodies: false,
     versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
@@ -98,6 +101,7 @@ impl ClientKind {
                 runs_command: true,
                 meets_servers: false,
                 is_foreign: true,
+                falls_back: false,
                 reads_bodies: true,
                 versions: OVER_TCP,
                 sessions: &[SessionStart::None],
@@ -111,6 +115,7 @@ impl ClientKind {
                 cache: true,
                 runs_scripts: true,
                 screenshots: true,
+                falls_back: false,
                 recorded_heads: true,
                 reads_bodies: true,
                 versions: &[HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
@@ -178,6 +183,7 @@ pub struct ClientSettings {
     pub filmstrip: bool,
     pub view: View,
     pub request_heads: RequestHeads,
+    pub h3_fallback_us: Option<u64>,
 }
 
 impl ClientSettings {

@@ -331,7 +331,13 @@ impl Job {
     /// browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
-        let policy = Policy { order_seed, ..self.client.policy() };
+        let over_quic = |host: String| {
+            let after_us = self.client.h3_fallback_us.filter(|_| self.origins.http_of(&host).is_quic())?;
+            Some((host, after_us * 1000))
+        };
+        let fallback_after =
+            self.page.origins().into_iter().filter_map(|origin| over_quic(origin.host)).collect();
+        let policy = Policy { order_seed, fallback_after, ..self.client.policy() };
         if !policy.keep_alive {
             return policy;
         }

@@ -300,6 +300,10 @@ impl ClientSettings {
         demand(!self.fixed_scripts || can.runs_scripts, || {
             format!("client.fixed_scripts: {} runs no scripts", self.kind)
         })?;
+        if let Some(us) = self.h3_fallback_us {
+            within("client.h3_fallback_us", us, RTT_US)?;
+            demand(can.falls_back, || format!("client.h3_fallback_us: {} has a rule of its own", self.kind))?;
+        }
         demand(!self.screenshot || can.screenshots, || {
             format!("client.screenshot: {} shows nothing", self.kind)
         })?;

@@ -2,15 +2,18 @@
 
 use fastopen_replay::quic::packets::PacketCounts;
 
+use fastopen_link::path::Behaviour;
+
 use super::{Observations, invalid};
-use crate::contract::{Invalid, InvalidKind, QuicRecord};
+use crate::contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
 /// The counter of datagrams for which a socket had no room.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
-    /// Connections to hosts with HTTP/3 are QUIC's and no others are, and no end received what the other has
-    /// not sent. What an end sent last may be on its way when the load ends.
+    /// Connections to hosts with HTTP/3 are QUIC's and no others are, but for those of a client that was to
+    /// fall back, and had to; and no end received what the other has not sent. What an end sent last may be on
+    /// its way when the load ends.
     pub(super) fn quic_packets(&self, reasons: &mut Vec<Invalid>) {
         let dropped =
             [&self.counters.client, &self.counters.origins].map(|end| end.get(BUFFER_FULL).copied());
@@ -19,9 +22,28 @@ impl Observations<'_> {
             let detail = format!("{dropped} datagrams found a socket's buffer full ({BUFFER_FULL})");
             reasons.push(invalid(InvalidKind::DatagramsDropped, detail));
         }
+        let passed = |one: &&ConnectionRecord| {
+            self.path.behaviour == Behaviour::BlockUdp
+                && self.hosts.get(&one.host).is_some_and(|host| self.path.affects(host.octets()))
+                && one.quic.is_some_and(|quic| quic.origin.is_some())
+        };
+        if let Some(one) = self.connections.iter().find(passed) {
+            let detail = format!("datagrams reached {}, though its path blocks UDP", one.host);
+            reasons.push(invalid(InvalidKind::PathWithoutEffect, detail));
+        }
         for connection in self.connections.iter().filter(|one| one.requests > 0) {
             let host = &connection.host;
             let wanted = self.origins.http_of(host).is_quic();
+            if self.was_left(connection) {
+                continue;
+            }
+            if self.fell_back(connection) {
+                if !self.had_to_fall_back(connection) {
+                    let detail = format!("a connection to {host} is TCP's before QUIC had its time");
+                    reasons.push(invalid(InvalidKind::NoQuic, detail));
+                }
+                continue;
+            }
             let Some(quic) = connection.quic.filter(|_| wanted) else {
                 if wanted || connection.quic.is_some() {
                     let what = if wanted { "is not QUIC's" } else { "is QUIC's" };
@@ -33,6 +55,27 @@ impl Observations<'_> {
                 reasons.push(invalid(InvalidKind::PacketsDisagree, detail));
             }
         }
+    }
+
+    /// Whether a client that falls back opened the connection over TCP.
+    pub(super) fn fell_back(&self, connection: &ConnectionRecord) -> bool {
+        let over_quic = self.origins.http_of(&connection.host).is_quic();
+        self.h3_fallback_us.is_some() && over_quic && connection.quic.is_none()
+    }
+
+    /// Whether it left a QUIC connection whose handshake took too long, with the early data in it.
+    fn was_left(&self, connection: &ConnectionRecord) -> bool {
+        self.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
+    }
+
+    /// Whether a QUIC connection to the host was opened so long before and never secured.
+    fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
+        let after_ns = self.h3_fallback_us.unwrap_or(0) * 1000;
+        self.connections.iter().any(|one| {
+            one.host == connection.host
+                && self.was_left(one)
+                && one.opened_ns + after_ns <= connection.opened_ns
+        })
     }
 }
 

@@ -197,8 +197,12 @@ impl<'a> World<'a> {
     /// TLS and QUIC of a client without sessions; none where the load has no TLS.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<Option<Secure>, Failure> {
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls);
-        let spoken: BTreeSet<_> =
-            self.hosts.keys().map(|host| self.job.origins.http_of(host).alpn()).collect();
+        let falls_back = self.job.client.h3_fallback_us.is_some();
+        let spoken = self.hosts.keys().map(|host| {
+            let version = self.job.origins.http_of(host);
+            if falls_back { version.over_tcp().alpn() } else { version.alpn() }
+        });
+        let spoken: BTreeSet<_> = spoken.collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(None) };
         let mut config = tls::client(&self.job.tls, authority, &offered, self.hosts.len())?;
@@ -452,6 +456,7 @@ impl Observed<'_, '_> {
             foreign: job.client.kind.capabilities().is_foreign || job.origins.server.is_some(),
             network: &job.network,
             origins: &job.origins,
+            h3_fallback_us: job.client.h3_fallback_us,
             tolerance_us: job.tolerance.rtt_us,
         };
         let invalid = judge(&observations, expected);

@@ -220,6 +220,66 @@ fn where_udp_is_blocked_a_page_never_loads() {
     assert_eq!(number(&load["link"]["up"]["dropped_path"]), 7);
 }
 
+/// A client that opens TCP as well so many milliseconds after QUIC.
+fn falling_back(after_ms: u64) -> Value {
+    json!({"client": {"h3_fallback_us": after_ms * 1000}})
+}
+
+#[test]
+fn where_udp_is_blocked_a_client_that_falls_back_pays_what_it_waited_and_the_handshakes_of_tcp() {
+    for (session, after_ms) in [("none", 0), ("none", 200), ("resumed", 300), ("early", 300)] {
+        let changes = with(behind("block-udp", json!({})), falling_back(after_ms));
+        let resources = [root(500), image("http://a.test/1", 900)];
+        let Some(run) = exactly(&of(&resources, json!({"session": session}), changes)) else { return };
+        let load = run.valid("tls");
+        let [left, taken] = list(&load["connections"]) else { panic!("not two connections: {load}") };
+        // The client has tickets of QUIC alone, so that TLS over TCP is a full handshake.
+        assert_eq!(first_byte_ms(&run), after_ms + 300, "{session}");
+        assert_eq!(number(&load["plt_ns"]) / 1_000_000, after_ms + 400, "{session}");
+        for resource in [0, 1] {
+            assert_eq!(request(load, resource)["connection"], taken["id"], "{session}");
+        }
+        assert_eq!((&taken["tls"]["alpn"], &taken["quic"]), (&json!("h2"), &Value::Null));
+        assert!(number(&taken["origin"]["bytes_received"]) > 0);
+        assert!(number(&left["quic"]["client"]["sent"]["initial"]) > 0);
+        assert_eq!(number(&left["quic"]["client"]["sent"]["zero_rtt"]) > 0, session == "early");
+        assert_eq!((&left["quic"]["origin"], &left["tls"]), (&Value::Null, &Value::Null), "{session}");
+        assert_eq!(number(&taken["opened_ns"]) - number(&left["opened_ns"]), after_ms * 1_000_000);
+    }
+}
+
+#[test]
+fn a_client_that_falls_back_stays_with_quic_where_that_is_ready_first() {
+    // At 300 ms QUIC is ready after one round trip, and TCP with TLS two round trips after it began.
+    for (rtt_us, path, connections) in
+        [(100_000, "none", 1), (100_000, "limit-udp", 1), (300_000, "none", 2), (300_000, "limit-udp", 2)]
+    {
+        let network = with(network(rtt_us), json!({"path": path}));
+        let changes = with(json!({"network": network}), falling_back(200));
+        let Some(run) = exactly(&of(&[root(500)], json!({}), changes)) else { return };
+        let load = run.valid("tls");
+        assert_eq!(first_byte_ms(&run), 2 * rtt_us / 1000, "{path}");
+        assert_eq!(list(&load["connections"]).len(), connections, "{rtt_us} us, {path}");
+        let used = &list(&load["connections"])[0];
+        assert_eq!((&request(load, 0)["connection"], &used["tls"]["alpn"]), (&used["id"], &json!("h3")));
+    }
+}
+
+#[test]
+fn each_host_falls_back_by_itself() {
+    let resources = [root(500), image("http://b.test/1", 900)];
+    let changes = with(behind("block-udp", json!({"path_hosts": ["b.test"]})), falling_back(200));
+    let Some(run) = exactly(&of(&resources, json!({}), changes)) else { return };
+    let load = run.valid("tls");
+    let alpn = |resource| {
+        let used = &request(load, resource)["connection"];
+        let found = list(&load["connections"]).iter().find(|one| one["id"] == *used);
+        found.expect("it is one of the load's")["tls"]["alpn"].clone()
+    };
+    assert_eq!([alpn(0), alpn(1)], [json!("h3"), json!("h2")]);
+    assert_eq!(number(&request(load, 1)["first_byte_ns"]) / 1_000_000, 200 + 200 + 300);
+}
+
 #[test]
 fn early_data_that_is_dropped_costs_what_a_lost_first_flight_does() {
     for (session, expected_ms, dropped) in [("none", 200, false), ("early", 1299, true)] {

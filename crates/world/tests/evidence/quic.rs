@@ -1,6 +1,7 @@
 //! QUIC connections: the packets of both ends' sockets.
 
-use crate::support::{Load, NONE};
+use crate::support::{B, Load, NONE, handshake};
+use fastopen_link::path::Behaviour;
 use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::tls::SessionStart;
@@ -95,6 +96,47 @@ fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
         (load.connections[2].quic, load.connections[2].requests) = (None, 0);
     });
     assert_eq!(unused.kinds(), NONE);
+}
+
+/// The connection to a.test over QUIC that was answered by nothing, next to those over TCP.
+fn fallen_back(after_ms: u64) -> Load {
+    load(SessionStart::None).with(|load| {
+        load.h3_fallback_us = Some(after_ms * 1000);
+        let mut left = load.connections[0].clone();
+        (left.tls, left.requests) = (None, 0);
+        left.quic.as_mut().expect("it has one").origin = None;
+        let taken = &mut load.connections[0];
+        taken.quic = None;
+        taken.opened_ns = 200_000_000;
+        let first = load.requests.iter_mut().filter(|one| one.connection == Some(taken.id));
+        first.for_each(|one| one.first_byte_ns = Some(230_000_000));
+        left.id = 77;
+        load.connections.push(left);
+    })
+}
+
+#[test]
+fn a_client_that_falls_back_may_speak_tcp_after_quic_had_its_time() {
+    assert_eq!(fallen_back(200).kinds(), NONE);
+    let too_soon = fallen_back(201);
+    assert_eq!(too_soon.kinds(), [InvalidKind::NoQuic]);
+    assert!(too_soon.reasons()[0].detail.contains("before QUIC had its time"));
+    let secured = fallen_back(200).with(|load| {
+        let left = load.connections.last_mut().expect("it has some");
+        left.tls = Some(handshake(false, false));
+    });
+    assert!(secured.kinds().contains(&InvalidKind::NoQuic));
+}
+
+#[test]
+fn datagrams_that_pass_where_udp_is_blocked_make_a_load_invalid() {
+    let blocked = load(SessionStart::None).with(|load| load.path.behaviour = Behaviour::BlockUdp);
+    assert_eq!(blocked.kinds(), [InvalidKind::PathWithoutEffect]);
+    let behind = load(SessionStart::None).with(|load| {
+        load.path.behaviour = Behaviour::BlockUdp;
+        load.path.hosts = Some([B.octets()].into());
+    });
+    assert_eq!(behind.kinds(), NONE);
 }
 
 #[test]

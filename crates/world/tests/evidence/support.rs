@@ -32,6 +32,7 @@ pub(crate) struct Load {
     pub(crate) tickets_left: u8,
     pub(crate) network: Network,
     pub(crate) origins: OriginSettings,
+    pub(crate) h3_fallback_us: Option<u64>,
 }
 
 pub(crate) const A: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
@@ -159,6 +160,7 @@ impl Load {
             tickets_left: 8,
             network: serde_json::from_str(NETWORK).expect("it is a network"),
             origins: OriginSettings::default(),
+            h3_fallback_us: None,
         };
         load.count();
         load
@@ -231,6 +233,7 @@ impl Load {
             foreign: self.foreign,
             network: &self.network,
             origins: &self.origins,
+            h3_fallback_us: self.h3_fallback_us,
             tolerance_us: 1,
         };
         judge(&observed, Expectation::of(&self.plan, &self.tls, &self.tcp, self.tickets_left))

@@ -24,6 +24,7 @@ use fastopen_replay::sockets::{FourTuple, SocketTable};
 use hyper::Request;
 use rustls::ClientConfig;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
 
 use self::connection::{Connection, QueuedRequest, Report};
 use crate::clients::{Loaded, Loading, UserAgent};
@@ -97,6 +98,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             reports: sender,
             sockets: sockets.clone(),
             senders: BTreeMap::new(),
+            connecting: BTreeMap::new(),
             records: vec![RequestRecord::default(); requests.len()],
             requests,
             connections: Vec::new(),
@@ -140,6 +142,8 @@ struct PageLoad {
     reports: UnboundedSender<Report>,
     sockets: Arc<SocketTable>,
     senders: Senders,
+    /// The tasks of connections that cannot carry a request yet.
+    connecting: BTreeMap<ConnectionId, AbortHandle>,
     records: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
     /// The four-tuple of each connection, once it has one.
@@ -183,13 +187,22 @@ impl PageLoad {
                 record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
                 Event::ConnectionEstablished(connection)
             }
-            Report::Ready(connection) => Event::ConnectionReady(connection),
+            Report::Begun(connection, four_tuple) => {
+                self.connections[connection.0].client_port = Some(four_tuple.client.port());
+                self.four_tuples[connection.0] = Some(four_tuple);
+                return;
+            }
+            Report::Ready(connection) => {
+                self.connecting.remove(&connection);
+                Event::ConnectionReady(connection)
+            }
             Report::Secured(connection, tls) => {
                 let secured_ns = tls.secured_ns.saturating_sub(self.start_ns);
                 self.connections[connection.0].tls = Some(TlsRecord { secured_ns, ..tls });
-                return;
+                Event::ConnectionSecured(connection)
             }
             Report::Failed(connection, error) => {
+                self.connecting.remove(&connection);
                 self.senders.remove(&connection);
                 self.connection_error = Some(format!("connection failed: {error}"));
                 Event::ConnectionFailed(connection)
@@ -199,6 +212,12 @@ impl PageLoad {
                 Event::ConnectionClosed(connection)
             }
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
+            // What a connection that was closed carried is sent again on another.
+            Report::End { connection, response, .. }
+                if self.records[response.resource].connection != Some(connection.0) =>
+            {
+                return;
+            }
             Report::End { connection, response, outcome } => {
                 let (resource, answered) = (response.resource, response.first_byte_ns.is_some());
                 let event = match outcome {
@@ -232,25 +251,32 @@ impl PageLoad {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
             match action {
-                Action::Open { connection, origin } => {
+                Action::Open { connection, origin, fallback } => {
                     if std::mem::take(&mut sending) {
                         // Tokio comes back here when all tasks that can go on have done so.
                         tokio::task::yield_now().await;
                     }
-                    self.open(connection, origin.0);
+                    self.open(connection, origin.0, fallback);
                 }
                 Action::Send { connection, resource } => {
                     sending = true;
                     self.send(connection, resource);
                 }
-                Action::Close(connection) => drop(self.senders.remove(&connection)),
+                Action::Close(connection) => {
+                    self.senders.remove(&connection);
+                    // Of two whose handshakes went on, the one that came too late.
+                    if let Some(task) = self.connecting.remove(&connection) {
+                        task.abort();
+                    }
+                }
             }
         }
     }
 
-    fn open(&mut self, id: ConnectionId, origin: usize) {
+    fn open(&mut self, id: ConnectionId, origin: usize, fallback: bool) {
         let server = &self.scheduler.origins()[origin];
         let Endpoint { address, encrypted, version } = self.origins[origin];
+        let version = if fallback { version.over_tcp() } else { version };
         self.connections.push(ConnectionRecord {
             id: id.0,
             host: server.host.clone(),
@@ -286,7 +312,7 @@ impl PageLoad {
             sockets: self.sockets.clone(),
             reports: self.reports.clone(),
         };
-        tokio::spawn(task.run(requests));
+        self.connecting.insert(id, tokio::spawn(task.run(requests)).abort_handle());
     }
 
     fn send(&mut self, id: ConnectionId, resource: usize) {

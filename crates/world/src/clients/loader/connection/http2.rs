@@ -14,7 +14,7 @@ use fastopen_replay::http2::stream_scheduler::StreamScheduler;
 use fastopen_replay::http2::{CONNECTION_WINDOW, HEADER_TABLE_SIZE, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
 use fastopen_replay::priority::Priority;
 use h2::client::{Builder, ResponseFuture, SendRequest};
-use hyper::Request;
+use hyper::{Request, Version};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Connection, Exchange, Plaintext, QueuedRequest, Report};
@@ -81,7 +81,9 @@ struct Streams {
 
 impl Streams {
     /// Sends a request; a task of its own reads the response.
-    async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
+    async fn send(&mut self, QueuedRequest { resource, mut request, progress }: QueuedRequest) {
+        // The host may speak HTTP/3 as well.
+        *request.version_mut() = Version::HTTP_2;
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();
         let sent = match poll_fn(|context| self.sender.poll_ready(context)).await {

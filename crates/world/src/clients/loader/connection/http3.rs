@@ -46,7 +46,8 @@ pub(super) async fn run(
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
     let opened_ns = monotonic_ns();
-    let mut connected = quic.connect(&host, connection.address, connection.port, &table).await?;
+    let begun = |four_tuple| connection.report(Report::Begun(connection.id, four_tuple));
+    let mut connected = quic.connect(&host, connection.address, connection.port, &table, begun).await?;
     let opened = Opened { at_ns: opened_ns, established: false, four_tuple: connected.four_tuple };
     connection.report(Report::Connected(connection.id, opened));
     let accepted = connected.early.take();
@@ -64,7 +65,10 @@ pub(super) async fn run(
                 biased;
                 taken = &mut accepted => break taken,
                 request = requests.recv() => {
-                    let Some(request) = request else { return Ok(()) };
+                    let Some(request) = request else {
+                        connected.close();
+                        return Ok(());
+                    };
                     // Early data can be replayed (RFC 8470 section 4).
                     if request.request.method().is_safe() {
                         sent.push(request.clone());

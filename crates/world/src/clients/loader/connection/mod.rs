@@ -42,6 +42,8 @@ pub(super) struct QueuedRequest {
 
 /// What a connection's task reports to the loop of the loader.
 pub(super) enum Report {
+    /// Its UDP socket is open, and its handshake begins.
+    Begun(ConnectionId, FourTuple),
     /// Its TCP handshake is over, or its first write sends the SYN; that of TLS may follow.
     Connected(ConnectionId, Opened),
     /// It can carry its first request.
