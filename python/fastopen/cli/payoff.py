@@ -1,6 +1,6 @@
 """`fastopen payoff`: at which share of broken paths TCP Fast Open stops paying."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -10,8 +10,9 @@ from fastopen.cli.output import console, figures_table, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError
 from fastopen.experiments import ARMS
+from fastopen.report.paths import payoff_lines
 from fastopen.runs import RunStore, find_run
-from fastopen.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, collect, payoffs
+from fastopen.statistics import Results, collect, payoffs
 
 
 def payoff(
@@ -37,9 +38,10 @@ def payoff(
     if json:
         print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
         return
+    several = any(one.otherwise for one in found)
     table = figures_table(
         "",
-        ["page", "path", "TFO"],
+        ["page", "path", "TFO", *(["with"] if several else [])],
         [
             "RTT\nms",
             "saves, open\nms",
@@ -49,14 +51,15 @@ def payoff(
             "one\nhandshake",
         ],
     )
+    table.columns[1].no_wrap = True
     for one in found:
         table.add_row(
-            *(one.page, one.path, ARMS[one.arm].short_label),
+            *(one.page, one.path, ARMS[one.arm].short_label, *([one.otherwise] if several else [])),
             *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", f"{one.cost_ms:.1f}"),
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )
     console().print(table)
-    for sentence in _sentences(found, visits):
+    for sentence in _sentences(results, visits):
         console().print(Text(sentence))
 
 
@@ -64,20 +67,14 @@ def _share(share: float | None) -> str:
     return "any" if share is None else f"{100 * share:.1f} %"
 
 
-def _sentences(found: Sequence[Payoff], visits: int) -> list[str]:
-    dropping = [one for one in found if one.path.startswith("drop-") and one.break_even_share() is not None]
-    meaning = (
+def _sentences(runs: Sequence[Results], visits: int) -> Iterator[str]:
+    for results in runs:
+        for page in results.pages:
+            for line in payoff_lines(results, page):
+                yield f"{page}: {line}"
+    yield (
         "Pays below: the share of paths that may be broken so before TFO costs more time than it saves, in "
         "the mean over paths. Cached: of a client that does without TFO on a path after a failure, "
         f"{visits} visits long, and pays once (RFC 7413, section 4.1.3.1); Linux keeps no such cache. One "
         "handshake: by arithmetic, RTT / (1 s + RTT)."
     )
-    sentences = [meaning]
-    if dropping:
-        paying = sum((one.break_even_share() or 0.0) > DROPPING_SHARE for one in dropping)
-        cached = sum((one.break_even_share(visits) or 0.0) > DROPPING_SHARE for one in dropping)
-        sentences.append(
-            f"Where {100 * DROPPING_SHARE:g} % of paths drop such SYNs ({DROPPING_SOURCE}), TFO pays in "
-            f"{paying} of {len(dropping)} rows of paths that drop, and in {cached} with a negative cache."
-        )
-    return sentences

@@ -14,6 +14,7 @@ from fastopen.figures.figure import Figure
 from fastopen.figures.first_flights import first_flight_ladder
 from fastopen.figures.improvement import improvement_bars
 from fastopen.figures.lines import plt_along
+from fastopen.figures.payoff import mean_saving_over_paths
 from fastopen.figures.published import published_comparison
 from fastopen.figures.requests import timing_breakdown, waterfall
 from fastopen.figures.tcp_trace import has_trace, tcp_trace
@@ -28,6 +29,7 @@ def overview_figures(source: Source) -> list[Figure]:
         properties_and_savings(source),
         improvement_bars(source),
         first_flight_ladder(source),
+        mean_saving_over_paths(source),
         *(plt_along(source, factor) for factor in along),
         critical_path_bars(source),
         cumulative_distribution(source),

@@ -17,7 +17,7 @@ from fastopen.statistics.judgement import (
     verdict_on,
 )
 from fastopen.statistics.listeners import ListenerUse, ServerUse
-from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, payoffs
+from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
 from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
@@ -51,6 +51,7 @@ __all__ = [
     "ServerUse",
     "UntilInterval",
     "Verdict",
+    "by_cost",
     "central",
     "change_interval",
     "collect",

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from fastopen.attribution import read_source
 from fastopen.attribution.phrases import NBSP
 from fastopen.experiments import networks_asked
+from fastopen.figures.payoff import LINES, mean_saving_over_paths
 from fastopen.report.paths import payoff_lines
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
@@ -39,6 +41,45 @@ def test_a_path_that_drops_has_its_price_the_share_and_what_the_literature_says(
 def test_where_the_price_is_too_high_for_the_share_in_the_literature_it_does_not_pay(tmp_path: Path) -> None:
     (line,) = lines(tmp_path / "run", {"none": 10.0, "drop-syn-data": -1000.0})
     assert "it pays on 0 of 2 networks" in line
+
+
+def test_the_networks_on_which_it_pays_are_named_where_they_are_few(tmp_path: Path) -> None:
+    found = results(tmp_path / "run", "none,drop-syn-data", {"none": 100.0, "drop-syn-data": -1000.0})
+    far = {
+        number
+        for number, one in enumerate(found.experiment.networks)
+        if (one.rtt_us, one.path) == (100_000, "none")
+    }
+    cells = [
+        replace(one, saved_ms=10.0) if one.saved_ms == 100.0 and one.cell.network not in far else one
+        for one in found.cells
+    ]
+    (line,) = payoff_lines(replace(found, cells=cells), "p")
+    assert "it pays at 100 ms, and not at 20 ms." in line.replace(NBSP, " ")
+
+
+def test_paths_that_cost_the_same_share_a_line(tmp_path: Path) -> None:
+    (line,) = lines(tmp_path / "run", {"none": 100.0, "drop-syn-data": -1000.0, "drop-option": -1000.0})
+    assert line.startswith("Behind drop-syn-data or drop-option TFO")
+
+
+def test_a_figure_has_a_line_for_each_network_and_kind_of_client(tmp_path: Path) -> None:
+    networks = networks_asked(rtt="20ms,100ms", path="none,drop-syn-data")
+    plan = made_up_plan([made_up_page("p")], networks=[one.model_dump() for one in networks])
+    with RunStore.open(made_up_run(tmp_path / "run", plan)) as store:
+        source = read_source(store)
+    saved_ms = {"none": 100.0, "drop-syn-data": -1000.0}
+    cells = [replace(one, saved_ms=saved_ms[networks[one.cell.network].path]) for one in source.results.cells]
+    figure = mean_saving_over_paths(replace(source, results=replace(source.results, cells=cells)))
+    assert figure is not None
+    assert {(row["network"], row["line"]) for row in figure.rows} == {
+        (network, line) for network in ("20 ms", "100 ms") for line in LINES
+    }
+    (share,) = {row["share"] for row in figure.rows if row["even"]}
+    assert share == pytest.approx(100 / 11)
+    assert figure.spec()["data"]["values"] == figure.rows
+    unbroken = [replace(one, saved_ms=100.0) for one in source.results.cells]
+    assert mean_saving_over_paths(replace(source, results=replace(source.results, cells=unbroken))) is None
 
 
 @pytest.mark.parametrize("cost_ms", [0.0, 5.0])

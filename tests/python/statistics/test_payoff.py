@@ -1,5 +1,6 @@
 """At which share of broken paths TFO stops paying."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from command_line import fastopen
 from fastopen.experiments import networks_asked
 from fastopen.runs import RunStore
-from fastopen.statistics import Payoff, collect, payoffs
+from fastopen.statistics import Payoff, by_cost, collect, payoffs
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 
@@ -51,6 +52,41 @@ def test_each_broken_path_is_held_against_the_open_one_of_its_network(tmp_path: 
         saved[number, name] for number in opened for name in ("cold", "warm")
     }
     assert "pays" in fastopen("payoff", folder).stdout
+
+
+def test_the_mean_saving_is_none_where_it_stops_paying() -> None:
+    payoff = of(100.0, 900.0)
+    for visits in (1, 10):
+        share = payoff.break_even_share(visits)
+        assert share is not None
+        assert payoff.mean_saving_ms(share, visits) == pytest.approx(0.0)
+    assert payoff.mean_saving_ms(0.0) == 100.0
+
+
+def test_paths_that_cost_the_same_stand_together() -> None:
+    others = [
+        Payoff("p", rtt_ms, "warm", path, 100.0, cost_ms)
+        for rtt_ms in (20, 100)
+        for path, cost_ms in (("drop-option", 900.4), ("strip-both", 5.0))
+    ]
+    found = by_cost([of(100.0, 900.0, 20), of(100.0, 900.0), *others])
+    assert [paths for paths, _ in found] == [["drop-syn-data", "drop-option"], ["strip-both"]]
+    assert [one.rtt_ms for one in found[0][1]] == [20, 100]
+
+
+def test_a_factor_that_makes_no_difference_makes_no_rows_and_one_that_does_is_named(tmp_path: Path) -> None:
+    networks = [one.model_dump() for one in networks_asked(rtt="20ms", path="none,drop-syn-data")]
+    setups = [{"tcp": {"blackhole_timeout_s": timeout}} for timeout in (0, 3600)]
+    plan = made_up_plan([made_up_page("p")], networks=networks, setups=setups)
+    with RunStore.open(made_up_run(tmp_path / "run", plan)) as store:
+        results = collect(store)
+    alike = [replace(one, saved_ms=float(one.cell.network)) for one in results.cells]
+    assert {one.otherwise for one in payoffs([replace(results, cells=alike)])} == {""}
+    differing = [replace(one, saved_ms=float(one.cell.setup)) for one in results.cells]
+    assert {one.otherwise for one in payoffs([replace(results, cells=differing)])} == {
+        "a pause of 0 s after black holes",
+        "a pause of 3600 s after black holes",
+    }
 
 
 @pytest.mark.parametrize(
