@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from fastopen.behaviours import (
     RETRANS,
     SYN_RETRANS,
 )
-from fastopen.why import Listener, Machine, diagnose
+from fastopen.why import Listener, Machine, diagnose, read_machine
 
 ROOT = Path(__file__).resolve().parents[3]
 SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", "--fork"]
@@ -152,6 +154,20 @@ def test_the_command_looks_at_this_namespace_and_fits_eighty_columns() -> None:
     document = json.loads(fastopen("why", "--seconds", "0", "--json").stdout)
     assert document["format"] == "fastopen-why/1"
     assert {"settings", "listeners", "counters", "findings", "unseen"} <= set(document)
+
+
+def test_what_this_user_may_not_look_into_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastopen.why.machine._path", lambda _: Path("/nonexistent"))
+    monkeypatch.setattr("fastopen.why.machine._duplicate", lambda *_: None)
+    monkeypatch.setattr("fastopen.why.machine._cookies", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)):
+        seen = read_machine()
+    assert all(listener.queue is None for listener in seen.listeners)
+    key, queues, cookies = seen.unseen
+    assert "only root may read" in key
+    assert "whose processes this user may not look into" in queues
+    assert "iproute2" in cookies
+    assert isinstance(diagnose(seen, {}), Sequence)
 
 
 @pytest.fixture(name="machines", scope="module")

@@ -12,8 +12,8 @@ const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
     /// Connections to hosts with HTTP/3 are QUIC's and no others are, but for those of a client that was to
-    /// fall back, and had to; and no end received what the other has not sent. What an end sent last may be on
-    /// its way when the load ends.
+    /// fall back, and had to; and no end received what the other has not sent. What an end sent last may be
+    /// on its way when the load ends.
     pub(super) fn quic_packets(&self, reasons: &mut Vec<Invalid>) {
         let dropped =
             [&self.counters.client, &self.counters.origins].map(|end| end.get(BUFFER_FULL).copied());
