@@ -287,6 +287,7 @@ pub fn computed_in_namespace() -> Duration {
         return Duration::ZERO;
     }
     let user_ticks = |entry: std::fs::DirEntry| {
+        entry.file_name().to_str()?.parse::<u32>().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         // After the name, which may hold anything, the 12th field (proc_pid_stat(5)).
         stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse::<u64>().ok()
