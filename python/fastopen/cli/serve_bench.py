@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, figures_table, print_json
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.contract import EngineName
 from fastopen.errors import InputError
+from fastopen.report.grid import Column, Entry, Grid
+from fastopen.report.terminal import below_table, fitting_table
 from fastopen.serve_bench import BenchResult, CellRow, read_bench, run_bench
 from fastopen.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
 from fastopen.units import format_duration_us
@@ -141,17 +143,29 @@ def _print(done: BenchResult, server: str | None) -> None:
     console().print(Text(_head(done, server)), soft_wrap=True)
     common = _common(rows)
     varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
-    table = figures_table(
-        "",
-        ["arm", *varying],
-        ["answers\n/s", "p50\nms", "p99\nms", "SYN\ndata", "fell\nback", "no\nanswer", "segments\neach"]
-        + (["threads\nus each", "core\nus each"] if done.engine == "host" else []),
+    on_host = done.engine == "host"
+    headers = [("answers\n/s", ""), ("p50\nms", ""), ("p99\nms", ""), ("SYN\ndata", ""), ("fell\nback", "")]
+    headers += [("no\nanswer", ""), ("segments\neach", "seg-\nments\neach")]
+    if on_host:
+        headers += [("threads\nus each", ""), ("vs. off\n%", ""), ("core\nus each", "")]
+    columns = (
+        Column("arm", "key"),
+        *(Column(name, "factor") for name in varying),
+        *(Column(header, short=short) for header, short in headers),
     )
-    for row in rows:
-        table.add_row(
-            row.cell.arm, *(row.cell.factors[name] for name in varying), *_figures(row, done.engine == "host")
+    entries = (
+        (
+            Entry(row.cell.arm),
+            *(_of_factor(name, row.cell.factors[name]) for name in varying),
+            *_figures(row, on_host),
         )
+        for row in rows
+    )
+    grid = Grid("", columns, tuple(entries))
+    table, layout = fitting_table(grid, console().width)
     console().print(table)
+    for line in below_table(grid, layout):
+        console().print(Text(line), soft_wrap=True)
     for line in _sentences(done, varying):
         console().print(Text(line), soft_wrap=True)
 
@@ -179,36 +193,33 @@ def _common(rows: list[CellRow]) -> dict[str, str]:
     }
 
 
-def _figures(row: CellRow, host: bool) -> Iterator[str]:
+def _of_factor(name: str, value: str) -> Entry:
+    return Entry(value, phrase=value if name == "load" else f"{name} {value}")
+
+
+def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
     if not row.records:
-        yield from ["invalid", *["-"] * (8 if host else 6)]
+        yield from [Entry("invalid"), *[Entry("-")] * (9 if on_host else 6)]
         return
-    yield "-" if row.per_second is None else f"{row.per_second:,.1f}"
+    yield Entry("-" if row.per_second is None else f"{row.per_second:,.1f}")
     for percent in (50, 99):
         value = percentile(row.latency_us, percent)
-        yield "-" if value is None else f"{value / 1000:,.1f}"
+        yield Entry("-" if value is None else f"{value / 1000:,.1f}")
     for name in ("syn_data", "fallbacks"):
-        yield f"{row.total(name):,}"
-    yield f"{row.total('begun') - row.total('answered'):,}"
-    yield "-" if row.segments is None else f"{row.segments.median:.2f}"
-    if host:
-        yield _with_change(row.threads_us, row.threads_change)
-        yield _spanned(row.core_us)
+        yield Entry(f"{row.total(name):,}")
+    yield Entry(f"{row.total('begun') - row.total('answered'):,}")
+    yield Entry("-" if row.segments is None else f"{row.segments.median:.2f}")
+    if on_host:
+        yield _with_interval(row.threads_us, ".1f")
+        yield _with_interval(row.threads_change, "+.0f")
+        yield _with_interval(row.core_us, ".1f")
 
 
-def _spanned(figure: Figure | None) -> str:
+def _with_interval(figure: Figure | None, digits: str) -> Entry:
     if figure is None:
-        return "-"
-    if figure.interval is None:
-        return f"{figure.median:.1f}"
-    low, high = figure.interval
-    return f"{figure.median:.1f} ({low:.1f} to {high:.1f})"
-
-
-def _with_change(figure: Figure | None, change: Figure | None) -> str:
-    if change is None or change.interval is None:
-        return _spanned(figure)
-    return f"{_spanned(figure)}, {change.median:+.0f} %"
+        return Entry("-")
+    aside = "" if figure.interval is None else "({0:{2}} to {1:{2}})".format(*figure.interval, digits)
+    return Entry(f"{figure.median:{digits}}", aside=aside)
 
 
 def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
@@ -219,8 +230,9 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
             if name in varying
         )
         row_name = ", ".join([row.cell.arm, *words])
-        for reason, count in row.reasons.items():
-            yield f"{row_name}: {count} of {row.asked} do not count: {reason}"
+        for count, example in row.reasons.values():
+            more = f" (and {count - 1} more alike)" if count > 1 else ""
+            yield f"{row_name}: {count} of {row.asked} do not count: {example}{more}"
         counted = [f"{name} {row.counted(name):,}" for name in OF_SERVER if row.counted(name)]
         if counted and row.records:
             yield f"{row_name}: the server's kernel counted {', '.join(counted)}"
@@ -233,8 +245,9 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     if done.engine == "virtual":
         yield "Processor time: none, computing is free in virtual time; --engine host measures it."
         return
-    cores = [one.core for row in done.rows for one in row.records.values() if one.core is not None]
-    if not cores:
+    records = [one for row in done.rows for one in row.records.values()]
+    cores = [one.core for one in records if one.core is not None]
+    if records and not cores:
         yield "Processor time: none, this machine has one core alone."
     elif not all(is_alone(core) for core in cores):
         shared = sum(not is_alone(core) for core in cores)

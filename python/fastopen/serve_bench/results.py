@@ -103,8 +103,8 @@ class CellRow:
     baseline: Mapping[int, TransactionsRecord]
     asked: int
     """How often it was run."""
-    reasons: Mapping[str, int]
-    """Why records do not count, and how many."""
+    reasons: Mapping[str, tuple[int, str]]
+    """Kind of reason for which records do not count, to how many, and what the first one says."""
     seed: int
 
     @cached_property
@@ -174,7 +174,7 @@ class CellRow:
             "flood": flood_words(self.cell.flood),
             "new_key": self.cell.new_key,
             "valid": len(self.records),
-            "invalid": dict(self.reasons),
+            "invalid": {kind: count for kind, (count, _) in self.reasons.items()},
             **{
                 name: self.total(name) for name in ("begun", "not_begun", "answered", "syn_data", "fallbacks")
             },
@@ -237,10 +237,11 @@ class BenchResult:
         for number, cell in enumerate(self.cells):
             baseline = baselines.get(cell.others)
             records = self.records.get(number, {})
-            reasons: dict[str, int] = {}
+            reasons: dict[str, tuple[int, str]] = {}
             for record in records.values():
                 for reason in record.invalid[:1]:
-                    reasons[reason.detail] = reasons.get(reason.detail, 0) + 1
+                    count, first = reasons.get(reason.kind, (0, reason.detail))
+                    reasons[reason.kind] = count + 1, first
             compared = valid[baseline] if baseline is not None and baseline != cell else {}
             rows.append(CellRow(cell, valid[cell], compared, len(records), reasons, self.bench.seed))
         return rows

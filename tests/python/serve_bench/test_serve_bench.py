@@ -143,6 +143,16 @@ def test_arms_are_compared_with_the_one_without_tfo_in_the_same_round() -> None:
     assert (warm.threads_change.n, warm.asked, len(warm.records)) == (2, 3, 2)
 
 
+def test_reasons_of_one_kind_are_counted_together() -> None:
+    bench = asked(arms="off", repeats=2)
+    cells = tuple(cells_of(bench))
+    late = [{"kind": "generator_late", "detail": f"{count} arrivals were late"} for count in (7, 9)]
+    records = {0: {number: record(valid=False, invalid=[reason]) for number, reason in enumerate(late)}}
+    (row,) = BenchResult(bench, "host", cells, records, None).rows
+    assert row.reasons == {"generator_late": (2, "7 arrivals were late")}
+    assert row.as_json()["invalid"] == {"generator_late": 2}
+
+
 @pytest.mark.usefixtures("kernel")
 def test_the_table_of_a_benchmark_in_virtual_time_is_the_same_each_time() -> None:
     line = (
