@@ -1,7 +1,8 @@
-"""What reading one input may cost, whoever made it: bytes that it unpacks to, and bytes of one file or value.
+"""What reading one input may cost, whoever made it: bytes that it unpacks to, bytes of one value, work.
 
 Small files can unpack to any size. Everything that unpacks or reads whole files asks here before it keeps
-what came out; `load_pages` begins a budget for each input.
+what came out; `load_pages` begins a budget for each input. Work is counted in steps, not by a clock, so that
+the same input ends in the same way on every machine.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ REMEDY: Final = "if you trust it: --max-unpacked allows for more"
 # Texts are searched for URLs at some GB/s; a search has a price of its own, of so many bytes.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
+# A step is some 3 us. Each file of an input has one for so many bytes that the input may unpack to: 30 s.
+_BYTES_A_STEP: Final = 128
+# What is read, in steps: an entry, record or file; a line of a head; a place where a record may begin; a
+# reference that is resolved.
+ENTRY_STEPS: Final = 100
+LINE_STEPS: Final = 2
+GUESS_STEPS: Final = 20
+NAME_STEPS: Final = 5
 _BLOCK: Final = 2**20
 
 
@@ -35,6 +44,18 @@ class Budget:
     place: str
     left: int
     searchable: int = MAX_SEARCHED_BYTES
+    steps: int = 0
+
+    def begin_file(self) -> None:
+        """The next file may cost as much work as any."""
+        self.steps = self.limit // _BYTES_A_STEP
+
+    def work(self, steps: int) -> None:
+        """Takes `steps` off. Raises InputError where they are more than are left."""
+        self.steps -= steps
+        if self.steps < 0:
+            message = f"takes more work to read than {mebibytes(self.limit)} should"
+            raise InputError(message, self.place, REMEDY)
 
     def spend(self, size: int) -> None:
         """Takes `size` bytes off. Raises InputError where they are more than is left."""
@@ -49,7 +70,9 @@ _CURRENT: Final[ContextVar[Budget | None]] = ContextVar("budget", default=None)
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
     """A budget for what is read inside; an input within another one (of a list, a library) has its own."""
-    token = _CURRENT.set(Budget(limit, place, limit))
+    budget = Budget(limit, place, limit)
+    budget.begin_file()
+    token = _CURRENT.set(budget)
     try:
         yield
     finally:
@@ -61,6 +84,20 @@ def spend(size: int) -> None:
     budget = _CURRENT.get()
     if budget is not None:
         budget.spend(size)
+
+
+def begin_file() -> None:
+    """Work is counted anew: folders and lists lead to any number of files."""
+    budget = _CURRENT.get()
+    if budget is not None:
+        budget.begin_file()
+
+
+def work(steps: int = 1) -> None:
+    """Takes steps of work off the current input's budget. Raises InputError beyond it."""
+    budget = _CURRENT.get()
+    if budget is not None:
+        budget.work(steps)
 
 
 def may_search(size: int) -> bool:

@@ -14,7 +14,7 @@ from fastopen.errors import InputError, nearest, raise_all
 from fastopen.pages import har
 from fastopen.pages import url as urls
 from fastopen.pages.archives.notes import ArchiveNotes
-from fastopen.pages.budget import MAX_UNPACKED_BYTES, budget_for
+from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.folders import import_folder
 from fastopen.pages.har.notes import HarNotes
@@ -125,6 +125,7 @@ def _load_recordings(
 def _load_file(
     path: Path, library: Sequence[Path | str], lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
+    begin_file()
     archive = _archive(path)
     if archive is not None:
         return archive(path, lenient=lenient, progress=progress)

@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError
 
 from fastopen.errors import InputError
+from fastopen.pages import budget
 from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
 from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.archives.exchange import head_bytes
@@ -83,6 +84,7 @@ def import_recording(
     files = _files(folder)
     found = []
     for number, path in enumerate(files, start=1):
+        budget.work(budget.ENTRY_STEPS)
         try:
             message = _exchange_of(path)
             if not message.request.first_line or not message.response.first_line:

@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from fastopen.errors import unreadable
+from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.archives import ArchiveNotes, Exchange, pages_of
 from fastopen.pages.archives.roots import all_wide
@@ -158,6 +159,7 @@ class _Mirror:
         if url is None:
             self.notes.add("scheme")
             return
+        budget.work(budget.ENTRY_STEPS)
         with path.open("rb") as opened:
             data = read_whole(opened, str(path))
         self.exchanges.append(self._exchange(url, data))

@@ -22,10 +22,11 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
 
 from fastopen.errors import InputError
+from fastopen.pages import budget
 from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
 from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.bodies import BodyStore, StoredBody
-from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes, spend
+from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, stem_of, unpacked_start
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
@@ -202,11 +203,13 @@ def _records(
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         start = 0
         while start < len(mapped):
+            budget.work(budget.ENTRY_STEPS)
             window = _Window(mapped, start)
             iterator = _Quiet(window)
             at, url = start, ""
             try:
                 for raw in iterator:
+                    budget.work(budget.ENTRY_STEPS)
                     at = start + iterator.offset
                     if iterator.err_count:
                         raise ValueError("what comes before it is no record")
@@ -252,12 +255,21 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's reader of gzip, which would print that data is damaged and take that for the end."""
+    """warcio's reader of gzip, within the budget; it would print that data is damaged, and end there.
+
+    Its lines are those of heads.
+    """
+
+    def readline(self, length: int | None = None) -> bytes:
+        budget.work(budget.LINE_STEPS)
+        return bytes(super().readline(length))
 
     def _decompress(self, data: bytes) -> bytes:
         try:
             if self.decompressor and (self.num_block_read or data.startswith(GZIP)):
-                return bytes(self.decompressor.decompress(data))
+                found = bytes(self.decompressor.decompress(data))
+                budget.spend(len(found))
+                return found
         except zlib.error as error:
             raise zlib.error(f"gzip: {str(error).partition(': ')[2] or error}") from None
         return bytes(super()._decompress(data))
@@ -297,6 +309,7 @@ def _next_record(mapped: mmap.mmap, start: int) -> int:
         found = _RECORD.search(mapped, start)
         return found.start() if found else len(mapped)
     for member in _MEMBER.finditer(mapped, start):
+        budget.work(budget.GUESS_STEPS)
         if _RECORD.match(unpacked_start(mapped[member.start() : member.start() + _BLOCK], 64)):
             return member.start()
     return len(mapped)
@@ -348,10 +361,9 @@ def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """What the record holds, within the budget: one packed record may unpack to any size."""
+    """What the record holds: one packed record may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
-        spend(len(part))
         size += len(part)
         if size > MAX_PIECE_BYTES:
             raise ValueError(f"it holds more than {mebibytes(MAX_PIECE_BYTES)}")

@@ -62,6 +62,14 @@ def har_of(count: int, host: Callable[[int], str] = lambda _: "a.test", **change
     return json.dumps(har(*made, on_load=9000)).encode()
 
 
+def pages_of_har(count: int) -> bytes:
+    made = har(*[entry(f"http://a.test/{n}", n / 10, pageref="none") for n in range(count)], on_load=9000)
+    made["log"]["pages"] *= count
+    for number, page in enumerate(made["log"]["pages"]):
+        made["log"]["pages"][number] = {**page, "id": f"p{number}"}
+    return json.dumps(made).encode()
+
+
 def redirects(count: int) -> bytes:
     made = [
         entry(
@@ -102,6 +110,7 @@ FILES: dict[str, tuple[str, Callable[[int], bytes]]] = {
             8, request={"headers": [{"name": f"h{i}", "value": "x"} for i in range(n)], "headersSize": -1}
         ),
     ),
+    "pages of a HAR": ("x.har", pages_of_har),
     "redirects of a HAR": ("x.har", redirects),
     "records of a WARC": ("x.warc.gz", lambda n: archive(named(n, lambda i: f'<img src="i{i}.png">'))),
     "chunks of a WARC": (

@@ -15,7 +15,7 @@ from fastopen.audit.table import read_table
 from fastopen.errors import InputError
 from fastopen.experiments import load_experiment, trace
 from fastopen.experiments.trace import read_trace
-from fastopen.pages import load_pages
+from fastopen.pages import budget, load_pages
 from fastopen.pages.references import find_reference
 
 MIB = 2**20
@@ -96,6 +96,95 @@ def test_texts_that_unpack_to_much_are_read_in_part(tmp_path: Path) -> None:
     path.write_bytes(warc_record(body, coding="Content-Encoding: gzip\r\n"))
     (imported,) = load_pages([path], max_unpacked=20 * MIB)
     assert imported.page.resources[0].body_bytes == len(body)
+
+
+TOO_MUCH_WORK = {
+    "tags of its bodies": b"<b></b>" * 3000,
+    "references of its bodies": b"<img src=i.png>" * 1000,
+    "a srcset": b'<img srcset="' + b"i.png 1x," * 4000 + b'">',
+    "rules of its styles": b"<style>a{b:url(c)}" + b",;" * 10_000 + b"</style>",
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH_WORK)
+def test_an_archive_is_refused_after_so_much_work_as_its_budget_allows(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, done = tmp_path / "work.warc", 0
+    take = budget.Budget.work
+
+    def counted(self: budget.Budget, steps: int) -> None:
+        nonlocal done
+        take(self, steps)
+        done += steps
+
+    monkeypatch.setattr(budget.Budget, "work", counted)
+    record = warc_record(gzip.compress(TOO_MUCH_WORK[what]), coding="Content-Encoding: gzip\r\n")
+    bodies = [record.replace(b"//a.test/", b"//%c.test/" % (97 + number)) for number in range(10)]
+    path.write_bytes(b"".join(bodies))
+    assert load_pages([path], max_unpacked=64 * MIB)
+    for mebibytes in (1, 2):
+        done = 0
+        with pytest.raises(
+            InputError, match=rf"takes more work .* {mebibytes} MiB should \(.*--max-unpacked"
+        ):
+            load_pages([path], max_unpacked=mebibytes * MIB)
+        assert done <= mebibytes * MIB // 128
+
+
+def har_of_entries(count: int) -> bytes:
+    entry = (
+        b'{"startedDateTime":"2026-01-01T00:00:00Z","request":{"method":"GET","url":"http://a.test/"},'
+        b'"response":{"status":200}}'
+    )
+    return b'{"log":{"entries":[' + b",".join([entry] * count) + b"]}}"
+
+
+HEADS = b"".join(b"a%d: b\r\n" % number for number in range(9000))
+MANY: dict[str, tuple[str, bytes]] = {
+    "entries": ("x.har", har_of_entries(100)),
+    "entries that are none": (
+        "x.har",
+        har_of_entries(1)[:-3] + b',{"a' + b'{"b":{"c":1}}' * 9000 + b"]}}",
+    ),
+    "records": ("x.warc", warc_record(b"<p>") * 90),
+    "lines of a head": (
+        "x.warc.gz",
+        gzip.compress(warc_record(b"<p>")) + gzip.compress(b"WARC/1.0\r\n" + HEADS),
+    ),
+    "places where a record may begin": (
+        "x.warc.gz",
+        gzip.compress(warc_record(b"<p>")) + b"\x1f\x8b\x08\x00" * 1000,
+    ),
+    "chunks": (
+        "x.warc",
+        warc_record(b"1\r\na\r\n" * 9000, coding="Transfer-Encoding: chunked\r\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_a_file_of_very_many_things_is_refused_before_all_are_read(what: str, tmp_path: Path) -> None:
+    name, data = MANY[what]
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert load_pages([path], lenient=True, max_unpacked=64 * MIB)
+    with pytest.raises(InputError, match=r"takes more work to read than 1 MiB should"):
+        load_pages([path], lenient=True, max_unpacked=MIB)
+
+
+def test_each_file_of_a_folder_may_cost_as_much_work(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.har").write_bytes(har_of_entries(50))
+    assert len(load_pages([tmp_path], max_unpacked=MIB)) == 3
+
+
+def test_a_head_that_unpacks_without_end_stays_within_the_budget(tmp_path: Path) -> None:
+    path = tmp_path / "head.warc.gz"
+    endless = gzip.compress(b"WARC/1.0\r\nWARC-Type: " + b"a" * (12 * MIB))
+    path.write_bytes(gzip.compress(warc_record(b"<p>")) + endless)
+    with pytest.raises(InputError, match="unpacks to more than 8 MiB"):
+        load_pages([path], max_unpacked=8 * MIB)
 
 
 def test_a_mirror_serves_nothing_that_lies_outside_of_it(tmp_path: Path) -> None:

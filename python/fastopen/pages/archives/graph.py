@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final, Literal
 from urllib.parse import urljoin
 
+from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.model import ResourceType
@@ -120,6 +121,7 @@ class Graph:
         base = _joined(exchange.url, names.base)
         found = []
         for name in names.found:
+            budget.work(budget.NAME_STEPS)
             url = self.resolve(exchange, name.url, base)
             known = self.by_url.get(url, ()) if url is not None else ()
             for other in known[:1]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from fastopen.errors import InputError
@@ -66,11 +68,14 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: HarNotes) -
         pages = {ref: PageHead(ref) for ref in refs if ref is not None}
     if not pages:
         return [PageHead("", members=list(range(len(entries))))]
+    # The first of several that start at once comes last: bisection finds it.
+    listed = [(page.started, -number, page.id) for number, page in enumerate(pages.values())]
+    starts = sorted((started, number, name) for started, number, name in listed if started is not None)
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
         if ref is None or ref not in pages:
             if len(pages) > 1 or ref is not None:
                 notes.add("no_pageref" if ref is None else "pageref")
-            ref = _at_that_time(list(pages.values()), entry)
+            ref = _at_that_time(starts, entry) or next(iter(pages))
         pages[ref].members.append(index)
     return list(pages.values())
 
@@ -80,11 +85,11 @@ def _pageref(entry: object) -> str | None:
     return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
 
 
-def _at_that_time(pages: Sequence[PageHead], entry: object) -> str:
-    """The page that had started last when the entry did."""
+def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
+    """The page that had started last when the entry did; None where none had."""
     start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
-    started = [p for p in pages if start is not None and p.started is not None and p.started <= start]
-    return max(started, key=lambda p: p.started or 0.0).id if started else pages[0].id
+    number = 0 if start is None else bisect_right(starts, start, key=itemgetter(0))
+    return starts[number - 1][2] if number else None
 
 
 def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], HarNotes]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fastopen.errors import InputError
+from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.har.notes import HarNotes
 
@@ -22,6 +23,8 @@ _OBJECT: Final = re.compile(r'\{\s*"')
 # The longest thing whose beginning json refuses: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
+# Where an entry is looked for, what is tried in vain has its price: json reads so many characters in a step.
+_CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -140,6 +143,7 @@ class Scanner:
         index = 0
         while True:
             started = False
+            budget.work(budget.ENTRY_STEPS)
             try:
                 found = self.value()
                 started = True
@@ -166,9 +170,11 @@ class Scanner:
                 self._more()
                 continue
             self._at = candidate.start()
+            end = len(self._text)
             try:
-                found, _ = _DECODER.raw_decode(self._text, self._at)
+                found, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
+                end = error.pos
                 if not self._whole and self._may_go_on(error):
                     self._more()
                     continue
@@ -177,6 +183,7 @@ class Scanner:
             else:
                 if "request" in found and "response" in found:
                     return True
+            budget.work(1 + (end - self._at) // _CHARACTERS_A_STEP)
             self._at += 1
 
     def end(self) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from lxml import etree
 
+from fastopen.pages import budget
 from fastopen.pages.model import ResourceType
 from fastopen.pages.references.named import Named, Names
 from fastopen.pages.references.stylesheet import names_in_stylesheet
@@ -98,6 +99,7 @@ class _Collector:
         self._style: list[str] | None = None
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        budget.work()
         if tag in _SILENT:
             self._silent += 1
         if self._silent:
@@ -163,4 +165,5 @@ class _Collector:
 
     def _one(self, url: str | None, kind: ResourceType | None, *, link: bool = False) -> Iterator[Named]:
         if url is not None and url.strip() and not url.lstrip().lower().startswith(("data:", "javascript:")):
+            budget.work()
             yield Named(url.strip(), self.at, kind, link)

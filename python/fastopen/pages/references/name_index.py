@@ -9,9 +9,12 @@ from itertools import chain
 from typing import Final
 from urllib.parse import urlsplit
 
+from fastopen.pages import budget
+
 # What no spelling of a URL changes: neither percent-encoding, nor HTML's escapes, nor those of strings.
 _RUN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SPACES_BETWEEN: Final = bytes(byte if _RUN.fullmatch(chr(byte)) else 0x20 for byte in range(256))
+_BYTES_A_STEP: Final = 64
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
@@ -27,6 +30,7 @@ class NameIndex:
 
     def named_in(self, text: bytes) -> list[int]:
         """Numbers of the URLs that the text may name, ascending; no other URL is named in it."""
+        budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
 
