@@ -19,6 +19,9 @@ from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 UNFINISHED: Final = FILE + ".new"
 
 
+WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
+
+
 def holds_run(folder: Path) -> bool:
     """Whether a run was started in the folder; whether it can be read is another question."""
     return (folder / FILE).exists()
@@ -202,7 +205,12 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
     """
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
-        database.execute("PRAGMA journal_mode = WAL")
+        ((mode,),) = database.execute("PRAGMA journal_mode")
+        if mode != "wal":
+            # A change of mode writes one page. Killed with a journal on the disk, it left a file that nobody
+            # may read who may not roll it back.
+            database.execute(WITHOUT_JOURNAL)
+            database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
     return database
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
 from fastopen.engines.base import ATTEMPTS, Packets
+from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan, PlannedJob
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
@@ -82,6 +83,13 @@ class RunStore(RunReader):
             lock.close()
             raise
 
+    @classmethod
+    def put_in_order(cls, folder: Path) -> None:
+        """Brings into a run's file what its writer was killed before it did; nothing where that cannot be."""
+        if (folder / f"{FILE}-wal").exists():
+            with contextlib.suppress(InputError, MachineError):
+                cls.resume(folder).close()
+
     def close(self) -> None:
         """Closes the file and frees the folder."""
         if self._disk is not None:
@@ -89,7 +97,7 @@ class RunStore(RunReader):
         if self._lock is not None:
             # One file, to be read from a read-only disk too; SQLite refuses while another process reads.
             with contextlib.suppress(sqlite3.OperationalError):
-                self._database.execute("PRAGMA journal_mode = DELETE")
+                self._database.execute(files.WITHOUT_JOURNAL)
         super().close()
         if self._lock is not None:
             self._lock.close()

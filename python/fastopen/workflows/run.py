@@ -234,6 +234,7 @@ def resume_run(
     Experiment and pages are its own. Recorded bodies are those of `imported`, else they are read again, from
     `options.inputs` where given. Raises InputError and MachineError.
     """
+    RunStore.put_in_order(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
         until = options.until or UntilInterval.of_json(store.options.get("until"))
         if store.status == "finished" and not store.pending():

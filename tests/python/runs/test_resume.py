@@ -1,5 +1,6 @@
 """Runs that stop before their end, however they do: nothing is lost, done twice, or left behind."""
 
+import ctypes
 import json
 import os
 import random
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.cli import main
 from fastopen.contract import Job
 from fastopen.engines import HostEngine
 from fastopen.engines.base import Bodies, Event
@@ -26,6 +26,7 @@ from fastopen.experiments.variation import Variation
 from fastopen.pages import Page
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
 from fastopen.runs.disk import DiskSync
+from runs.forked import forked
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
@@ -166,6 +167,24 @@ def test_a_folder_in_which_a_run_was_killed_while_it_was_made_is_as_good_as_empt
         one.rename(folder / one.name)
     RunStore.create(folder, small_plan(), {}).close()
     assert [path.name for path in folder.iterdir()] == ["run.sqlite"]
+
+
+def test_no_moment_leaves_a_journal_that_readers_would_have_to_roll_back(
+    small_plan: MakePlan, fake_world: FakeWorld, tmp_path: Path
+) -> None:
+    plan, program, kept = small_plan((20,), repeats=2), fake_world(), tmp_path / "kept"
+    kept.mkdir()
+    libc = ctypes.CDLL(None)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(watch, bytes(kept), 0x100) > 0  # IN_CREATE
+    begin(kept, plan, program, 1)
+    with RunStore.resume(kept) as store:
+        execute(stored_plan(store), HostEngine(program, 1), {}, store, lambda _: None)
+    made = os.read(watch, 2**16)
+    os.close(watch)
+    assert b"run.sqlite-wal" in made
+    assert b"run.sqlite-journal" not in made
+    assert_each_once(kept, plan)
 
 
 def test_a_damaged_run_is_refused_and_left_alone(
@@ -355,24 +374,6 @@ def worlds_of(state: Path) -> list[int]:
     return found
 
 
-def forked(command: list[str]) -> int:
-    """The command in a process that has read all modules already: no kill falls on the reading of them."""
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(nothing, descriptor)
-            sys.argv = ["fastopen", *command]
-            main()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        finally:
-            os._exit(code)
-    return pid
-
-
 def test_a_run_that_is_killed_at_any_moment_can_be_resumed(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     kept, kills = tmp_path / "kept", 0
@@ -417,7 +418,6 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.argv = ["fastopen", *sys.argv[2:]]
-from fastopen.cli import main
 main()
 """
 
