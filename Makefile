@@ -113,7 +113,8 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
 kill-harness: set-up-for-tests ## kill a run at random: no load lost or doubled, nothing left (KILLS=100)
-	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 0 -k killed_at_any tests/python/runs/test_resume.py
+	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 4 -rP -k 'killed_at_any or whatever_process' \
+	  tests/python/runs/test_resume.py tests/python/runs/test_kills.py
 
 release: $(STAMPS)/prerequisites ## build dist/: manylinux wheels, the kernel's wheel, sdist, SBOMs, checksums
 	@$(MAKE) --jobs=2 kernel $(TOOLS)/ready

@@ -1,0 +1,189 @@
+"""Of runs of both engines any process is killed at any moment: nothing is lost, done twice, or left."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import select
+import signal
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command_line import fastopen
+from fastopen.contract import InvalidKind, LoadRecord
+from fastopen.runs import RunStore
+from runs.forked import forked
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+# A thousand in a long test, few in the tests of every day; in so many parts, which may run beside each other.
+KILLS = int(os.environ.get("FASTOPEN_KILLS", "12"))
+PARTS = max(1, min(8, KILLS // 50))
+PR_SET_CHILD_SUBREAPER = 36
+MAX_WAIT_S = 60
+LOADS = 3
+
+
+@pytest.fixture(autouse=True)
+def _orphans_come_here() -> Iterator[None]:
+    """Whatever outlives its parent becomes a child of this process, which so sees all that is left."""
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    yield
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def processes() -> dict[int, tuple[int, str, str]]:
+    """Parent, state and name of each."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text().partition(" (")[2].rpartition(") ")
+        except OSError:
+            continue
+        state, parent = rest.split()[:2]
+        found[int(folder.name)] = (int(parent), state, name)
+    return found
+
+
+def descendants(but: set[int], child: int = 0) -> dict[int, tuple[str, str]]:
+    """State and name of all living processes that this one has led to, but of some; reaps dead orphans, not
+    the child that is waited for.
+    """
+    by_parent: dict[int, list[int]] = defaultdict(list)
+    everything = processes()
+    for pid, (parent, _, _) in everything.items():
+        by_parent[parent].append(pid)
+    found, waiting = {}, [pid for pid in by_parent[os.getpid()] if pid not in but]
+    while waiting:
+        pid = waiting.pop()
+        parent, state, name = everything[pid]
+        if state not in "ZX":
+            found[pid] = (state, name)
+        elif parent == os.getpid() and pid != child:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+        waiting += by_parent[pid]
+    return found
+
+
+def kill(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def harried(
+    command: list[str], most: int, draw: random.Random, took_s: float, before: set[int]
+) -> Counter[str]:
+    """What was killed of a command, by its name, until it had ended."""
+    front = forked(command)
+    pidfd = os.pidfd_open(front)
+    killed: Counter[str] = Counter()
+    while not select.select([pidfd], [], [], draw.random() * took_s)[0]:
+        by_name = defaultdict(list)
+        for pid, (_, name) in descendants(before, front).items():
+            by_name["front" if pid == front else name].append(pid)
+        if killed.total() >= most:
+            break
+        if not by_name:
+            continue
+        # Each kind as often: of a kernel there are many processes.
+        name = draw.choice(sorted(by_name))
+        victim = draw.choice(sorted(by_name[name]))
+        if draw.random() < 0.2 and kill(victim, signal.SIGSTOP):
+            time.sleep(draw.random() * took_s / 4)
+        killed[name] += kill(victim, signal.SIGKILL)
+    assert select.select([pidfd], [], [], 5 * MAX_WAIT_S)[0], f"it did not end after {killed}"
+    os.close(pidfd)
+    status = os.waitstatus_to_exitcode(os.waitpid(front, 0)[1])
+    # 1: a load whose world was killed each time that it was tried; 3: the machine's fault.
+    assert status in (0, 1, 3) or (status == -signal.SIGKILL and killed["front"]), (status, killed)
+    assert status == 0 or killed
+    deadline = time.monotonic() + MAX_WAIT_S
+    while (left := descendants(before)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left, (left, killed)
+    return killed
+
+
+def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]:
+    """Attempts at each load, and their records, without what a load's place among those of its world decides:
+
+    where a part of a job was done, it does what is left alone.
+    """
+    found = defaultdict(list)
+    with RunStore.open(folder) as run:
+        for row, record in run.load_records(run.loads()):
+            alike = record.model_copy(update={"client_address": "", "started_unix_ms": 0})
+            found[row.job, row.load].append((row.attempt, alike))
+    return dict(found)
+
+
+def assert_the_same(kept: Path, whole: Path, engine: str) -> None:
+    """Each load was done, once or again where it was disturbed; in virtual time what came out is the same."""
+    expected, found = records(whole), records(kept)
+    assert found.keys() == expected.keys()
+    for key, attempts in found.items():
+        assert [number for number, _ in attempts] == list(range(1, len(attempts) + 1)), key
+        for _, record in attempts[:-1]:
+            assert not record.valid, key
+        last = attempts[-1][1]
+        if engine == "virtual" and InvalidKind.FAULT not in [why.kind for why in last.invalid]:
+            assert last == expected[key][0][1], key
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("engine", ["virtual", "host"])
+def test_whatever_process_of_a_run_is_killed_no_load_is_lost_or_done_twice_and_nothing_is_left(
+    engine: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if engine == "virtual":
+        request.getfixturevalue("kernel")
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    draw = random.Random(f"{engine} {part} {KILLS}")
+    arguments = ["run", "example", "--rtt", "20ms", "--engine", engine, "-n", str(LOADS), "--seed", "1", "-q"]
+    before = set(descendants(set()))
+    whole = tmp_path / "whole"
+    began = time.monotonic()
+    harried([*arguments, "-o", str(whole)], 0, draw, MAX_WAIT_S, before)
+    took_s = time.monotonic() - began
+    assert list(place.iterdir()) == []
+    killed: Counter[str] = Counter()
+    number = 0
+    asked = KILLS // (2 * PARTS)
+    while killed.total() < asked:
+        number += 1
+        kept, store = tmp_path / f"kept-{number}", tmp_path / f"store-{number}"
+        command = [*arguments, "-o", str(kept)]
+        if engine == "virtual":
+            command += ["--store", str(store)]
+        for last in (False, False, False, True):
+            left = 0 if last else asked - killed.total()
+            killed += harried(command, left, draw, took_s if not last else MAX_WAIT_S, before)
+            if (kept / "run.sqlite").exists():
+                with RunStore.open(kept) as run:
+                    if run.status == "finished":
+                        break
+                command = ["resume", str(kept), "-q"]
+        # Its writer may have been killed between its last word and the end.
+        assert fastopen("resume", kept, "-q").returncode in (0, 1)
+        assert [path.name for path in kept.iterdir()] == ["run.sqlite"]
+        assert_the_same(kept, whole, engine)
+        if engine == "virtual":
+            # What was being written into the store when its writer was killed is not taken for a result.
+            again = tmp_path / f"again-{number}"
+            assert fastopen(*arguments, "-o", again, "--store", store).returncode == 0
+            assert_the_same(again, whole, engine)
+    # Of a kernel whose cleanup and launcher were both killed nobody is left to remove the folder.
+    assert not list(place.iterdir()) or (killed["cleanup"] and killed["fastopen-world"])
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    print(f"{engine}, part {part}: {killed.total()} kills in {number} runs: {dict(killed)}")
