@@ -85,6 +85,25 @@ impl Authority {
     /// # Errors
     /// If a certificate cannot have one of the names.
     pub fn identity(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<CertifiedKey, Error> {
+        let leaf = self.sized_leaf(names, chain_bytes)?;
+        let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
+        Ok(CertifiedKey::new(chain, self.signing_key.clone()))
+    }
+
+    /// The same chain and its key in PEM, for servers of others.
+    ///
+    /// # Errors
+    /// As of [`Authority::identity`].
+    pub fn identity_pem(
+        &self,
+        names: &BTreeSet<String>,
+        chain_bytes: usize,
+    ) -> Result<(String, String), Error> {
+        let leaf = self.sized_leaf(names, chain_bytes)?;
+        Ok((leaf.pem() + &self.intermediate.pem(), self.origins_key.serialize_pem()))
+    }
+
+    fn sized_leaf(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<Certificate, Error> {
         let wanted = chain_bytes.saturating_sub(self.intermediate.der().len());
         let mut filler = 0_usize;
         let mut leaf = self.leaf(names, filler)?;
@@ -97,8 +116,7 @@ impl Authority {
             filler = corrected;
             leaf = self.leaf(names, filler)?;
         }
-        let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
-        Ok(CertifiedKey::new(chain, self.signing_key.clone()))
+        Ok(leaf)
     }
 
     fn leaf(&self, names: &BTreeSet<String>, filler_bytes: usize) -> Result<Certificate, Error> {

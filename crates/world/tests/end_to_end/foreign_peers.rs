@@ -1,9 +1,21 @@
-//! Clients of others against the origins: nghttp2's over HTTP/2, ngtcp2's over HTTP/3 with 0-RTT.
+//! Clients of others against the origins: nghttp2's over HTTP/2, ngtcp2's over HTTP/3 with 0-RTT. And the
+//! loader's QUIC against ngtcp2's server.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Buf;
+use fastopen_netns::clock::realtime_ns;
+use fastopen_replay::http3::{OpenStreams, Quic, StreamTable};
+use fastopen_replay::quic::table::{QuicEvidence, QuicTable};
+use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Settings};
+use fastopen_replay::tls::{Authority, KeyShare};
+use h3::error::StreamError;
+use hyper::Request;
 use serde_json::{Value, json};
 
 use crate::support::{job, list, network, page, root, with};
@@ -86,4 +98,93 @@ fn the_client_of_ngtcp2_is_answered_over_http3_and_its_early_data_is_taken() {
     let (asked, complete) = ("submit request headers", "QUIC handshake has completed");
     assert!(at(first, complete) < at(first, asked), "{first}");
     assert!(at(second, asked) < at(second, complete), "{second}");
+}
+
+/// A server of others, which ends with the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The bytes of the document's body over HTTP/3; `closes`: nothing comes after it on the connection.
+async fn document(connected: &Connected, closes: bool) -> Result<usize, StreamError> {
+    let adapter = Quic::new(connected.connection.clone(), StreamTable::default(), closes);
+    let built = h3::client::builder().build::<_, OpenStreams, bytes::Bytes>(adapter).await;
+    let (mut http, mut sender) = built.expect("it speaks HTTP/3");
+    let driver = tokio::spawn(async move { drop(http.wait_idle().await) });
+    let request = Request::get("https://a.test/").body(()).expect("it is one");
+    let asked = async {
+        let mut stream = sender.send_request(request).await?;
+        stream.finish().await?;
+        assert_eq!(stream.recv_response().await?.status(), 200);
+        let mut bytes = 0;
+        while let Some(chunk) = stream.recv_data().await? {
+            bytes += chunk.remaining();
+        }
+        Ok(bytes)
+    };
+    let bytes = asked.await;
+    driver.abort();
+    bytes
+}
+
+/// What a visit came to: the bytes of the document's body, whether a session was resumed, and what crossed
+/// the client's socket.
+async fn visit(client: &QuicClient, address: SocketAddrV4) -> (usize, bool, QuicEvidence) {
+    let table = Arc::<QuicTable>::default();
+    let mut connected = client.connect("a.test", address, None, &table, |_| {}).await.expect("it answers");
+    let early = connected.early.take();
+    let mut bytes = document(&connected, early.is_none()).await;
+    // That server rejects early data, or the handshake is over before there is any.
+    if let Some(taken) = early
+        && !taken.await
+    {
+        bytes = document(&connected, true).await;
+    }
+    // Tickets come after the handshake.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let resumed = connected.handshake(0).session.resumed;
+    (bytes.expect("it is answered"), resumed, table.seen(connected.four_tuple))
+}
+
+#[test]
+fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_and_resumes_its_session() {
+    let Some(program) = installed("gtlsserver", "ngtcp2-server") else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign-server");
+    fs::create_dir_all(folder.join("htdocs")).expect("it is made");
+    fs::write(folder.join("htdocs/index.html"), "x".repeat(5000)).expect("it is written");
+    let authority = Authority::new(realtime_ns()).expect("it has keys");
+    let (chain, key) = authority.identity_pem(&["a.test".to_owned()].into(), 3000).expect("it is a name");
+    fs::write(folder.join("chain.pem"), chain).expect("it is written");
+    fs::write(folder.join("key.pem"), key).expect("it is written");
+    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
+    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port.expect("there is one").port());
+    let served = Command::new(program)
+        .args(["-q", "-d", "htdocs", "127.0.0.1", &address.port().to_string(), "key.pem", "chain.pem"])
+        .current_dir(&folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _served = Served(served.expect("it runs"));
+    let settings = Settings {
+        congestion_control: CongestionControl::Cubic,
+        initial_window_segments: 10,
+        address_tokens: true,
+        retry: false,
+    };
+    let client = QuicClient::new(settings, KeyShare::X25519, &authority, 1, true, Arc::default());
+    let client = client.expect("its authority is good");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
+    let visits = runtime.block_on(async {
+        let first = visit(&client, address).await;
+        [first, visit(&client, address).await]
+    });
+    for ((bytes, resumed, seen), again) in visits.into_iter().zip([false, true]) {
+        assert_eq!((bytes, resumed), (5000, again), "{seen:?}");
+        assert!(seen.received.handshake > 0 && seen.received.one_rtt > 0, "{seen:?}");
+    }
 }
