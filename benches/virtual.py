@@ -25,6 +25,7 @@ from fastopen.pages import load_pages
 
 RTT_US = 100_000
 REPEATS = 5
+LOADS = 20
 LINK = {
     "down": {"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000},
     "up": {"rate_bit_per_s": 256_000, "queue_bytes": 256_000},
@@ -68,6 +69,7 @@ def main() -> None:
         row_of(f"{loads} {'load' if loads == 1 else 'loads'} of it, boot and all", growth[loads])
     for few, many in ((1, 101), (101, 1001)):
         row_of(f"each load between the {few}st and the {many}st", each(growth[few], growth[many], many - few))
+    versions(world, core)
     reproduce: list[str | Path] = [
         FASTOPEN,
         "reproduce",
@@ -79,6 +81,25 @@ def main() -> None:
     ]
     paper = [measured(reproduce, "", plts_of_results) for _ in range(REPEATS)]
     row_of("the paper's experiment, 36 loads, with the command's own start", middle(paper))
+
+
+def versions(world: Sequence[str | Path], core: int) -> None:
+    """Loads over HTTP/3 beside those over HTTP/2, in turn."""
+    for page in ("wikipedia-tcp", "amazon"):
+        runs: dict[str, list[Measured]] = {"2": [], "3": []}
+        for _ in range(REPEATS):
+            for version, of_version in runs.items():
+                few, many = (
+                    measured(world, over_tls(page, version, loads), plts_of_records, core)
+                    for loads in (1, 1 + LOADS)
+                )
+                of_version.append(each(few, many, LOADS))
+        for version, of_version in runs.items():
+            row_of(f"a load of {page} over TLS and HTTP/{version}", middle(of_version))
+        ratio = statistics.median(
+            three.wall / two.wall for two, three in zip(runs["2"], runs["3"], strict=True)
+        )
+        print(f"| HTTP/3 of HTTP/2, wall | {ratio:.2f} | | | |", flush=True)
 
 
 def row_of(what: str, run: Measured) -> None:
@@ -124,6 +145,19 @@ def job(page: str, loads: int) -> str:
             "network": {"rtt_us": RTT_US, **LINK},
             "client": {"keep_alive": False},
             "loads": [{"id": str(number), "transport": "tcp"} for number in range(loads)],
+        }
+    )
+
+
+def over_tls(page: str, http: str, loads: int) -> str:
+    """A job of that many loads over TLS with this version of HTTP."""
+    return json.dumps(
+        {
+            **json.loads(job(page, 0)),
+            "client": {},
+            "origins": {"http": http},
+            "tls": {"key_share": "x25519"},
+            "loads": [{"id": str(number), "transport": "tls"} for number in range(loads)],
         }
     )
 
