@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::poll::PollFlags;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
@@ -62,16 +63,17 @@ pub fn tune_malloc() {
 
 /// A folder of mode 0700 in the system's folder for temporary files. A process of its own, `cleanup`, makes
 /// and removes it, so that nothing is left at whatever moment this process is killed; where `cleanup` is
-/// killed, this process removes it.
+/// killed, this process removes it, and where both are, the next process that makes one: both hold a lock.
 pub struct PrivateFolder {
     path: PathBuf,
     /// Never written to: the other process sees it closed when this process ends or drops it.
     alive: Option<OwnedFd>,
+    lock: Option<Flock<File>>,
     pid: Pid,
 }
 
 impl PrivateFolder {
-    /// Makes one whose name begins with `prefix`.
+    /// Makes one whose name begins with `prefix`, which no other kind of folder's name does.
     ///
     /// # Errors
     /// As `fork`, `pipe` and `mkdtemp`.
@@ -91,22 +93,24 @@ impl PrivateFolder {
                 let _ = close_standard_streams();
                 // Leave the terminal's foreground process group, which Ctrl-C signals.
                 let _ = nix::unistd::setsid();
-                let folder = nix::unistd::mkdtemp(&template);
+                let folder = make_locked(&template);
                 let _ = match &folder {
-                    Ok(path) => File::from(tell).write_all(path.as_os_str().as_bytes()),
+                    Ok((path, _)) => File::from(tell).write_all(path.as_os_str().as_bytes()),
                     // No path begins with a NUL.
                     Err(errno) => File::from(tell).write_all(format!("\0{}", *errno as i32).as_bytes()),
                 };
+                remove_left_behind(&template);
                 while wait_readable(&[ended.as_fd()], None).is_ok_and(|ready| ready[0].is_empty()) {}
-                let _ = folder.map(std::fs::remove_dir_all);
+                let _ = folder.map(|(path, _lock)| std::fs::remove_dir_all(path));
                 std::process::exit(0);
             }
             ForkResult::Parent { child } => {
                 drop(tell);
-                let mut folder = Self { path: PathBuf::new(), alive: Some(alive), pid: child };
+                let mut folder = Self { path: PathBuf::new(), alive: Some(alive), lock: None, pid: child };
                 let mut answer = Vec::new();
                 File::from(made).read_to_end(&mut answer)?;
                 folder.path = path_or_errno(answer)?;
+                folder.lock = lock(&folder.path, FlockArg::LockShared);
                 Ok(folder)
             }
         }
@@ -115,6 +119,39 @@ impl PrivateFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// A new folder, and the lock on it.
+fn make_locked(template: &Path) -> nix::Result<(PathBuf, Flock<File>)> {
+    loop {
+        let path = nix::unistd::mkdtemp(template)?;
+        // Another process may have taken it for one that was left behind, and have removed it.
+        if let Some(lock) = lock(&path, FlockArg::LockShared)
+            && path.is_dir()
+        {
+            return Ok((path, lock));
+        }
+    }
+}
+
+fn lock(folder: &Path, how: FlockArg) -> Option<Flock<File>> {
+    Flock::lock(File::open(folder).ok()?, how).ok()
+}
+
+/// Removes this user's folders of the same template that no process holds a lock on.
+fn remove_left_behind(template: &Path) {
+    let (Some(place), Some(name)) = (template.parent(), template.file_name()) else { return };
+    let prefix = name.as_bytes().strip_suffix(b"XXXXXX").unwrap_or(name.as_bytes());
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let alike = entry.file_name().len() == name.len() && entry.file_name().as_bytes().starts_with(prefix);
+        // Of a link it is the link's own.
+        let own =
+            || entry.metadata().is_ok_and(|of| of.is_dir() && of.uid() == nix::unistd::getuid().as_raw());
+        if alike && own() {
+            let free = lock(&entry.path(), FlockArg::LockExclusiveNonblock);
+            let _ = free.map(|_lock| std::fs::remove_dir_all(entry.path()));
+        }
     }
 }
 

@@ -373,7 +373,7 @@ struct Folder {
 
 impl Folder {
     fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
-        let private = PrivateFolder::make("fastopen-")?;
+        let private = PrivateFolder::make("fastopen-kernel-")?;
         let path = private.path();
         let mut numbered = Vec::new();
         for (number, file) in bodies_files(jobs).into_iter().enumerate() {

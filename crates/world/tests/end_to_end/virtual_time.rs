@@ -343,6 +343,55 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
     fs::remove_dir(&place).expect("it is empty");
 }
 
+#[test]
+fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_removes() {
+    let Some((kernel, arguments)) = kernel() else {
+        eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
+        return;
+    };
+    let place = std::env::temp_dir().join(format!("fastopen-test-left-{}", std::process::id()));
+    fs::create_dir(&place).expect("it is new");
+    let other = place.join("fastopen-kernel-of-another-kind");
+    fs::create_dir(&other).expect("it is new");
+    let begin = || {
+        let text =
+            job(&page(&[with(root(10), json!({"server_think_us": 60_000_000}))]), &network(1000), &["tcp"]);
+        let mut child = start(on(&kernel, &arguments).env("TMPDIR", &place));
+        child
+            .stdin
+            .take()
+            .expect("it is piped")
+            .write_all(text.to_string().as_bytes())
+            .expect("it reads all");
+        child
+    };
+    let is_made = |count| move |place: &Path| folders(place).len() == count;
+    let wait = |what: &dyn Fn(&Path) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !what(&place) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(what(&place), "{:?}", folders(&place));
+    };
+    let mut left = begin();
+    wait(&is_made(2));
+    let cleanup = children(left.id()).into_iter().find(|pid| name_of(*pid) == "cleanup");
+    // Nothing runs between the two: the launcher would remove it.
+    signal("STOP", left.id());
+    signal("KILL", cleanup.expect("it runs"));
+    signal("KILL", left.id());
+    left.wait().expect("it can be waited for");
+    assert_eq!(folders(&place).len(), 2, "nobody was left to remove it");
+    let mut running = begin();
+    let mut last = String::new();
+    BufReader::new(running.stdout.take().expect("it is piped")).read_to_string(&mut last).expect("it writes");
+    assert!(last.contains(r#""type":"end""#), "{last:.500}");
+    running.wait().expect("it can be waited for");
+    wait(&is_made(1));
+    fs::remove_dir(&other).expect("it is nobody's, and left alone");
+    fs::remove_dir(&place).expect("it is empty");
+}
+
 /// When to kill.
 enum Stage {
     /// So many milliseconds after the start.
