@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, Runtime, TokioRuntime, UdpPoller};
+use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
 use socket2::SockRef;
+use tokio::io::Interest;
 
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
@@ -28,7 +29,8 @@ pub(super) enum End {
 }
 
 pub(super) struct CountedSocket {
-    inner: Arc<dyn AsyncUdpSocket>,
+    socket: tokio::net::UdpSocket,
+    state: UdpSocketState,
     port: u16,
     end: End,
     table: Arc<QuicTable>,
@@ -42,11 +44,11 @@ impl CountedSocket {
         let _ = fastopen_netns::udp::force_receive_buffer(&socket, BUFFER_BYTES)
             .or_else(|_| reference.set_recv_buffer_size(BUFFER_BYTES));
         let _ = reference.set_send_buffer_size(BUFFER_BYTES);
-        let (port, same) = (socket.local_addr()?.port(), socket.try_clone()?);
-        let inner = TokioRuntime.wrap_udp_socket(socket)?;
+        let port = socket.local_addr()?.port();
+        let state = UdpSocketState::new((&socket).into())?;
         // Which that has enabled, with megabytes of buffers for each socket.
-        let _ = fastopen_netns::udp::disable_receive_offload(&same);
-        Ok(Self { inner, port, end, table })
+        let _ = fastopen_netns::udp::disable_receive_offload(&socket);
+        Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)?, state, port, end, table })
     }
 
     /// The connection of a datagram to or from `peer`; `own` is the address of this end.
@@ -66,11 +68,12 @@ impl CountedSocket {
 
 impl AsyncUdpSocket for CountedSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        self.inner.clone().create_io_poller()
+        Box::pin(Writable { socket: self, waits: None })
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
-        self.inner.try_send(transmit)?;
+        let socket = &self.socket;
+        socket.try_io(Interest::WRITABLE, || self.state.send(socket.into(), transmit))?;
         if let Some(four_tuple) = self.four_tuple(transmit.destination, transmit.src_ip) {
             let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
             transmit.contents.chunks(size).for_each(|datagram| self.table.sent(four_tuple, datagram));
@@ -84,7 +87,19 @@ impl AsyncUdpSocket for CountedSocket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.inner.poll_recv(context, buffers, meta))?;
+        let socket = &self.socket;
+        let count = loop {
+            ready!(socket.poll_recv_ready(context))?;
+            let receive = || self.state.recv(socket.into(), buffers, meta);
+            // Other errors are of earlier datagrams (ICMP), and gone with this call.
+            if let Ok(count) = socket.try_io(Interest::READABLE, receive) {
+                break count;
+            }
+        };
+        if count < meta.len() {
+            // It was emptied, and epoll tells of what comes next: no call that returns EAGAIN.
+            let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        }
         for (buffer, meta) in buffers.iter().zip(meta.iter()).take(count) {
             if let Some(four_tuple) = self.four_tuple(meta.addr, meta.dst_ip) {
                 let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
@@ -95,11 +110,33 @@ impl AsyncUdpSocket for CountedSocket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
+        self.socket.local_addr()
     }
 
     fn may_fragment(&self) -> bool {
-        self.inner.may_fragment()
+        self.state.may_fragment()
+    }
+}
+
+/// Waits until a socket takes datagrams again.
+struct Writable {
+    socket: Arc<CountedSocket>,
+    waits: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>>,
+}
+
+impl UdpPoller for Writable {
+    fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
+        let socket = self.socket.clone();
+        let waits = self.waits.get_or_insert_with(|| Box::pin(async move { socket.socket.writable().await }));
+        let outcome = ready!(waits.as_mut().poll(context));
+        self.waits = None;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Debug for Writable {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        self.socket.fmt(to)
     }
 }
 
