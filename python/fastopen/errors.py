@@ -59,7 +59,9 @@ def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") ->
 
     `kind` stands before the name: `the packaged page `.
     """
-    near = difflib.get_close_matches(asked, list(known), n=1)
+    names = list(known)
+    begun = [name for name in names if asked and name.startswith(asked)]
+    near = difflib.get_close_matches(asked, names, n=1) or (begun if len(begun) == 1 else [])
     return f"did you mean {kind}{near[0]}?" if near else otherwise
 
 

@@ -100,6 +100,11 @@ def some(items: Sequence[str], most: int = 4) -> str:
     return listed(items if len(items) <= most else [*items[: most - 1], f"{len(items) - most + 1:,} more"])
 
 
+def capitalised(text: str) -> str:
+    """`Path none` of `path none`: as a sentence begins."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def listed(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

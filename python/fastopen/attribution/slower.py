@@ -350,4 +350,5 @@ def _place(results: Results, worst: CellResult, rows: int) -> str:
     if sum(question(row) == question(worst.cell.comparison) for row in rows_of_page) == 1:
         return ""
     more = f" (the largest increase of {plural(rows, 'row')})" if rows > 1 else ""
-    return f"{results.factors.name_within_question(worst.cell)}{more}"
+    telling = [factor for factor in results.factors.varying if not factor.question]
+    return f"{results.factors.name_by(worst.cell, telling)}{more}"

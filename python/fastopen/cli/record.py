@@ -43,6 +43,7 @@ def record(
     browser_argument: Annotated[
         list[str] | None, typer.Option(metavar="ARGUMENT", help="For Chromium's command line; repeatable.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Load live pages in Chromium, each in a fresh profile, and keep them as one HAR or WACZ.
@@ -51,7 +52,7 @@ def record(
     fastopen validate need. Needs Chromium and fastopen's extra `record`.
     """
     pages = _pages(urls)
-    _check_writable(output)
+    _check_writable(output, replace=force)
     loaded: list[Loaded] = []
     interrupted = False
     with TemporaryDirectory(prefix="fastopen-record-") as folder:
@@ -89,10 +90,12 @@ def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
     return wacz_of(loaded, wire_exchanges(netlog, urls), version)
 
 
-def _check_writable(output: Path) -> None:
+def _check_writable(output: Path, *, replace: bool) -> None:
     """Raises InputError before the pages are loaded, not after."""
     if output.is_dir():
         raise InputError("is a folder", str(output), "name a file, such as page.har")
+    if output.exists() and not replace:
+        raise InputError("is there already", str(output), "--force replaces it; or name a new file with -o")
     if not output.parent.is_dir():
         raise InputError("no such folder", str(output.parent))
     if not os.access(output if output.exists() else output.parent, os.W_OK):

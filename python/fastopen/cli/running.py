@@ -141,7 +141,7 @@ def _announce(run: StartedRun, asked_store: Path | None) -> None:
         messages.print(f"as many repeats as fit into {run.limit.seconds:g} s", markup=False)
     elif seconds >= ANNOUNCED_S:
         ways = "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
-        text = f"{run.loads_left:,} loads, {shown_duration(seconds)} or so{ways}"
+        text = f"{run.loads_left:,} loads, {shown_duration(seconds)} or so, longer on a busy machine{ways}"
         messages.print(text, markup=False, soft_wrap=True)
 
 

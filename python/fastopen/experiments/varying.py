@@ -73,9 +73,9 @@ class VaryingFactors:
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(one.phrase_at(point) for one in named if one is not factor)
 
-    def name_within_question(self, at: Located) -> str:
-        """`20 ms, 2 Mbit/s down`: what tells it from the others of its page and question, or the RTT."""
-        return self._phrase(self.point(at), [factor for factor in self.varying if not factor.question])
+    def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
+        """`20 ms, 2 Mbit/s down`: the RTT, where it varies or nothing else does, and these factors."""
+        return self._phrase(self.point(at), factors)
 
     def fixed(self) -> dict[str, str]:
         """`TLS 1.3`, `initial window 32`: what is the same everywhere and not as by default, by its factor.

@@ -8,6 +8,7 @@ from typing import Final
 from fastopen.attribution import PieceChange, request_name
 from fastopen.attribution.phrases import (
     NBSP,
+    capitalised,
     change,
     listed,
     nonzero_with_sign,
@@ -183,7 +184,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
     ordered = sorted(kinds, key=lambda kind: -abs(kinds[kind]))
     text = f"on the critical path {listed([f'{kind} {change(kinds[kind])}' for kind in ordered])}"
     text += "".join(f"; {part}" for part in _requests(compared, cell))
-    return f"{text}. {cell.reason[0].upper()}{cell.reason[1:]}." if cell.reason else f"{text}."
+    return f"{text}. {capitalised(cell.reason)}." if cell.reason else f"{text}."
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fastopen.attribution.phrases import NBSP, listed, signed
+from fastopen.attribution.phrases import NBSP, capitalised, listed, with_sign
 from fastopen.report.verdict import questions_of
 from fastopen.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
 
@@ -16,14 +16,14 @@ def deciding_lines(results: Results, page: str) -> Iterator[str]:
     for question, cells in questions_of(results, of_page).items():
         found = deciding_factor(results, cells)
         if found is not None:
-            opening = f"{question}: " if question else ""
+            opening = f"{capitalised(question)}: " if question else ""
             yield f"{opening}{' '.join(_sentences(results, found))}"
 
 
 def _sentences(results: Results, found: Deciding) -> Iterator[str]:
     levels = found.levels
     named = levels if len(levels) <= LEVELS_IN_WORDS else (levels[0], levels[-1])
-    savings = [f"{signed(level.saving_percent)}{NBSP}% ({level.phrase})" for level in named]
+    savings = [f"{with_sign(level.saving_percent)}{NBSP}% ({level.phrase})" for level in named]
     titles = [factor.title for factor in (found.factor, *found.together)]
     joint = ", which vary together" if found.together else ""
     yield f"What decides most: {listed(titles)}{joint}. TFO saves {listed(savings)}, medians of rows."

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from fastopen.attribution.phrases import NBSP, listed, plural, signed
+from fastopen.attribution.phrases import NBSP, capitalised, listed, plural, signed
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor
 from fastopen.statistics import CellResult, Results
 
@@ -22,12 +22,12 @@ def first_flight_lines(results: Results, page: str) -> list[str]:
     """A line for each question that rows with several first flights answer; none where there is one."""
     questions = _questions(results, page) if of_first_flight(results) else {}
     lines = [
-        f"{question}: {line}" if question else line
+        f"{capitalised(question)}: {line}" if question else line
         for question, groups in questions.items()
         if (line := " ".join(_sentences(results, groups)))
     ]
     lines += [
-        f"{question}: {line}" if question else line
+        f"{capitalised(question)}: {line}" if question else line
         for question, rows in _over_versions(results, page).items()
         if (line := " ".join(_best_of_versions(results, rows)))
     ]

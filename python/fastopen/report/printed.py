@@ -42,7 +42,7 @@ from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines, surprises_of_pages
 from fastopen.report.terminal import below_table, fitting_table, plain
-from fastopen.report.verdict import ROWS_IN_WORDS, invalid_lines, of_arms, page_verdicts
+from fastopen.report.verdict import ROWS_IN_WORDS, at_rows, invalid_lines, of_arms, page_verdicts
 from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 
 NO_UNKNOWN: Final = "no single unknown"
@@ -228,7 +228,7 @@ def _moved_by(results: Results, page: str) -> Iterator[str]:
         many = total > ROWS_IN_WORDS
         word = results.factors.word
         named = (
-            f"{words} {f'in {len(rows)} of {total} rows' if many else f'{word} {listed(rows)}'}"
+            f"{words} {f'in {len(rows)} of {total} rows' if many else at_rows(word, rows)}"
             for words, rows in of_unknown.items()
         )
         yield f"What moves the saving most: {'; '.join(named)}."

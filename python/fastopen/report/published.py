@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fastopen.attribution.phrases import capitalised, listed, plural
 from fastopen.statistics import Discrepancy, Label, Results, slopes
 
 # So many cells are named one by one; of more, the worst.
@@ -49,7 +50,7 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
     for label, (_, meaning) in LABELS.items():
         if label in used and meaning:
             name = _name(label, short=short)
-            lines.append(f"{name[0].upper()}{name[1:]}: {meaning}.")
+            lines.append(f"{capitalised(name)}: {meaning}.")
     lines += _beyond(results, found)
     of_page = slopes(found, results)
     pages = dict.fromkeys(one.comparison.page for one in found)
@@ -64,10 +65,14 @@ def _counts(found: list[Discrepancy]) -> str:
         return "Nothing valid of ours can be compared with them."
     agree = sum(Label.AGREES in one.labels for one, _ in both)
     more = sum(Label.AGREES not in one.labels and one.theirs.improvement_percent > ours for one, ours in both)
-    return (
-        f"Of {len(both)} cells, {agree} {'agrees' if agree == 1 else 'agree'}; "
-        f"theirs saves more in {more} of the others, ours in {len(both) - agree - more}."
-    )
+    parts = []
+    if agree:
+        parts.append(f"{agree} {'agrees' if agree == 1 else 'agree'}")
+    if more:
+        parts.append(f"theirs saves more in {more}")
+    if less := len(both) - agree - more:
+        parts.append(f"ours saves more in {less}")
+    return f"Of {plural(len(both), 'cell')}, {listed(parts)}."
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:

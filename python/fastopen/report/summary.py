@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.attribution.phrases import gain, listed, percents, plural, saves, time
+from fastopen.attribution.phrases import capitalised, gain, listed, percents, plural, saves, time
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.deciding import deciding_of_run
 from fastopen.report.surprises import https_in_the_clear
@@ -69,11 +69,11 @@ def summarise_run(results: Results) -> Summary:
     for question, cells in questions.items():
         judged = of_arms(cells, arms[:1])[0]
         if over_quic(results, cells):
-            sentences.append(f"{question}: {NO_SYN}" if question else NO_SYN)
+            sentences.append(f"{capitalised(question)}: {NO_SYN}" if question else NO_SYN)
             continue
         verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
         words = _decapitalised(verdict_words(verdicts[question], cells))
-        opening = f"{question}: {words}. " if len(questions) > 1 else ""
+        opening = f"{capitalised(question)}: {words}. " if len(questions) > 1 else ""
         of_question = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
         sentences.append(opening + " ".join(filter(None, of_question)))
     judged = of_arms(results.cells, arms[:1])[0]
@@ -99,7 +99,9 @@ def summarise_run(results: Results) -> Summary:
         only.tone if only else "quiet",
         tuple(filter(None, sentences)),
         tuple(tiles),
-        () if only else tuple(f"{'; '.join(named)}: {words}." for words, named in of_words.items()),
+        ()
+        if only
+        else tuple(f"{capitalised('; '.join(named))}: {words}." for words, named in of_words.items()),
     )
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from fastopen.attribution import Reasons, setups_slower, where_slower
-from fastopen.attribution.phrases import listed, plural
+from fastopen.attribution.phrases import capitalised, listed, plural
 from fastopen.audit import Finding, PrintedCell, audit
 from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
@@ -54,15 +54,18 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
             others = (one.text_at(point) for one in results.factors.varying if one is not factor)
             key = (*others, cell.cell.arm.name)
             of_value.setdefault(factor.phrase_at(point), {})[key] = cell
+        values = len(of_value)
         while of_value:
             phrase, first = of_value.popitem()
             alike = [other for other, loads in of_value.items() if _same_loads(first, loads)]
             if alike:
                 for other in alike:
                     del of_value[other]
+                # Of some values alone it is another matter whether the factor has an effect.
+                no_effect = f": the {factor.title} has no effect here" if len(alike) + 1 == values else ""
                 yield (
-                    f"Page load times are the same, to the nanosecond, with {listed([*alike, phrase])}: the"
-                    f" {factor.title} has no effect here{_no_loss(factor, first)}."
+                    f"Page load times are the same, to the nanosecond, with {listed([*alike, phrase])}"
+                    f"{no_effect}{_no_loss(factor, first)}."
                 )
 
 
@@ -70,7 +73,7 @@ def _same_loads(
     first: Mapping[tuple[object, ...], CellResult], second: Mapping[tuple[object, ...], CellResult]
 ) -> bool:
     return first.keys() == second.keys() and all(
-        cell.deterministic and cell.plts_ms and cell.plts_ms == second[key].plts_ms
+        (cell.deterministic or cell.varied) and cell.plts_ms and cell.plts_ms == second[key].plts_ms
         for key, cell in first.items()
     )
 
@@ -255,7 +258,7 @@ def _own_audit(
             else "Which responses share the link, and which segments are lost, changes with the RTT, and can"
             " matter more than the round trips themselves."
         )
-        yield f"{detail[0].upper()}{detail[1:]}. {cause}"
+        yield f"{capitalised(detail)}. {cause}"
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, listed, percents, plural, saves
-from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
+from fastopen.attribution.phrases import NBSP, capitalised, listed, percents, plural, saves
+from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
 from fastopen.statistics import (
     CONFIDENCE,
     CellResult,
@@ -62,7 +62,8 @@ def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
     for question, text in said:
         of_text.setdefault(text, []).append(question)
     return [
-        text if len(named) == questions else f"{'; '.join(named)}: {text}" for text, named in of_text.items()
+        text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
+        for text, named in of_text.items()
     ]
 
 
@@ -153,7 +154,9 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[str
             many = len(places) > ROWS_IN_WORDS
             names = [results.factors.name(row) for row in places]
             where = (
-                f" in {len(places)} of {len(rows)} rows" if many else f" {_at(results.factors.word, names)}"
+                f" in {len(places)} of {len(rows)} rows"
+                if many
+                else f" {at_rows(results.factors.word, names)}"
             )
         examples = list(dict.fromkeys(reason.example for _, reason in struck))
         such_as = ", for example" if len(examples) > 1 else ""
@@ -173,15 +176,37 @@ def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> st
     }
     many = len(cells) > ROWS_IN_WORDS
     single = len(cells) == 1
+    telling = _telling(results, cells)
     clauses = [
         CLAUSES[effect].format(
             _single(effect, *found)
             if single
-            else " ".join(_counted(effect, found, len(cells)) if many else _rows(results, effect, found))
+            else " ".join(
+                _rows(results, effect, found, telling)
+                if telling and not many
+                else _counted(effect, found, len(cells))
+            )
         )
         for effect, found in of_effect.items()
     ]
     return f"{opening} {listed(clauses)}."
+
+
+def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
+    """The factors that rows are named by: without those all of whose values say the same; RTTs are named."""
+    others = [one for one in results.factors.varying if not one.question and one.name != "rtt"]
+    rtts = [one for one in results.factors.varying if one.name == "rtt" and results.factors.varying_rtt]
+    telling = [*others, *rtts]
+    for factor in others:
+        without = [one for one in telling if one is not factor]
+        said: dict[str, set[tuple[object, ...]]] = {}
+        for cell in cells:
+            effect = effect_of(cell, results.experiment.smallest_effect)
+            stated = tuple(f"{saving:.1f}" for saving in cell.stated_percent)
+            said.setdefault(results.factors.name_by(cell.cell, without), set()).add((effect, *stated))
+        if len(said) < len(cells) and all(len(one) == 1 for one in said.values()):
+            telling = without
+    return telling
 
 
 def _single(effect: Effect, cell: CellResult) -> str:
@@ -193,7 +218,8 @@ def _single(effect: Effect, cell: CellResult) -> str:
 
 def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:
     """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
-    yield f"in all {rows} rows" if len(found) == rows else f"in {len(found)} of {rows} rows"
+    every = "both rows" if rows == 2 else f"all {rows} rows"
+    yield f"in {every}" if len(found) == rows else f"in {len(found)} of {rows} rows"
     savings = [saving for cell in found for saving in cell.stated_percent]
     if effect in (Effect.REDUCES, Effect.INCREASES):
         yield f"(by {percents([abs(saving) for saving in savings])})"
@@ -201,29 +227,34 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
         yield f"({saves(savings)})"
 
 
-def _at(word: str, names: Sequence[str]) -> str:
+def at_rows(word: str, names: Sequence[str]) -> str:
     """`at 20 ms and 50 ms`; names with commas in them are told apart: `at 4 ms, cubic, and at 9 ms, bbr`."""
     if any("," in name for name in names):
         return ", and ".join(f"{word} {name}" for name in names)
     return f"{word} {listed(names)}"
 
 
-def _rows(results: Results, effect: Effect, found: Sequence[CellResult]) -> Iterator[str]:
+def _rows(
+    results: Results, effect: Effect, found: Sequence[CellResult], telling: Sequence[Factor]
+) -> Iterator[str]:
     """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
-    names = [results.factors.name_within_question(cell.cell).replace(" ms", f"{NBSP}ms", 1) for cell in found]
+    of_name = {
+        results.factors.name_by(cell.cell, telling).replace(" ms", f"{NBSP}ms", 1): cell for cell in found
+    }
+    names = list(of_name)
     savings = [saving for cell in found for saving in cell.stated_percent]
     word = results.factors.word
     if effect in (Effect.REDUCES, Effect.INCREASES):
         alike: dict[str, list[str]] = {}
-        for name, cell in zip(names, found, strict=True):
+        for name, cell in of_name.items():
             alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
         compound = any("," in name for name in names)
         each = (
-            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {_at(word, rows)}"
+            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {at_rows(word, rows)}"
             for saving, rows in alike.items()
         )
         yield f"by {listed(list(each))}"
         return
-    yield _at(word, names)
+    yield at_rows(word, names)
     if effect is not Effect.UNKNOWN:
         yield f"({saves(savings)})"

@@ -301,6 +301,13 @@ class TestTheFile:
         assert "is no http or https URL" in done.stderr
         assert not (tmp_path / "x.har").exists()
 
+    def test_a_recording_that_is_there_is_not_overwritten_without_a_word(self, tmp_path: Path) -> None:
+        kept = tmp_path / "x.har"
+        kept.write_text("mine")
+        done = record(1, kept, "http://a.test/")
+        assert (done.returncode, kept.read_text()) == (2, "mine")
+        assert f"error: {kept}: is there already (--force replaces it; or name a new file" in done.stderr
+
 
 def asked(identity: str, request: dict[str, Any], timestamp: float) -> dict[str, Any]:
     return {"requestId": identity, "request": request, "timestamp": timestamp, "wallTime": 1.7e9 + timestamp}

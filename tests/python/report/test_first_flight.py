@@ -104,7 +104,7 @@ def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
         return " ".join(surprise_lines(replace(found, first_flights=flights), "small"))
 
     said = (
-        "early data: 16 of 28 connections of a load began without early data: an origin sends 2 tickets,"
+        "Early data: 16 of 28 connections of a load began without early data: an origin sends 2 tickets,"
         " each good for one connection, and up to 6 went to one host (--tickets)."
     )
     assert lines(flight).count(said) == 1
@@ -167,7 +167,7 @@ def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothin
     warm = {one.cell.index for one in found.cells if one.cell.arm.name == "warm" and one.cell.setup == 1}
     said = surprise_lines(replace(found, first_flights=dict.fromkeys(warm, flight)), "small")
     assert (
-        "early data: With warm cookies early data saved nothing on 1 of 7 connections: the ClientHello and"
+        "Early data: With warm cookies early data saved nothing on 1 of 7 connections: the ClientHello and"
         " the request (12,342 bytes) do not fit into a SYN (at most 1,420 bytes), so the rest of the request"
         " comes with the end of the handshake."
     ) in said

@@ -16,7 +16,7 @@ from fastopen.report.summary import summarise_run, verdict_line
 from fastopen.report.surprises import surprise_lines
 from fastopen.report.verdict import invalid_lines
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import Effect, FirstFlight, Reason, Results, collect, effect_of
+from fastopen.statistics import CellResult, Effect, FirstFlight, Reason, Results, collect, effect_of
 from made_up_run import fill, made_up_page, made_up_plan
 
 FakeWorld = Callable[..., Path]
@@ -205,14 +205,50 @@ def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> Non
         else replace(cell, plts_ms={0: 90.0})
         for cell in results.cells
     ]
-    words = "Page load times are the same, to the nanosecond, with cubic and reno: the congestion control has"
-    assert f"{words} no effect here, as no segment is sent again." in surprise_lines(
-        replace(results, cells=same), "small"
-    )
+    words = "Page load times are the same, to the nanosecond, with"
+
+    def said(cells: list[CellResult]) -> list[str]:
+        return [one for one in surprise_lines(replace(results, cells=cells), "small") if words in one]
+
+    # A third value takes another time, so that the factor does have an effect.
+    assert said(same) == [f"{words} cubic and reno, as no segment is sent again."]
     lossy = [replace(cell, retransmitted=1.0) for cell in same]
-    assert f"{words} no effect here." in surprise_lines(replace(results, cells=lossy), "small")
-    random = [replace(cell, deterministic=False) for cell in same]
-    assert not [line for line in surprise_lines(replace(results, cells=random), "small") if words in line]
+    assert said(lossy) == [f"{words} cubic and reno."]
+    everywhere = [replace(cell, plts_ms={0: 100.0 + cell.cell.network}) for cell in lossy]
+    everywhere = [replace(cell, deterministic=True) for cell in everywhere]
+    assert said(everywhere) == [f"{words} cubic, bbr and reno: the congestion control has no effect here."]
+    of_draws = [replace(cell, deterministic=False, varied=True) for cell in everywhere]
+    assert said(of_draws) == said(everywhere)
+    assert said([replace(cell, deterministic=False) for cell in same]) == []
+
+
+def test_rows_are_not_named_by_a_factor_all_of_whose_values_say_the_same() -> None:
+    setups = [{"tcp": {"congestion_control": name}} for name in ("cubic", "reno")]
+
+    def said(rtts: tuple[int, ...], savings: dict[tuple[int, int], float]) -> str:
+        plan = made_up_plan([made_up_page("small")], rtts, 1, engines=["virtual"], setups=setups)
+        with RunStore.create(None, plan, {}) as store:
+            fill(store, plan)
+            results = collect(store)
+        cells = []
+        for cell in results.cells:
+            saved = savings[cell.cell.network, cell.cell.setup]
+            facts: dict[str, Any] = {
+                "improvement_percent": saved,
+                "improvement_ci95": (saved, saved),
+                "saved_ms": 50.0,
+            }
+            cells.append(replace(cell, **facts) if cell.cell.arm.fast_open else cell)
+        return page_verdicts(replace(results, cells=cells), "small")[0].replace("\N{NO-BREAK SPACE}", " ")
+
+    both = {(0, 0): 9.0, (0, 1): 9.0}
+    assert "TFO reduces page load time in both rows (by 9.0 %)." in said((20,), both)
+    apart = {(0, 0): 9.0, (0, 1): 8.0}
+    assert "by 9.0 % for cubic and 8.0 % for reno." in said((20,), apart)
+    by_rtt = {**both, (1, 0): 30.0, (1, 1): 30.0}
+    assert "TFO reduces page load time by 9.0 % at 20 ms and 30.0 % at 100 ms." in said((20, 100), by_rtt)
+    by_each = {**by_rtt, (1, 1): 31.0}
+    assert "9.0 % (20 ms, cubic; 20 ms, reno), 30.0 % (100 ms, cubic)" in said((20, 100), by_each)
 
 
 def test_a_client_that_opens_no_connection_leaves_nothing_to_compare(several_questions: Results) -> None:

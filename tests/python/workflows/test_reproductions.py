@@ -189,7 +189,7 @@ def test_a_measured_improvement_above_its_bound_is_marked_in_the_figure(palguyev
 
 def test_the_words_say_where_and_why_they_differ(palguyev: Results) -> None:
     said = "\n".join(comparison_sentences(palguyev, discrepancies(palguyev)))
-    assert "Of 6 cells, 1 agrees; theirs saves more in 1 of the others, ours in 4." in said
+    assert "Of 6 cells, 1 agrees, theirs saves more in 1 and ours saves more in 4." in said
     assert "Printed without sign: their table prints the size of the difference without its sign." in said
     assert (
         "amazon at 100 ms: theirs saves 0.932 s (9.32 RTTs); in ours, handshakes in a row took 0.2 s" in said
