@@ -89,8 +89,11 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
 
 def _note(cells: Sequence[CellChange]) -> str:
     bases = {cell.basis for cell in cells}
+    alike = any(one.difference == 0 for cell in cells for one in (cell.plt, cell.saving) if one)
     words = {
-        Basis.EXACT: "=: the same to the nanosecond, in virtual time without chance",
+        Basis.EXACT: "=: the same to the nanosecond, in virtual time without chance"
+        if alike
+        else "single loads, in virtual time without chance",
         Basis.PAIRED: "medians over pairs of loads that drew the same",
         Basis.SAMPLES: "differences of medians, of loads that do not pair",
     }

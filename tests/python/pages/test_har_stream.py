@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.pages.har.stream import Scanner
+from fastopen.pages.library import damage_notes
 
 from .hars import entry, har, import_har
 
@@ -116,6 +117,9 @@ def test_read_leniently_only_the_damaged_entry_is_missing(tmp_path: Path, damage
     found = load(tmp_path, before + url.replace('"url": "http:', wrong) + after, lenient=True)
     assert [r.url[-1] for r in found.page.resources] == ["0", "1", "2", "4", "5"]
     assert said(found, "broken entries left out: 1")
+    (note,) = damage_notes(found.page)
+    assert note.startswith("broken entries left out: 1")
+    assert damage_notes(load(tmp_path, text_of()).page) == []
 
 
 def test_a_missing_comma_between_entries_costs_no_entry_leniently(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fastopen.report import page_verdicts, results_document, results_renderables
 from fastopen.report.grid import Column, Entry, Grid
 from fastopen.report.grids import fixed_rates, paper_grid, result_grid
 from fastopen.report.latex import escaped, latex
+from fastopen.report.summary import verdict_line
 from fastopen.report.terminal import below_table, fitting_table
 from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
@@ -393,6 +394,8 @@ def test_pages_of_https_that_are_loaded_in_the_clear_are_no_silent_answer(count:
     plan = made_up_plan(pages, (20,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
-        text = " ".join(printed(collect(store), 100).split())
+        results = collect(store)
+        text = " ".join(printed(results, 100).split())
+    assert verdict_line(results).startswith("In the clear: ")
     assert text.count("are loaded in the clear here") == 1
     assert said in text

@@ -13,7 +13,7 @@ from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
 from fastopen.report import page_verdicts, results_renderables
 from fastopen.report.summary import summarise_run, verdict_line
-from fastopen.report.surprises import surprise_lines
+from fastopen.report.surprises import surprise_lines, surprises_of_pages
 from fastopen.report.verdict import invalid_lines
 from fastopen.runs import RunStore, execute
 from fastopen.statistics import CellResult, Effect, FirstFlight, Reason, Results, collect, effect_of
@@ -89,6 +89,13 @@ def test_a_client_hello_that_fits_no_syn_is_named_where_nothing_is_saved(several
     (line,) = (line for line in lines if "Every SYN carried data and nothing is saved" in line)
     assert line.startswith("HTTP/1.1, TLS 1.3; HTTP/2, TLS 1.3: Every SYN carried data")
     assert "the ClientHello (1,480 bytes)" in line
+
+
+def test_tables_of_many_pages_say_that_a_client_hello_fits_no_syn(several_questions: Results) -> None:
+    lines = list(surprises_of_pages(several_questions, list(several_questions.pages)))
+    assert len(lines) == 1, lines
+    assert "Every SYN carried data and nothing is saved: the ClientHello (1,480 bytes)" in lines[0]
+    assert list(surprises_of_pages(several_questions, [])) == []
 
 
 def test_where_a_client_hello_fits_no_syn_and_one_rtt_saves_little_it_is_not_called_nothing(
