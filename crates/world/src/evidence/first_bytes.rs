@@ -37,8 +37,9 @@ impl Observations<'_> {
             let rtts = round_trips(connection);
             let took_us = first_byte_ns.saturating_sub(connection.opened_ns) / 1000;
             let came = format!(
-                "the first byte from {} came {took_us} us after the connection was opened",
-                connection.host
+                "the first byte from {} came {} after the connection was opened",
+                connection.host,
+                shown_ms(took_us)
             );
             if took_us < rtts * rtt_us.saturating_sub(self.tolerance_us) {
                 let detail = format!("{came}, which takes {rtts} round trips");
@@ -50,7 +51,8 @@ impl Observations<'_> {
                 let latest_us = rtts * rtt_us + resource.server_think_us + resource.server_send_us + wire_us;
                 // Room for a machine that is busy, and less than a round trip where that is a long time.
                 if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
-                    let detail = format!("{came}, which takes {rtts} round trips, {latest_us} us at most");
+                    let detail =
+                        format!("{came}, which takes {rtts} round trips, {} at most", shown_ms(latest_us));
                     reasons.push(invalid(InvalidKind::FirstByteLate, detail));
                 }
             }
@@ -128,6 +130,11 @@ fn round_trips(connection: &ConnectionRecord) -> u64 {
         Some(tls) => u64::from(tls.seen_early() == 0),
     };
     tcp + tls + 1
+}
+
+/// `12.345 ms`: as people read times.
+fn shown_ms(us: u64) -> String {
+    format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
 /// How long a direction takes over so many bytes, with headers of IP and TCP.
