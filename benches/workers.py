@@ -1,7 +1,8 @@
 """Loads on two Dask workers that are killed again and again: what that costs, and that nothing is lost.
 
 Run as `.venv/bin/python benches/workers.py`; needs `pip install 'fastopen[dask]'` and a kernel of the virtual
-engine. The same run is done first on this machine with two kernels at once.
+engine. The same run is done first on this machine with two kernels at once. Processor time is of all
+processes that ended: of a worker that was killed all but the kernel that it left.
 """
 
 import argparse
@@ -19,6 +20,11 @@ from fastopen.cli import main as fastopen
 from fastopen.runs import RunStore
 
 NETWORK: Final = ("--engine", "virtual", "--rtt", "20ms,50ms,100ms", "--loss", "1%", "--seed", "1")
+
+
+def processor_s() -> float:
+    """Processor time of this process, and of those below it that have ended."""
+    return sum(os.times()[:4])
 
 
 def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
@@ -49,20 +55,29 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--kills", type=int, default=5)
     asked = parser.parse_args()
-    killed: list[int] = []
+    # For each kill the seconds until there were two workers again.
+    missing_s: list[float] = []
     over = threading.Event()
 
+    def workers_of(client: Any) -> list[int]:
+        return sorted(client.run(os.getpid, on_error="ignore").values())
+
     def kill(client: Any, every_s: float) -> None:
-        while len(killed) < asked.kills and not over.wait(random.uniform(0.5, 1.5) * every_s):
-            workers = sorted(client.run(os.getpid, on_error="ignore").values())
-            # While both are dead nothing is measured but how long Dask takes to start one.
-            if len(workers) == 2:
-                os.kill(workers[0], signal.SIGKILL)
-                killed.append(workers[0])
+        while len(missing_s) < asked.kills and not over.wait(random.uniform(0.5, 1.5) * every_s):
+            workers = workers_of(client)
+            os.kill(random.choice(workers), signal.SIGKILL)
+            killed_at = time.monotonic()
+            while not over.wait(0.5):
+                now = workers_of(client)
+                if len(now) == 2 and now != workers:
+                    break
+            missing_s.append(time.monotonic() - killed_at)
 
     with tempfile.TemporaryDirectory() as temporary:
         here, there = Path(temporary) / "here", Path(temporary) / "there"
+        began = processor_s()
         took_here = timed(here, asked.page, asked.repeats, "--jobs", "2")
+        used_here, began = processor_s() - began, processor_s()
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
         with cluster, Client(cluster, set_as_default=False) as client:
             killer = threading.Thread(target=kill, args=(client, took_here / (asked.kills + 1)))
@@ -73,11 +88,14 @@ def main() -> None:
             # Before the cluster is closed, which may fail on a busy machine.
             (attempts, one), (again, other) = records(here), records(there)
             print(
-                f"\n{len(one)} loads, {attempts} attempts here, {again} there; {len(killed)} kills\n"
+                f"\n{len(one)} loads, {attempts} attempts here, {again} there; {len(missing_s)} kills\n"
                 f"same records: {one == other}\n"
-                f"{took_here:.1f} s here, {took_there:.1f} s on workers",
+                f"{took_here:.1f} s here, {took_there:.1f} s on workers, of which one was missing for "
+                f"{sum(missing_s):.1f} s",
                 file=sys.stderr,
             )
+        used_there = processor_s() - began
+        print(f"processor: {used_here:.1f} s here, {used_there:.1f} s with workers", file=sys.stderr)
 
 
 if __name__ == "__main__":

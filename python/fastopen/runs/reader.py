@@ -1,5 +1,6 @@
 """Reads a kept run: its experiment and pages, a row for each load, and full records one at a time."""
 
+import gc
 import json
 import sqlite3
 import zlib
@@ -197,7 +198,7 @@ class RunReader(Closing):
     def loads(self) -> list[LoadRow]:
         """Every load, without its record, in the order in which they were written."""
         jobs = dict(self._rows("SELECT number, id FROM jobs"))
-        with self._understanding("a load"):
+        with self._understanding("a load"), _uncollected():
             return [self._load_row(row, jobs[row[0]]) for row in self._rows(_BY_JOB_NUMBER)]
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
@@ -336,11 +337,25 @@ class RunReader(Closing):
         if not 0 <= cell < self._cell_count:
             raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
         # SQLite has neither truth values nor lists.
-        evidence = (opened, syn, handshakes, again, _reasons(invalid))
-        return LoadRow(job, cell, repeat, valid != 0, plt, *evidence, load, nth, later != 0, *rest)
+        valid, later, invalid = valid != 0, later != 0, _reasons(invalid)
+        return LoadRow(
+            job, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest
+        )
 
     def _text(self, compressed: bytes) -> bytes:
         return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python does not look for cycles meanwhile, of which a million rows have none: it took a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _in_todays_terms(experiment: Any) -> Any:

@@ -53,8 +53,8 @@ def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
     What the derivation leaves as it was can change all the same: segments that need not be sent again, or
     queues that are shorter. That is what a saving above the bound says.
     """
-    known = [(handshakes_ns, plt_ns) for handshakes_ns, plt_ns in baseline if plt_ns]
-    if not known:
+    handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
+    plts_ns = [plt_ns for _, plt_ns in baseline if plt_ns]
+    if not plts_ns:
         return None
-    handshakes_ns, plts_ns = zip(*known, strict=True)
     return Bound(median(handshakes_ns) / 1e6, median(plts_ns) / 1e6)

@@ -153,14 +153,14 @@ class _Loads:
     """The last attempts, which alone count."""
     valid: list[LoadRow]
     plts_ms: dict[int, float]
-    """Repeat to PLT of the valid ones."""
+    """Repeat to PLT of the valid ones, in the order of repeats."""
 
     @classmethod
     def of(cls, attempts: list[LoadRow]) -> "_Loads":
         counted = [load for load in attempts if not load.superseded]
         valid = [load for load in counted if load.valid]
-        plts = {load.repeat: load.plt_ns / 1e6 for load in valid if load.plt_ns is not None}
-        return cls(attempts, counted, valid, plts)
+        plts = sorted((load.repeat, load.plt_ns / 1e6) for load in valid if load.plt_ns is not None)
+        return cls(attempts, counted, valid, dict(plts))
 
     def total(self, name: str) -> int:
         """The sum of a field over the valid ones."""
@@ -178,7 +178,7 @@ class _Loads:
 
 def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool, vary: bool) -> CellResult:
     plts, others = loads.plts_ms, {} if cell.arm.role is Role.BASELINE else baseline.plts_ms
-    pairs = {repeat: (others[repeat], plt) for repeat, plt in sorted(plts.items()) if others.get(repeat)}
+    pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
     varied = vary and without_chance

@@ -26,8 +26,6 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
     slack = max(FENCE * (high - low), SHARE_MIN * middle)
-    return tuple(
-        Outlier(repeat, plt_ms)
-        for repeat, plt_ms in sorted(plts_ms.items())
-        if not low - slack <= plt_ms <= high + slack
-    )
+    low, high = low - slack, high + slack
+    far_out = [(repeat, plt_ms) for repeat, plt_ms in plts_ms.items() if not low <= plt_ms <= high]
+    return tuple(Outlier(repeat, plt_ms) for repeat, plt_ms in sorted(far_out))
