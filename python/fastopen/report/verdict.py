@@ -202,7 +202,9 @@ def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
         said: dict[str, set[tuple[object, ...]]] = {}
         for cell in cells:
             effect = effect_of(cell, results.experiment.smallest_effect)
-            stated = tuple(f"{saving:.1f}" for saving in cell.stated_percent)
+            # Of other effects a sentence gives the range over all rows.
+            of_each = effect in (Effect.REDUCES, Effect.INCREASES)
+            stated = [percents([*map(abs, cell.stated_percent)])] if of_each else []
             said.setdefault(results.factors.name_by(cell.cell, without), set()).add((effect, *stated))
         if len(said) < len(cells) and all(len(one) == 1 for one in said.values()):
             telling = without

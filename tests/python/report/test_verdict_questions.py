@@ -254,6 +254,8 @@ def test_rows_are_not_named_by_a_factor_all_of_whose_values_say_the_same() -> No
     assert "by 9.0 % for cubic and 8.0 % for reno." in said((20,), apart)
     by_rtt = {**both, (1, 0): 30.0, (1, 1): 30.0}
     assert "TFO reduces page load time by 9.0 % at 20 ms and 30.0 % at 100 ms." in said((20, 100), by_rtt)
+    none = {(0, 0): 0.0, (0, 1): 0.1, (1, 0): 0.0, (1, 1): 0.0}
+    assert "TFO makes no difference at 20 ms and 100 ms (saves 0.0 to +0.1 %)." in said((20, 100), none)
     by_each = {**by_rtt, (1, 1): 31.0}
     assert "9.0 % (20 ms, cubic; 20 ms, reno), 30.0 % (100 ms, cubic)" in said((20, 100), by_each)
 
