@@ -416,6 +416,7 @@ def test_a_run_that_is_killed_at_any_moment_can_be_resumed(fake_world: FakeWorld
 
 LIMITED = """
 import resource, sys
+from fastopen.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.argv = ["fastopen", *sys.argv[2:]]
 main()

@@ -67,7 +67,7 @@ def test_where_factors_matter_only_together_none_decides() -> None:
 def test_more_loss_and_less_gain_are_explained_by_what_was_sent_again() -> None:
     results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2)
     (line,) = deciding_lines(results, "one")
-    assert "What decides most: loss. TFO saves 12.5\N{NO-BREAK SPACE}% (0 % loss)" in line
+    assert "What decides most: loss. TFO saves +12.5\N{NO-BREAK SPACE}% (0 % loss)" in line
     assert "From 2 % loss on no row gains for certain." in line
     assert "Segments sent again a load go from 0 to 6" in line
 
