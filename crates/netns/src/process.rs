@@ -127,9 +127,7 @@ fn make_locked(template: &Path) -> nix::Result<(PathBuf, Flock<File>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
         // Another process may have taken it for one that was left behind, and have removed it.
-        if let Some(lock) = lock(&path, FlockArg::LockShared)
-            && path.is_dir()
-        {
+        if let Some(lock) = lock(&path, FlockArg::LockShared).filter(|_| path.is_dir()) {
             return Ok((path, lock));
         }
     }

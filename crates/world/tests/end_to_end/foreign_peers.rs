@@ -140,10 +140,11 @@ async fn visit(client: &QuicClient, address: SocketAddrV4) -> (usize, bool, Quic
     let early = connected.early.take();
     let mut bytes = document(&connected, early.is_none()).await;
     // That server rejects early data, or the handshake is over before there is any: then it was answered.
-    if let Some(taken) = early
-        && !taken.await
-        && bytes.is_err()
-    {
+    let taken = match early {
+        Some(taken) => taken.await,
+        None => true,
+    };
+    if !taken && bytes.is_err() {
         bytes = document(&connected, true).await;
     }
     // Tickets come after the handshake.
