@@ -14,7 +14,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::processes::{children, is_alive, signal, wait_until};
+use crate::processes::{children, family, is_alive, signal, wait_until};
 use crate::support::{
     PROGRAM, Run, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
     run, run_command, start, with, with_syn_data,
@@ -378,11 +378,12 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
     let cleanup = children(left.id()).into_iter().find(|pid| name_of(*pid) == "cleanup").expect("it runs");
     // Nothing runs between the two: the launcher would remove it.
     signal("STOP", left.id());
+    let all = family(left.id());
     signal("KILL", cleanup);
     signal("KILL", left.id());
     left.wait().expect("it can be waited for");
-    // Its lock goes when it has ended.
-    wait_until("the cleanup has ended", || !is_alive(cleanup));
+    // The lock goes with the last process that has it.
+    wait_until("all have ended", || !all.iter().any(|pid| is_alive(*pid)));
     assert_eq!(folders(&place).len(), 2, "nobody was left to remove it");
     let mut running = begin();
     let mut last = String::new();
