@@ -10,7 +10,7 @@ from fastopen.attribution.link_use import fuller_link
 from fastopen.attribution.phrases import NBSP, plural, size, time
 from fastopen.attribution.segments import CriticalPath
 from fastopen.contract import LoadRecord
-from fastopen.contract.job import Http, SessionStart
+from fastopen.contract.origins import Http, SessionStart
 from fastopen.contract.records import Request
 from fastopen.experiments import baseline_of, draw_of, treatments_of
 from fastopen.pages import Page

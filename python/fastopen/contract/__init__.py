@@ -1,19 +1,9 @@
 """The contract with the world program, docs/contract.md, as types: jobs that go in, records that come out."""
 
-from fastopen.contract.job import (
-    CONTRACT,
-    Client,
-    Flood,
-    Job,
-    LoadSpec,
-    Network,
-    Origins,
-    RateLimit,
-    Tcp,
-    Tls,
-    Tolerance,
-    Transactions,
-)
+from fastopen.contract.client import Client
+from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions
+from fastopen.contract.network import Network, RateLimit, Tcp
+from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.records import (
     Connection,
     EndRecord,

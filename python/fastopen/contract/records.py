@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from fastopen.contract.job import CONTRACT, Cookies, TlsVersion, Transport
+from fastopen.contract.job import CONTRACT, Cookies, Transport
+from fastopen.contract.origins import TlsVersion
 
 EngineName = Literal["host", "virtual"]
 # Null where it was not reached.

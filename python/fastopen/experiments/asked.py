@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from fastopen.clients import CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
-from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, Http, SessionStart
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS
+from fastopen.contract.origins import Http, SessionStart
 from fastopen.errors import InputError, any_of, collected, nearest, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part

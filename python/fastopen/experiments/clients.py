@@ -19,7 +19,7 @@ from fastopen.clients import (
     ClientType,
 )
 from fastopen.contract import Client, Origins, Tls
-from fastopen.contract.job import RequestHeads
+from fastopen.contract.client import RequestHeads
 from fastopen.experiments.quantities import not_accepted
 from fastopen.pages import Page
 

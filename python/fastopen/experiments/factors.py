@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 from fastopen.clients import LOADER
 from fastopen.contract import Origins, Tls
-from fastopen.contract.job import PROFILES
+from fastopen.contract.client import PROFILES
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS
 from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for

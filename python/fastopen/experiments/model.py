@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fastopen.clients import CHROMIUM, CLIENTS
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.job import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES, Http
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
+from fastopen.contract.origins import Http
 from fastopen.errors import any_of
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation

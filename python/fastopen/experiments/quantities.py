@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from fastopen import units
-from fastopen.contract.job import RTT_MAX_US
+from fastopen.contract.part import RTT_MAX_US
 from fastopen.errors import nearest
 from fastopen.units import UnitError
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fastopen import units
 from fastopen.contract import Client, EngineName, Network, Origins, RateLimit
-from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, SCALE_MAX
+from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
+from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
 from fastopen.experiments.seeds import derive_seed
 
 # Where nobody says how many: the range of 90 % then leaves out one or two at either end.

@@ -14,7 +14,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.job import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RTT_MAX_US, RateLimit, SessionStart
+from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RateLimit
+from fastopen.contract.origins import SessionStart
+from fastopen.contract.part import RTT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fastopen.contract import Flood
-from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US, RTT_MAX_US
+from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US
+from fastopen.contract.part import RTT_MAX_US
 from fastopen.errors import InputError
 from fastopen.pydantic_errors import conflict, input_error
 from fastopen.resources import packaged_folder

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fastopen.contract.job import QUIC_PATHS
+from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.statistics.cells import CellResult

@@ -1,0 +1,161 @@
+"""What loads the page of a job."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from fastopen.clients import CLIENTS, COMMAND, LOADER, PICTURES, ClientKind, ClientType, client_type
+from fastopen.contract.part import RTT_MAX_US, NotEmpty, Part, Scale, Word
+from fastopen.errors import any_of
+from fastopen.pages.model import Phase
+from fastopen.pydantic_errors import conflict
+
+Profile = Literal["browser", "mget"]
+View = Literal["first", "repeat"]
+RequestHeads = Literal["own", "recorded"]
+PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
+    "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
+}
+_NULL_IS_DEFAULT: Final = (
+    "connections_per_host",
+    "connections_total",
+    "keep_alive",
+    "processing_scale",
+    "phases",
+)
+
+
+def _with_nulls(schema: dict[str, Any]) -> None:
+    """What the profile fills in may be left out or null."""
+    for key in _NULL_IS_DEFAULT:
+        given = schema["properties"][key]
+        schema["properties"][key] = {
+            "anyOf": [given, {"type": "null"}],
+            "default": given.pop("default", None),
+        }
+    schema["required"] = [key for key in schema["required"] if key not in _NULL_IS_DEFAULT]
+
+
+class Client(Part):
+    """What loads the page, and how. What is not given is the profile's own.
+
+    Of an experiment's client the words of `command` still hold placeholders; a job's are what is run.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_with_nulls)
+
+    kind: ClientKind = LOADER.kind
+    """The built-in loader, a command, or Chromium (see below)."""
+    name: NotEmpty | None = None
+    """What tables call it, where that is not the kind."""
+    command: Annotated[list[Word], Field(min_length=1)] | None = None
+    """The program and its arguments: with the kind `command`, and only with it. No word holds a NUL or more
+    than 131,071 bytes, and the first is not empty."""
+    isolate: bool = False
+    """Whether a command sees programs, libraries, fonts and certificates alone, not all of the machine
+    has in files (docs/security.md); other kinds see no more in any case."""
+    exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
+    """By which, besides 0, a command says that it loaded the page: some have a code for answers that are
+    errors, as a recorded page may have them."""
+    profile: Profile = "browser"
+    """In which order the loader asks, as a browser or as a parallel downloader with a list; and what stands
+    for keys that are null."""
+    connections_per_host: Annotated[int, Field(ge=1, le=256)]
+    """To one server at once, with HTTP/1; null: 6, with `mget` 5."""
+    connections_total: Annotated[int, Field(ge=1, le=4096)]
+    """In all at once; null: 256, with `mget` 5."""
+    keep_alive: bool
+    """Whether a connection carries more than one request; null: true, with `mget` false."""
+    processing_scale: Scale = 1.0
+    """What the page's processing times are multiplied by; null: 1. `mget` does no processing at all."""
+    phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
+    """What is loaded; `load` must be among them. null: as left out."""
+    fixed_scripts: bool = False
+    """Whether the page's scripts have the same clock and chance in each load, of clients that run scripts
+    (`chromium`): `Date` begins when the page was recorded, and goes on with each call; `Math.random` draws
+    the same numbers."""
+    screenshot: bool = False
+    """Whether to keep what is shown when a load is over, of clients that can (`chromium`)."""
+    filmstrip: bool = False
+    """Whether to keep what is shown each time that it changes, of the same clients."""
+    view: View = "first"
+    """`repeat`, of clients that have a cache (`chromium`): each load is a second view, with the cache that a
+    first one left."""
+    request_heads: RequestHeads = "own"
+    """`recorded`, of clients that have heads of their own (`chromium`): requests have the page's
+    `request_header_bytes`, see [Chromium](chromium.md#heads-of-requests). The loader's always have."""
+    h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
+    """After how long without a complete handshake of QUIC, counted for each host, the loader opens a
+    connection over TCP as well, with HTTP/2; it goes on with what is ready first. null: it stays with
+    QUIC."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_the_profile(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        profile = data.get("profile", "browser")
+        defaults = PROFILES.get(profile, {}) if isinstance(profile, str) else {}
+        given = {
+            key: value for key, value in data.items() if value is not None or key not in _NULL_IS_DEFAULT
+        }
+        return {**defaults, **given}
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name or self.kind
+
+    @property
+    def type(self) -> ClientType:
+        """What it can do."""
+        return client_type(self.kind, self.label)
+
+    @model_validator(mode="after")
+    def _a_command_is_a_commands_client(self) -> Self:
+        if (self.kind == COMMAND.kind) != (self.command is not None):
+            raise ValueError("command goes with the kind command, and only with it")
+        if self.command and not self.command[0]:
+            raise ValueError("the first word of command is empty")
+        return self
+
+    @model_validator(mode="after")
+    def _a_picture_needs_a_browser(self) -> Self:
+        for key in PICTURES:
+            if getattr(self, key) and key not in self.type.takes:
+                able = any_of(one.label for one in CLIENTS.values() if key in one.takes)
+                remedy = f"{key} goes with the kind {able}"
+                raise conflict(f"{self.label} shows nothing", remedy, "client.kind", f"client.{key}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_repeat_view_needs_a_cache(self) -> Self:
+        if self.view == "repeat" and not self.type.cache:
+            able = any_of(one.label for one in CLIENTS.values() if one.cache)
+            message, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
+            raise conflict(message, remedy, "client.kind", "client.view")
+        return self
+
+    @model_validator(mode="after")
+    def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
+        if self.fixed_scripts and "fixed_scripts" not in self.type.takes:
+            able = any_of(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
+            message, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
+            raise conflict(message, remedy, "client.kind", "client.fixed_scripts")
+        if self.h3_fallback_us is not None and "h3_fallback_us" not in self.type.takes:
+            able = any_of(one.label for one in CLIENTS.values() if "h3_fallback_us" in one.takes)
+            message, remedy = f"{self.label} has a rule of its own", f"h3_fallback goes with {able}"
+            raise conflict(message, remedy, "client.kind", "client.h3_fallback_us")
+        if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
+            able = any_of(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
+            message, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"
+            raise conflict(message, remedy, "client.kind", "client.request_heads")
+        return self
+
+    @model_validator(mode="after")
+    def _the_load_itself_is_loaded(self) -> Self:
+        if "load" not in self.phases:
+            raise conflict("phases must hold load", "add it", "client.phases")
+        return self

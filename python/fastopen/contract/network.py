@@ -1,0 +1,156 @@
+"""The network of a job's world, and TCP in it."""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fastopen.contract.part import RTT_MAX_US, Part, RttUs
+from fastopen.pages.model import Bytes
+from fastopen.pydantic_errors import conflict
+
+RATE_MIN_BIT_PER_S: Final = 64_000
+RATE_MAX_BIT_PER_S: Final = 1_000_000_000
+LOSS_MAX: Final = 0.5
+TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
+# A day.
+BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
+# Paths that break QUIC and let TCP pass.
+QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind")
+# What QUIC has of the kernel's.
+QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
+# A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
+QUIC_MTU_MIN_BYTES: Final = 1228
+LinkMaker = Literal["auto", "program", "kernel"]
+Aqm = Literal["none", "codel", "fq_codel"]
+Way = Literal["down", "up"]
+ClientFastOpen = Literal["0x1", "0x5"]
+ListenerFastOpen = Literal["0x1", "0x2", "0x202", "0x402", "0x602"]
+Traffic = Literal["bulk"]
+Path = Literal[
+    "none",
+    "drop-syn-data",
+    "drop-option",
+    "drop-synack-option",
+    "strip-option",
+    "strip-data",
+    "strip-both",
+    "strip-synack-option",
+    "break-cookie",
+    "rst-syn-data",
+    "drop-synack",
+    "drop-answers",
+    "block-udp",
+    "limit-udp",
+    "drop-0rtt",
+    "delay-initial",
+    "rebind",
+]
+Distribution = Literal["normal_us", "uniform_us"]
+JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
+
+
+class RateLimit(Part):
+    """One direction of the access link."""
+
+    rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
+    """Bytes of IP packets count, without the Ethernet header; null: no limit."""
+    trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
+    """A Mahimahi trace, repeated for ever: each number a millisecond at which one packet of 1500 bytes may
+    leave. It goes with a null rate, does not decrease, and ends after 0 ms and within a day."""
+    queue_bytes: Annotated[Bytes, Field(ge=1)] | None
+    """What may wait for the link; null: no limit."""
+    aqm: Aqm = "none"
+    """Which of the packets that wait are dropped: `none` those for which there is no room, `codel` those that
+    wait too long as well (RFC 8289), `fq_codel` the same in a queue for each flow (RFC 8290)."""
+    loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
+    """The probability with which a packet is lost at random."""
+    jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
+    """How each packet's delay is drawn around that of the direction: `{"normal_us": ...}` with this standard
+    deviation, or `{"uniform_us": ...}` with at most so much to either side; null: not at all."""
+    reorder: bool = False
+    """Whether packets may overtake each other where the delay varies; else one that would overtake arrives
+    with the one before it."""
+
+    @model_validator(mode="after")
+    def _one_kind_of_rate(self) -> Self:
+        if self.trace_ms is not None and self.rate_bit_per_s is not None:
+            raise ValueError("a trace goes with a null rate")
+        return self
+
+    @model_validator(mode="after")
+    def _a_trace_goes_on(self) -> Self:
+        trace = self.trace_ms
+        if trace is not None and (sorted(trace) != trace or not 0 < trace[-1] <= TRACE_MAX_MS):
+            raise ValueError("a trace does not decrease, and ends after 0 ms and within a day")
+        return self
+
+
+class Network(Part):
+    """The access link, both directions, and what single hosts lie further away."""
+
+    rtt_us: RttUs
+    """Half of it is spent in each direction."""
+    down: RateLimit
+    up: RateLimit
+    host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
+    """Host name of the page to its extra RTT: half of it is spent before the queue downwards, half after the
+    link upwards."""
+    mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
+    """The largest IP packet."""
+    link: LinkMaker = "auto"
+    """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
+    neither traces, nor jitter, nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on
+    `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is `tbf`'s child
+    there. With a `path` it is the program in any case; `link` of the world's record says which it was."""
+    cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
+    """What shares the link with each load, by direction: `bulk`, a TCP flow that always has something to
+    send. It is new for each load and runs for 4.096 s before that begins; its direction has a rate or a
+    trace. null: nothing."""
+    path: Path = "none"
+    """What a middlebox between link and hosts does to TCP Fast Open or to QUIC, see [paths.md](paths.md)."""
+    path_hosts: list[str] | None = None
+    """The hosts of the page that lie behind it; null: all."""
+    path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The probability with which each of these hosts lies behind it, drawn from the seed."""
+
+    @model_validator(mode="after")
+    def _a_bulk_flow_has_a_limit(self) -> Self:
+        for way in self.cross or ():
+            limit = self.down if way == "down" else self.up
+            if limit.rate_bit_per_s is None and limit.trace_ms is None:
+                message = f"a bulk flow needs a limit to fill, and {way} has none"
+                remedy = f"name a rate or a trace for {way}"
+                raise conflict(message, remedy, "network.cross", f"network.{way}")
+        return self
+
+    @model_validator(mode="after")
+    def _the_kernels_link_is_plain(self) -> Self:
+        own = [one for way in (self.down, self.up) for one in (way.trace_ms, way.jitter) if one is not None]
+        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values())):
+            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt")
+            message = "the kernel's link has no traces, no jitter, and no extra RTTs of hosts"
+            raise conflict(message, "ask for link program", *(f"network.{key}" for key in keys))
+        return self
+
+
+class Tcp(Part):
+    """What both ends' TCP is set to."""
+
+    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
+    """As the kernel names it: 1 to 15 lower-case letters, digits, `-` or `_`."""
+    initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Of the congestion window, on the routes of both ends."""
+    slow_start_after_idle: bool = True
+    """`net.ipv4.tcp_slow_start_after_idle` of both ends: whether the congestion window shrinks, at most to
+    its initial size, while a connection sends nothing for longer than its retransmission timeout."""
+    blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
+    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: for how long an end does without TFO once
+    nothing came back after data in a SYN was taken. 0: it detects nothing. Each load begins without such a
+    suspicion."""
+    client_fastopen: ClientFastOpen = "0x1"
+    """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs goes with a cookie. `0x5`:
+    the first SYN of each connection has data, and never a cookie or a request for one."""
+    listener_fastopen: ListenerFastOpen = "0x2"
+    """The same of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is taken with a
+    cookie that fits. `0x202`: and with any, or none; cookies are given no more. `0x402`, `0x602`: the same
+    two, and each listener has a queue. Warm cookies are of before, when it was `0x2`."""

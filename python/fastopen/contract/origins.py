@@ -1,0 +1,171 @@
+"""How the origin servers of a job answer, and how TLS is spoken."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from fastopen.contract.part import Part, RttUs, Scale, Word
+from fastopen.pydantic_errors import conflict
+
+# What rustls' clients keep of a host.
+TICKETS_MAX: Final = 8
+Http = Literal["1.0", "1.1", "2", "3"]
+Security = Literal["tls", "recorded"]
+SessionStart = Literal["none", "resumed", "early"]
+TicketState = Literal["valid", "stale", "expired", "forgotten"]
+TlsVersion = Literal["1.2", "1.3"]
+
+
+def _todays_name(bodies: object) -> object:
+    """Kept runs and files of before contract 2 call bodies that are made from the page's facts structural."""
+    return "synthetic" if bodies == "structural" else bodies
+
+
+class Origins(Part):
+    """How the origin servers answer."""
+
+    http: Http = "1.1"
+    """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md)."""
+    http2_hosts: list[str] = Field(default_factory=list)
+    """Hosts of the page that speak HTTP/2, whatever `http` says."""
+    http3_hosts: list[str] = Field(default_factory=list)
+    """Hosts of the page that speak HTTP/3, whatever `http` says."""
+    keep_alive: bool = True
+    """Whether they keep connections; with HTTP/2 and HTTP/3 they must."""
+    think_scale: Scale = 1.0
+    """What `server_think_us` and `server_send_us` of the page are multiplied by."""
+    tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
+    """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN)."""
+    server: Annotated[list[Word], Field(min_length=1)] | None = None
+    """The program and arguments of a server of others, which the client talks to in place of the origins: on
+    port 80 of every host, in the clear, see [servers.md](servers.md). null: none."""
+    server_hosts: Annotated[list[str], Field(min_length=1)] | None = None
+    """The hosts of the page that it serves; null: all. The client meets the origins of the others on port
+    8080."""
+    server_listen: bool = False
+    """Whether its listeners that have no Fast Open queue get one of `tfo_queue` from outside."""
+    upstream_tfo: bool = False
+    """Whether it may use TCP Fast Open to the origins behind it, in all loads, with cookies of before; then
+    each connection to them must show it."""
+    upstream_rtt_us: RttUs = 0
+    """The RTT between it and these."""
+    bodies_file: str | None = None
+    """The file that holds the recorded bodies."""
+    bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
+    """`filler`: the recorded bytes, and dots where there are none. `synthetic`: HTML, CSS, scripts and
+    pictures of the page's sizes that make a browser ask for exactly the page's resources, see
+    [synthetic bodies](synthetic.md). `recorded`: the recorded responses with their header fields, for
+    whatever has their host, method and path, and the nearest query; 404 for all else, see
+    [recorded bodies](recorded.md)."""
+
+    @property
+    def versions(self) -> list[Http]:
+        """The versions that hosts speak, the newest first."""
+        hosts: dict[Http, list[str]] = {"2": self.http2_hosts, "3": self.http3_hosts}
+        return sorted({self.http, *(version for version in hosts if hosts[version])}, reverse=True)
+
+    @property
+    def multiplex(self) -> bool:
+        """Whether any host answers several requests at once on a connection."""
+        return self.versions[0] in ("2", "3")
+
+    @property
+    def quic(self) -> bool:
+        """Whether any host speaks HTTP/3, which runs over QUIC."""
+        return "3" in self.versions
+
+    @property
+    def all_quic(self) -> bool:
+        """Whether all hosts do, so that no connection can use TFO."""
+        return self.http == "3"
+
+    @model_validator(mode="after")
+    def _streams_need_connections_that_stay(self) -> Self:
+        if self.multiplex and not self.keep_alive:
+            keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
+            message = f"with http {self.versions[0]} origins keep connections"
+            raise conflict(message, "the client's keep_alive can be false", *keys)
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_has_a_command(self) -> Self:
+        if self.server and not self.server[0]:
+            raise ValueError("the first word of server is empty")
+        for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
+            if getattr(self, key) and self.server is None:
+                message = f"{key.removesuffix('_us')} means nothing without a server"
+                raise conflict(message, "name one", f"origins.{key}", "origins.server")
+        return self
+
+    @model_validator(mode="after")
+    def _a_host_speaks_one_version(self) -> Self:
+        if both := set(self.http2_hosts) & set(self.http3_hosts):
+            message = f"{min(both)} is in http2_hosts, too"
+            raise conflict(message, "leave it out of one of them", "origins.http3_hosts")
+        return self
+
+
+class Tls(Part):
+    """How TLS is spoken where a load's transport has it, see [tls.md](tls.md)."""
+
+    version: TlsVersion = "1.3"
+    """The newest that the origins speak."""
+    key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
+    """The group that the loader's ClientHello holds a key share of; other clients send what they send."""
+    session: SessionStart = "none"
+    """How connections begin. `none`: without a session of an earlier visit, so that the first handshake with
+    each host is a full one. `resumed`: with the session tickets of an earlier visit, of one connection to
+    each host. `early`: the same, and what is asked first goes as early data (0-RTT) with the ClientHello,
+    if its method is safe."""
+    tickets: Annotated[int, Field(ge=0, le=TICKETS_MAX)] = 2
+    """How many session tickets an origin sends on a connection. Each serves one connection of TLS 1.3, so
+    that it limits how many connections to a host begin with the earlier visit's. 0: none is resumed."""
+    address_tokens: bool = True
+    """Whether an origin gives an address token with each ticket of a QUIC connection, and takes it at the
+    next (RFC 9000 section 8.1.3): without one it sends three times what it has received, and then waits for
+    the client's next flight."""
+    retry: bool = False
+    """Whether an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
+    which takes a round trip."""
+    early_data_rejected: bool = False
+    """Whether origins reject early data, and have it sent again."""
+    ticket_state: TicketState = "valid"
+    """What became of the tickets of the earlier visit. `stale`: their age is not what origins reckon, so that
+    they resume, and early data is rejected (RFC 8446 section 8.3). `expired`: they are older than their
+    lifetime, so that the client uses none. `forgotten`: origins have lost their keys, so that it uses them in
+    vain."""
+    chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
+    """The certificates that an origin sends, as far as they can be made so long."""
+    security: Security = "tls"
+    """Which URLs are served over TLS where a load's transport has it: with `tls` all, with `recorded` those
+    that are https."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before_tickets(cls, data: Any) -> Any:
+        """Kept runs of before the number of tickets say whether there were any."""
+        if not isinstance(data, Mapping) or "resumption" not in data:
+            return data
+        others = {key: value for key, value in data.items() if key != "resumption"}
+        return others if data["resumption"] else {"tickets": 0, **others}
+
+    @model_validator(mode="after")
+    def _there_is_a_session_to_begin_with(self) -> Self:
+        if self.session != "none" and self.tickets == 0:
+            message, remedy = f"session {self.session} needs a ticket", "ask for tickets 1 or more"
+            raise conflict(message, remedy, "tls.session", "tls.tickets")
+        if self.session == "early" and self.version != "1.3":
+            remedy = "ask for tls 1.3, or for session resumed"
+            raise conflict("early data came with TLS 1.3", remedy, "tls.session", "tls.version")
+        return self
+
+    @property
+    def rejects_early_data(self) -> bool:
+        """Whether that which goes with a ticket of the earlier visit is not accepted."""
+        return self.early_data_rejected or self.ticket_state != "valid"
+
+    @property
+    def of_another_time(self) -> bool:
+        """Whether the client's clock is set ahead of the tickets of its earlier visit."""
+        return self.ticket_state in ("stale", "expired")

@@ -1,0 +1,29 @@
+"""What the parts of a job have in common: strictness, words, bounds and kinds that several use."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+RTT_MAX_US: Final = 60_000_000
+# The kernel's MAX_ARG_STRLEN, less the NUL at the end.
+WORD_MAX_BYTES: Final = 131_071
+SCALE_MAX: Final = 1000
+RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
+Scale = Annotated[float, Field(ge=0, le=SCALE_MAX)]
+NotEmpty = Annotated[str, Field(min_length=1)]
+
+
+def _can_be_passed_on(word: str) -> str:
+    if len(word.encode()) > WORD_MAX_BYTES:
+        raise ValueError(f"is longer than {WORD_MAX_BYTES} bytes")
+    return word
+
+
+# Of a command line: what the kernel can pass on.
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(_can_be_passed_on)]
+
+
+class Part(BaseModel):
+    """A part of a job: no key that the contract does not know, no silent conversion."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
