@@ -13,19 +13,31 @@ from typing import Any, Final
 import jsonschema_rs
 from pydantic import ValidationError
 
-from fastopen.contract import client, network, origins, records
+from fastopen.contract import (
+    client,
+    load_record,
+    network,
+    origins,
+    record_part,
+    records,
+    transactions_record,
+    world_record,
+)
 from fastopen.contract import job as jobs
 from fastopen.contract.job import HEAD_MAX_BYTES, TARGET_MAX_BYTES, Job
 from fastopen.contract.network import QUIC_MTU_MIN_BYTES, TRACE_MAX_MS
 from fastopen.contract.part import WORD_MAX_BYTES
-from fastopen.contract.records import InvalidKind
+from fastopen.contract.record_part import InvalidKind
 from fastopen.pages import model as pages
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "tests" / "contract"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 CLASSES: Final = {
     name: one
-    for module in (pages, network, client, origins, jobs, records)
+    for module in (
+        *(pages, network, client, origins, jobs),
+        *(world_record, record_part, load_record, transactions_record, records),
+    )
     for name, one in vars(module).items()
     if inspect.isclass(one) and one.__module__ == module.__name__
 }

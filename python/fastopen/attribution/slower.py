@@ -10,8 +10,8 @@ from fastopen.attribution.link_use import fuller_link
 from fastopen.attribution.phrases import NBSP, plural, size, time
 from fastopen.attribution.segments import CriticalPath
 from fastopen.contract import LoadRecord
+from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
-from fastopen.contract.records import Request
 from fastopen.experiments import baseline_of, draw_of, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore

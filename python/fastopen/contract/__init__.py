@@ -2,24 +2,13 @@
 
 from fastopen.contract.client import Client
 from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions
+from fastopen.contract.load_record import Connection, LoadRecord, Request
 from fastopen.contract.network import Network, RateLimit, Tcp
 from fastopen.contract.origins import Origins, Tls
-from fastopen.contract.records import (
-    Connection,
-    EndRecord,
-    EngineName,
-    ErrorRecord,
-    Invalid,
-    InvalidKind,
-    LoadRecord,
-    PacketsRecord,
-    Record,
-    Request,
-    ServerCore,
-    TransactionsRecord,
-    WorldRecord,
-    parse_record,
-)
+from fastopen.contract.record_part import Invalid, InvalidKind
+from fastopen.contract.records import EndRecord, ErrorRecord, PacketsRecord, Record, parse_record
+from fastopen.contract.transactions_record import ServerCore, TransactionsRecord
+from fastopen.contract.world_record import EngineName, WorldRecord
 
 __all__ = [
     "CONTRACT",

@@ -14,7 +14,7 @@ from typing import Final
 from fastopen.clients import LOADER, ClientType
 from fastopen.closing import Closing
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
-from fastopen.contract.records import Counters
+from fastopen.contract.record_part import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.clients import with_programs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from fastopen.contract import LoadRecord
-from fastopen.contract.records import Request
+from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 from fastopen.pages.recording import Recording
 

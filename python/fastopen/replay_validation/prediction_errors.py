@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from fastopen.contract import LoadRecord
-from fastopen.contract.records import Request
+from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 from fastopen.replay_validation.causes import Cause, largest, way_to_the_load_event
 

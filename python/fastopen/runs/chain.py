@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from fastopen.contract import Connection, LoadRecord
-from fastopen.contract.records import Request
+from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
-from fastopen.contract.records import LoadRecord
+from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import ATTEMPTS, Bodies
 from fastopen.errors import MachineError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fastopen.attribution import Kind, critical_path
 from fastopen.contract import Client, LoadRecord
-from fastopen.contract.records import TlsSession
+from fastopen.contract.load_record import TlsSession
 from fastopen.pages import Page
 from fastopen.runs.chain import handshakes_in_a_row_ns
 
