@@ -122,12 +122,13 @@ impl PrivateFolder {
     }
 }
 
-/// A new folder, and the lock on it.
-fn make_locked(template: &Path) -> nix::Result<(PathBuf, Flock<File>)> {
+/// A new folder, and the lock on it; none where the file system has no locks, and so nobody sweeps.
+fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
+        let lock = lock(&path, FlockArg::LockShared);
         // Another process may have taken it for one that was left behind, and have removed it.
-        if let Some(lock) = lock(&path, FlockArg::LockShared).filter(|_| path.is_dir()) {
+        if path.is_dir() {
             return Ok((path, lock));
         }
     }

@@ -21,7 +21,7 @@ from runs.forked import forked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-# A thousand in a long test, few in the tests of every day; in so many parts, which may run beside each other.
+# A thousand in a long test, few in the tests of every day; in so many parts, which may run at once.
 KILLS = int(os.environ.get("FASTOPEN_KILLS", "12"))
 PARTS = max(1, min(8, KILLS // 50))
 PR_SET_CHILD_SUBREAPER = 36
@@ -183,7 +183,9 @@ def test_whatever_process_of_a_run_is_killed_no_load_is_lost_or_done_twice_and_n
             again = tmp_path / f"again-{number}"
             assert fastopen(*arguments, "-o", again, "--store", store).returncode == 0
             assert_the_same(again, whole, engine)
-    # Of a kernel whose cleanup and launcher were both killed nobody is left to remove the folder.
-    assert not list(place.iterdir()) or (killed["cleanup"] and killed["fastopen-world"])
+    if engine == "virtual":
+        # The folder of a kernel whose cleanup and launcher were both killed goes with the next kernel.
+        assert fastopen(*arguments, "-o", tmp_path / "last").returncode == 0
+    assert list(place.iterdir()) == []
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     print(f"{engine}, part {part}: {killed.total()} kills in {number} runs: {dict(killed)}")
