@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def versions(world: Sequence[str | Path], core: int) -> None:
-    """Loads over HTTP/3 beside those over HTTP/2, in turn."""
+    """Loads over HTTP/3 and over HTTP/2, in turn."""
     for page in ("wikipedia-tcp", "amazon"):
         runs: dict[str, list[Measured]] = {"2": [], "3": []}
         for _ in range(REPEATS):
