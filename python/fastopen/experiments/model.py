@@ -207,6 +207,20 @@ class Experiment(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _what_becomes_of_tickets_is_seen(self) -> Self:
+        encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
+        asked = {
+            "ticket_state": any(tls.ticket_state != "valid" for tls in encrypted),
+            "early_data_rejected": any(tls.early_data_rejected for tls in encrypted),
+        }
+        if all(tls.session == "none" for tls in encrypted):
+            for key in (key for key, is_asked in asked.items() if is_asked):
+                message = "nothing begins with a session of an earlier visit"
+                remedy = f"ask for session resumed or early, or leave {key} out"
+                raise conflict(message, remedy, "tls.session", f"tls.{key}")
+        return self
+
+    @model_validator(mode="after")
     def _datagrams_fit_into_packets(self) -> Self:
         quic = any(setup.origins.quic for setup in self.setups)
         if quic and any(network.mtu_bytes < QUIC_MTU_MIN_BYTES for network in self.networks):

@@ -68,6 +68,7 @@ NEEDED: dict[str, dict[str, str]] = {
     },
     "h3_fallback": {"http": "3", "tls": "1.3"},
     **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
+    **{name: {"tls": "1.3", "session": "early"} for name in ("early_data_rejected", "ticket_state")},
 }
 NAMES = [factor.name for factor in ASKED]
 
@@ -258,6 +259,11 @@ def test_the_command_lists_them_all() -> None:
         ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
         ({"jitter": "pareto:2ms"}, "'pareto' is unknown; accepted: normal, uniform"),
         ({"jitter": "uniform:61s"}, "'uniform:61s' is out of bounds (0.001ms to 60s)"),
+        ({"h3_fallback": "300ms", "tls": "1.3"}, "no host speaks HTTP/3 (ask for http 3 or http3_hosts"),
+        *(
+            ({"tls": "1.3", name: value}, f"(ask for session resumed or early, or leave {name} out)")
+            for name, value in (("ticket_state", "stale"), ("early_data_rejected", "on"))
+        ),
         ({"phases": "async"}, "phases must hold load (add it)"),
         ({"client": "command"}, "the client command needs its command line"),
     ],
