@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from fastopen.attribution.phrases import NBSP
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -144,15 +145,12 @@ def _print(done: BenchResult, server: str | None) -> None:
     common = _common(rows)
     varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
     on_host = done.engine == "host"
-    headers = [("answers\n/s", ""), ("p50\nms", ""), ("p99\nms", ""), ("SYN\ndata", ""), ("fell\nback", "")]
-    headers += [("no\nanswer", ""), ("segments\neach", "seg-\nments\neach")]
+    figures = [Column(header) for header in ("answers\n/s", "p50\nms", "p99\nms")]
+    figures += [Column(header, proof=True) for header in ("SYN\ndata", "fell\nback")]
+    figures += [Column("no\nanswer"), Column("segments\neach", short="seg-\nments\neach", proof=True)]
     if on_host:
-        headers += [("threads\nus each", ""), ("vs. off\n%", ""), ("core\nus each", "")]
-    columns = (
-        Column("arm", "key"),
-        *(Column(name, "factor") for name in varying),
-        *(Column(header, short=short) for header, short in headers),
-    )
+        figures += [Column(header) for header in ("threads\nus each", "vs. off\n%", "core\nus each")]
+    columns = (Column("arm", "key"), *(Column(name, "factor") for name in varying), *figures)
     entries = (
         (
             Entry(row.cell.arm),
@@ -218,7 +216,7 @@ def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
 def _with_interval(figure: Figure | None, digits: str) -> Entry:
     if figure is None:
         return Entry("-")
-    aside = "" if figure.interval is None else "({0:{2}} to {1:{2}})".format(*figure.interval, digits)
+    aside = "" if figure.interval is None else "[{0:{2}},{3}{1:{2}}]".format(*figure.interval, digits, NBSP)
     return Entry(f"{figure.median:{digits}}", aside=aside)
 
 

@@ -68,7 +68,7 @@ class TransactionsRecord(RecordPart):
     not_begun: Count
     """How many were due and did not begin: 20,000 were under way, or there were no addresses left."""
     arrived_over_us: Count
-    """From the first to the last one that began."""
+    """From when the first was due to when the last began."""
     elapsed_us: Count
     """From the start to the end of the last one."""
     answered: Count
