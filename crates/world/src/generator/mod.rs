@@ -64,7 +64,7 @@ pub struct Outcome {
     pub begun: u64,
     /// Those that were due and did not begin: too many were under way, or there was no address left.
     pub not_begun: u64,
-    /// From when the first was due to when the last began: it does not change the rate that the first is late.
+    /// From when the first was due to when the last began: that the first is late does not change the rate.
     pub arrived_over_ns: u64,
     /// From the start to the end of the last.
     pub elapsed_ns: u64,
