@@ -10,6 +10,7 @@ use fastopen_netns::clock::monotonic_ns;
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use quinn::{ConnectionError, ReadError, VarInt, WriteError};
+use tokio::sync::watch;
 
 use super::frames::Frames;
 use crate::http2::frame_counters::StreamTraffic;
@@ -113,18 +114,33 @@ where
 
 type Bidirectional = (quinn::SendStream, quinn::RecvStream);
 
+/// What became of early data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Early {
+    /// The handshake is not complete.
+    Pending,
+    /// There was none, or the server has taken it.
+    Taken,
+    /// The server has rejected it.
+    Rejected,
+}
+
 /// A connection.
 pub struct Quic {
     connection: quinn::Connection,
+    early: watch::Receiver<Early>,
     open: OpenStreams,
     accepting_bi: Pending<Bidirectional>,
     accepting_uni: Pending<quinn::RecvStream>,
 }
 
 impl Quic {
-    /// `table` counts the streams of requests. Where h3 must not close the connection (its early data may be
-    /// rejected, and then another h3 takes its place), `closes` is false.
-    pub fn new(connection: quinn::Connection, table: StreamTable, closes: bool) -> Self {
+    /// `table` counts the streams of requests. Where early data is pending, and may be rejected, another h3
+    /// may take this one's place: this one then does not close the connection, and takes no stream of the
+    /// server before early data is taken (to drop a control stream ends the connection, RFC 9114 section
+    /// 6.2.1).
+    pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
+        let closes = *early.borrow() != Early::Pending;
         let open = OpenStreams {
             connection: connection.clone(),
             table,
@@ -132,7 +148,19 @@ impl Quic {
             opening_bi: None,
             opening_uni: None,
         };
-        Self { connection, open, accepting_bi: None, accepting_uni: None }
+        Self { connection, early, open, accepting_bi: None, accepting_uni: None }
+    }
+
+    /// A connection whose h3 has had no early data.
+    pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
+        Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
+    }
+}
+
+/// Returns once early data is taken, so never where it is rejected.
+async fn early_data_taken(mut early: watch::Receiver<Early>) {
+    if early.wait_for(|early| *early == Early::Taken).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -144,7 +172,11 @@ impl<B: Buf> quic::Connection<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
-        let call = |connection: quinn::Connection| async move { connection.accept_uni().await };
+        let early = self.early.clone();
+        let call = |connection: quinn::Connection| async move {
+            early_data_taken(early).await;
+            connection.accept_uni().await
+        };
         let stream =
             ready!(poll_pending(&mut self.accepting_uni, &self.connection, call, context)).map_err(lost)?;
         Poll::Ready(Ok(RecvStream { stream, table: None }))
@@ -154,7 +186,11 @@ impl<B: Buf> quic::Connection<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
-        let call = |connection: quinn::Connection| async move { connection.accept_bi().await };
+        let early = self.early.clone();
+        let call = |connection: quinn::Connection| async move {
+            early_data_taken(early).await;
+            connection.accept_bi().await
+        };
         let streams =
             ready!(poll_pending(&mut self.accepting_bi, &self.connection, call, context)).map_err(lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.open.table)))

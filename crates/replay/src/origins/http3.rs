@@ -84,7 +84,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     let mut http = builder()
         .max_field_section_size(MAX_HEADER_LIST_SIZE.into())
         .send_grease(false)
-        .build::<_, Bytes>(Quic::new(accepted.connection, table.clone(), true))
+        .build::<_, Bytes>(Quic::without_early_data(accepted.connection, table.clone()))
         .await
         .map_err(io::Error::other)?;
     while let Some(request) = http.accept().await.map_err(io::Error::other)? {

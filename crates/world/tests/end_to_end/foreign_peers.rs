@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use bytes::Buf;
 use fastopen_netns::clock::realtime_ns;
-use fastopen_replay::http3::{OpenStreams, Quic, StreamTable};
+use fastopen_replay::http3::{Early, OpenStreams, Quic, StreamTable};
 use fastopen_replay::quic::table::{QuicEvidence, QuicTable};
 use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Settings};
 use fastopen_replay::tls::{Authority, KeyShare};
 use h3::error::StreamError;
 use hyper::Request;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::support::{job, list, network, page, root, with};
 use crate::virtual_time::exactly;
@@ -110,9 +111,9 @@ impl Drop for Served {
     }
 }
 
-/// The bytes of the document's body over HTTP/3; `closes`: nothing comes after it on the connection.
-async fn document(connected: &Connected, closes: bool) -> Result<usize, StreamError> {
-    let adapter = Quic::new(connected.connection.clone(), StreamTable::default(), closes);
+/// The bytes of the document's body over HTTP/3.
+async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result<usize, StreamError> {
+    let adapter = Quic::new(connected.connection.clone(), StreamTable::default(), early.subscribe());
     let built = h3::client::builder().build::<_, OpenStreams, bytes::Bytes>(adapter).await;
     let (mut http, mut sender) = built.expect("it speaks HTTP/3");
     let driver = tokio::spawn(async move { drop(http.wait_idle().await) });
@@ -137,15 +138,17 @@ async fn document(connected: &Connected, closes: bool) -> Result<usize, StreamEr
 async fn visit(client: &QuicClient, address: SocketAddrV4) -> (usize, bool, QuicEvidence) {
     let table = Arc::<QuicTable>::default();
     let mut connected = client.connect("a.test", address, None, &table, |_| {}).await.expect("it answers");
-    let early = connected.early.take();
-    let mut bytes = document(&connected, early.is_none()).await;
-    // That server rejects early data, or the handshake is over before there is any: then it was answered.
-    let taken = match early {
-        Some(taken) => taken.await,
-        None => true,
+    let accepted = connected.early.take();
+    let early = watch::Sender::new(if accepted.is_some() { Early::Pending } else { Early::Taken });
+    let settled = async {
+        let Some(accepted) = accepted else { return };
+        early.send_replace(if accepted.await { Early::Taken } else { Early::Rejected });
     };
-    if !taken && bytes.is_err() {
-        bytes = document(&connected, true).await;
+    let (mut bytes, ()) = tokio::join!(document(&connected, &early), settled);
+    // That server rejects early data, or the handshake is over before there is any: then it was answered.
+    if *early.borrow() == Early::Rejected && bytes.is_err() {
+        early.send_replace(Early::Taken);
+        bytes = document(&connected, &early).await;
     }
     // Tickets come after the handshake.
     tokio::time::sleep(Duration::from_millis(200)).await;

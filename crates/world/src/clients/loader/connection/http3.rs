@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::http2::MAX_HEADER_LIST_SIZE;
-use fastopen_replay::http3::{OpenStreams, Quic, StreamTable};
+use fastopen_replay::http3::{Early, OpenStreams, Quic, StreamTable};
 use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::quic::{Connected, QuicClient};
 use h3::client::{RequestStream, SendRequest, builder};
@@ -22,17 +22,6 @@ use tokio::task::JoinHandle;
 
 use super::{Connection, Exchange, Opened, QueuedRequest, Report};
 use crate::contract::TlsRecord;
-
-/// What became of early data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Early {
-    /// The handshake is not complete.
-    Pending,
-    /// There was none, or the origin has taken it.
-    Taken,
-    /// The origin has rejected it.
-    Rejected,
-}
 
 /// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
 /// fails.
@@ -118,11 +107,10 @@ impl Streams {
         early: watch::Receiver<Early>,
     ) -> io::Result<(Self, JoinHandle<()>)> {
         let table = StreamTable::default();
-        let closes = *early.borrow() != Early::Pending;
         let (mut http, sender) = builder()
             .max_field_section_size(MAX_HEADER_LIST_SIZE.into())
             .send_grease(false)
-            .build(Quic::new(connected.connection.clone(), table.clone(), closes))
+            .build(Quic::new(connected.connection.clone(), table.clone(), early.clone()))
             .await
             .map_err(io::Error::other)?;
         let driver = tokio::spawn(async move { drop(http.wait_idle().await) });
