@@ -310,7 +310,7 @@ def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    place = _place(results, worst, len(cells))
+    place = _place(results, worst, [-(cell.improvement_percent or 0.0) for cell in known])
     return f"{f' {results.factors.word} {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
 
 
@@ -323,7 +323,8 @@ def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str
         known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
         if known:
             slower, faster = max(known, key=_longer_ms)
-            places = ", ".join(filter(None, [_place(results, slower, len(pairs)), *others]))
+            place = _place(results, slower, [_longer_ms(pair) for pair in known])
+            places = ", ".join(filter(None, [place, *others]))
             where = f" {results.factors.word} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
             why = reasons.of_setups[slower.cell.index, faster.cell.index]
@@ -344,11 +345,17 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
     return (slower.plt_ms_median or 0.0) - (faster.plt_ms_median or 0.0)
 
 
-def _place(results: Results, worst: CellResult, rows: int) -> str:
-    """Empty where its page and question have no other row."""
+def _place(results: Results, worst: CellResult, increases: Sequence[float]) -> str:
+    """The row of the largest of `increases`; empty where its page and question have no other row."""
     question, rows_of_page = results.factors.question, results.comparisons(worst.cell.page)
     if sum(question(row) == question(worst.cell.comparison) for row in rows_of_page) == 1:
         return ""
-    more = f" (the largest increase of {plural(rows, 'row')})" if rows > 1 else ""
+    rows = plural(len(increases), "row")
+    if len(increases) == 1:
+        more = ""
+    elif len(set(increases)) == 1:
+        more = f" (the same increase in {rows})"
+    else:
+        more = f" (the largest increase of {rows})"
     telling = [factor for factor in results.factors.varying if not factor.question]
     return f"{results.factors.name_by(worst.cell, telling)}{more}"

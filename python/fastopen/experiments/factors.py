@@ -357,6 +357,7 @@ _TCP: Final = (
         "blackhole_timeout", "tcp", ("blackhole_timeout_s",), q.SECONDS,
         "How long an end does without TFO after what looks like a black hole; 0s: no detection.",
         example="0s,3600s", header="black\nhole s", phrase="a pause of {} s after black holes",
+        words={"0": "no detection of black holes"},
     ),
     Factor(
         "client_fastopen", "tcp", ("client_fastopen",), q.TEXT,

@@ -73,6 +73,16 @@ def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], 
     return read
 
 
+def _duration_or_none(value: object) -> int | None:
+    if value == "none":
+        return None
+    try:
+        duration: int = DURATION.read(value)
+    except UnitError as error:
+        raise UnitError(f"{error}; or none") from None
+    return duration
+
+
 def _seconds(value: object) -> int:
     us = _with_unit(units.parse_duration_us, '"3600s"')(value)
     if us % 1_000_000:
@@ -223,7 +233,7 @@ DURATION: Final = Quantity(
 )
 DURATION_OR_NONE: Final = replace(
     DURATION,
-    read=lambda value: None if value == "none" else DURATION.read(value),
+    read=_duration_or_none,
     export=lambda us: None if us is None else _ms(us),
     accepted=("none",),
     in_contract=lambda us: us is not None,

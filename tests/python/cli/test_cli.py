@@ -141,6 +141,7 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
     [
         (["run", "example", "--rtt", "20"], "--rtt: '20' has no unit; accepted: 20ms"),
         (["run", "example", "--rtt", "20ms,"], "--rtt: '' is not a time"),
+        (["run", "example", "--h3-fallback", "banana"], "accepted: 20ms, 0.5ms, 1s; or none"),
         (["run", "example", "--down", "4ms"], "--down: '4ms': unknown unit 'ms' for a rate"),
         (["run", "example", "--down", "1kbit"], "--down: '1kbit' is out of bounds (64kbit to 1gbit)"),
         (["run", "example", "--up", "4"], "--up: '4' has no unit"),

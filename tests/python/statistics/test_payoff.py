@@ -84,7 +84,7 @@ def test_a_factor_that_makes_no_difference_makes_no_rows_and_one_that_does_is_na
     assert {one.otherwise for one in payoffs([replace(results, cells=alike)])} == {""}
     differing = [replace(one, saved_ms=float(one.cell.setup)) for one in results.cells]
     assert {one.otherwise for one in payoffs([replace(results, cells=differing)])} == {
-        "a pause of 0 s after black holes",
+        "no detection of black holes",
         "a pause of 3600 s after black holes",
     }
 
