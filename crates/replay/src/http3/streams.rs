@@ -114,7 +114,7 @@ where
 
 type Bidirectional = (quinn::SendStream, quinn::RecvStream);
 
-/// What became of early data.
+/// What became of a client's early data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Early {
     /// The handshake is not complete.
@@ -151,7 +151,7 @@ impl Quic {
         Self { connection, early, open, accepting_bi: None, accepting_uni: None }
     }
 
-    /// A connection whose h3 has had no early data.
+    /// A connection whose h3 no other replaces: a server's, or a client's after the handshake.
     pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
         Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
     }

@@ -5,6 +5,7 @@ mod cors;
 mod early_data;
 mod frame_counters;
 mod header;
+mod http3_streams;
 mod priority;
 mod quic_packets;
 mod stream_scheduler;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +104,18 @@ fn the_client_of_ngtcp2_is_answered_over_http3_and_its_early_data_is_taken() {
 /// A server of others, which ends with the test.
 struct Served(Child);
 
+impl Served {
+    /// Returns when it has ended of itself, which leaves its clients without an answer for ever.
+    async fn ended(&mut self) -> ExitStatus {
+        loop {
+            if let Some(status) = self.0.try_wait().expect("it is a child") {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -174,7 +186,7 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_and_resumes_its_session(
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let _served = Served(served.expect("it runs"));
+    let mut served = Served(served.expect("it runs"));
     let settings = Settings {
         congestion_control: CongestionControl::Cubic,
         initial_window_segments: 10,
@@ -185,8 +197,14 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_and_resumes_its_session(
     let client = client.expect("its authority is good");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
     let visits = runtime.block_on(async {
-        let first = visit(&client, address).await;
-        [first, visit(&client, address).await]
+        let both = async {
+            let first = visit(&client, address).await;
+            [first, visit(&client, address).await]
+        };
+        tokio::select! {
+            visits = both => visits,
+            status = served.ended() => panic!("the server has ended: {status}"),
+        }
     });
     for ((bytes, resumed, seen), again) in visits.into_iter().zip([false, true]) {
         assert_eq!((bytes, resumed), (5000, again), "{seen:?}");
