@@ -310,7 +310,9 @@ def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    place = _place(results, worst, [-(cell.improvement_percent or 0.0) for cell in known])
+    # Cells without TFO, slower over a shorter RTT, have no improvement: nothing is said of the largest.
+    savings = [cell.improvement_percent for cell in (worst, *cells)]
+    place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     return f"{f' {results.factors.word} {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
 
 
@@ -322,8 +324,8 @@ def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str
     for (later, plainer, *others), pairs in of_values.items():
         known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
         if known:
-            slower, faster = max(known, key=_longer_ms)
-            place = _place(results, slower, [_longer_ms(pair) for pair in known])
+            slower, faster = worst = max(known, key=_longer_ms)
+            place = _place(results, slower, _longer_ms(worst), *map(_longer_ms, pairs))
             places = ", ".join(filter(None, [place, *others]))
             where = f" {results.factors.word} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
@@ -345,17 +347,17 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
     return (slower.plt_ms_median or 0.0) - (faster.plt_ms_median or 0.0)
 
 
-def _place(results: Results, worst: CellResult, increases: Sequence[float]) -> str:
-    """The row of the largest of `increases`; empty where its page and question have no other row."""
-    question, rows_of_page = results.factors.question, results.comparisons(worst.cell.page)
-    if sum(question(row) == question(worst.cell.comparison) for row in rows_of_page) == 1:
+def _place(results: Results, cell: CellResult, *increases: float) -> str:
+    """The cell's row, and how its increase, the first, stands to those of all rows that are spoken of, in the
+    digits of a table; empty where its page and question have no other row."""
+    question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
+    if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""
-    rows = plural(len(increases), "row")
-    if len(increases) == 1:
-        more = ""
-    elif len(set(increases)) == 1:
-        more = f" (the same increase in {rows})"
-    else:
-        more = f" (the largest increase of {rows})"
     telling = [factor for factor in results.factors.varying if not factor.question]
-    return f"{results.factors.name_by(worst.cell, telling)}{more}"
+    name = results.factors.name_by(cell.cell, telling)
+    own, *all_rows = [round(increase, 1) for increase in increases] or [0.0]
+    if len(all_rows) < 2 or own < max(all_rows):
+        return name
+    rows = plural(len(all_rows), "row")
+    alike = len(set(all_rows)) == 1
+    return f"{name} (the same increase in {rows})" if alike else f"{name} (the largest increase of {rows})"

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fastopen.attribution import Reasons, reasons_slower
+import pytest
+
+from fastopen.attribution import Reasons, reasons_slower, where_slower
 from fastopen.contract import LoadRecord
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
-from made_up_run import MS, load_data, made_up_page, made_up_plan
+from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
 
 LAST = 11
 
@@ -109,6 +111,29 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
     same = [replace(cell, improvement_percent=0.0, improvement_ci95=(0.0, 0.0)) for cell in results.cells]
     with RunStore.create(None, made_up_plan([made_up_page("one")]), {}) as empty:
         assert reasons_slower(empty, replace(results, cells=same)) == Reasons()
+
+
+@pytest.mark.parametrize(
+    ("savings", "explained", "words"),
+    [
+        ((-3.0, -7.0, -1.0), (0, 1, 2), "at 50 ms (the largest increase of 3 rows)"),
+        ((-3.0, -7.0, -1.0), (0, 2), "at 20 ms"),
+        ((-3.0, -3.01, -3.0), (0, 1, 2), "at 50 ms (the same increase in 3 rows)"),
+        ((None, None, None), (0, 1, 2), "at 20 ms"),
+    ],
+)
+def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
+    savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
+) -> None:
+    """Without TFO, where the page is slower over a shorter RTT, cells have no savings."""
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        results = collect(store)
+    warm = [cell for cell in results.cells if cell.cell.arm.name == "warm"]
+    cells = [replace(cell, improvement_percent=one) for cell, one in zip(warm, savings, strict=True)]
+    reasons = Reasons({cells[number].cell.index: "why" for number in explained})
+    assert where_slower(results, cells, reasons) == f" {words}: why"
 
 
 def with_session_early(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reasons]:
