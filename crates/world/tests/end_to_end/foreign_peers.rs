@@ -69,7 +69,8 @@ fn clients_of_nghttp2_take_a_page_in_the_round_trips_that_its_first_flight_needs
 
 /// What both visits of a client print, of which the second has session, transport parameters and token of
 /// the first.
-const TWO_VISITS: &str = r#"cd "$(mktemp -d)"; for visit in 1 2; do
+const TWO_VISITS: &str = r#"folder=$(mktemp -d) && trap 'rm -r "$folder"' EXIT && cd "$folder" || exit
+for visit in 1 2; do
     gtlsclient --exit-on-all-streams-close --no-quic-dump --session-file=session --tp-file=parameters \
         --token-file=token a.test 443 https://a.test/ 2>&1; echo "visit $visit is over"; done"#;
 
