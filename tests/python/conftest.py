@@ -51,12 +51,16 @@ FAKE_WORLD = HERE / "fake_world.py"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests over the fake world start processes by the dozen: `make check` leaves them out.
 
-    Those of real worlds come last.
+    Those of real worlds come last, and with them all that ask for the kernel: before it is built they would
+    be skipped.
     """
-    items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
     for item in items:
-        if {"fake_world", "fake_world_of_module"} & {*getattr(item, "fixturenames", ())}:
+        fixtures = {*getattr(item, "fixturenames", ())}
+        if {"fake_world", "fake_world_of_module"} & fixtures:
             item.add_marker(pytest.mark.slow)
+        if "kernel" in fixtures:
+            item.add_marker(pytest.mark.e2e)
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
 
 
 @pytest.fixture(autouse=True)
