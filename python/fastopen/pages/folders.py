@@ -9,8 +9,12 @@ from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 
 
+class NoPageError(InputError):
+    """The folder holds nothing that could be a page."""
+
+
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """The pages of a folder, by what lies in it. Raises InputError."""
+    """The pages of a folder, by what lies in it. Raises InputError, NoPageError where that is no page."""
     # Their libraries cost a quarter of a second to import, and most runs read none of these.
     from fastopen.pages import mahimahi, mirror
 
@@ -29,7 +33,7 @@ def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = s
             return mirror.import_mirror(folder, lenient=lenient, progress=progress)
     except OSError as error:
         raise unreadable(error.filename or folder, error) from None
-    raise InputError(
+    raise NoPageError(
         "is a folder, but holds no HAR, WARC or WACZ, and is neither a mirror (a folder for each host) nor a"
         " Mahimahi recording",
         str(folder),

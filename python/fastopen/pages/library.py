@@ -16,7 +16,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile, first_bytes
-from fastopen.pages.folders import import_folder
+from fastopen.pages.folders import NoPageError, import_folder
 from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import Page, parse_page
@@ -90,8 +90,13 @@ def _load(
         recordings = sorted(one for one in path.iterdir() if one.name.lower().endswith(RECORDING_SUFFIXES))
         if recordings:
             return _load_recordings(recordings, library, lenient, progress)
-        return import_folder(path, lenient=lenient, progress=progress)
-    if path.exists():
+        try:
+            return import_folder(path, lenient=lenient, progress=progress)
+        except NoPageError:
+            # Such as the run of a packaged page, kept in a folder of the page's name.
+            if str(argument) not in packaged_pages():
+                raise
+    elif path.exists():
         return _load_file(path, library, lenient, progress)
     name = str(argument)
     if urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name:

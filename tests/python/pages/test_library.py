@@ -35,6 +35,19 @@ def test_a_folder_of_recordings_is_a_page_each(tmp_path: Path) -> None:
     assert [found.page.name for found in load_pages([tmp_path])] == ["a", "b"]
 
 
+def test_a_folder_without_a_page_does_not_hide_the_packaged_page_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("example", "other"):
+        Path(name).mkdir()
+        (Path(name) / "run.sqlite").write_bytes(b"a run that is kept here")
+    (found,) = load_pages(["example"])
+    assert found.page.name == "example"
+    with pytest.raises(InputError, match="other: is a folder, but holds no HAR"):
+        load_pages(["other"])
+
+
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(InputError, match=r"exampel: no such file .*did you mean the packaged page example\?"):
         load_pages(["exampel"])
