@@ -27,6 +27,10 @@ TFO_SYN_RETRANSMITTED: Final = 3
 TIMEOUT_MIN_NS: Final = 200_000_000
 # What an initial window of 10 segments (RFC 6928) holds: no congestion window delays it.
 WINDOW_BYTES: Final = 10 * 1448
+# What is named as the reason takes so much of the difference at the least.
+EXPLAINS_MIN: Final = 0.5
+# A load explains itself by what was lost if so many times more was sent again.
+MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
 
@@ -44,8 +48,8 @@ class _Carried:
     reused: bool
     transfer_ns: int
     """From its first byte to its last."""
-    sent_again: int
-    """Segments of its connection, of both ends."""
+    sent_again: tuple[int, int]
+    """Segments of its connection, of the client and of the origin."""
 
 
 @dataclass(frozen=True)
@@ -154,20 +158,25 @@ def _reason(
     after: LoadRecord,
 ) -> str:
     """What has to cross a busy link in addition delays all requests; elsewhere one of them says why."""
-    if faster.cell.network == slower.cell.network:
-        network = results.experiment.networks[slower.cell.network]
-        drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
-        if why := fuller_link(network if drawn is None else drawn.network(network), before, after):
-            return why
-    page = results.pages[slower.cell.page]
+    network = results.experiment.networks[slower.cell.network]
     client = results.experiment.setups[slower.cell.setup].client
     drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
-    path = critical_path(page, after, client if drawn is None else drawn.client(client))
-    return "" if path is None else reason_between(page, before, after, path)
+    if drawn is not None:
+        network, client = drawn.network(network), drawn.client(client)
+    if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
+        return why
+    page = results.pages[slower.cell.page]
+    path = critical_path(page, after, client)
+    return "" if path is None else reason_between(page, before, after, path, network.down.rate_bit_per_s)
 
 
-def reason_between(page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath) -> str:
-    """Why `after`, whose critical path this is, took longer than `before`; empty where no request says it."""
+def reason_between(
+    page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
+) -> str:
+    """Why `after`, whose critical path this is, took longer than `before`; empty where nothing says it.
+
+    A response cannot delay another by more than it takes the link at this rate.
+    """
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)
@@ -177,18 +186,20 @@ def reason_between(page: Page, before: LoadRecord, after: LoadRecord, path: Crit
     }
     worst = max(longer, key=lambda index: longer[index], default=None)
     if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
-        return ""
+        return _load_sent_again(before, after)
     opening = (
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
+    least_ns = EXPLAINS_MIN * longer[worst]
     why = (
         _syn_sent_again(was[worst], now[worst])
-        or _segments_sent_again(was[worst], now[worst], page.resources[worst].body_bytes)
+        or _timeout(was[worst], now[worst], page.resources[worst].body_bytes)
         or _other_connection(was[worst], now[worst])
-        or _met(page, before, after, worst)
+        or _met(page, before, after, worst, least_ns, down_bit_per_s)
+        or _segments_sent_again(was[worst], now[worst], longer[worst])
     )
-    return f"{opening}: {why}" if why else ""
+    return f"{opening}: {why}" if why else _load_sent_again(before, after)
 
 
 def _syn_sent_again(was: _Carried, now: _Carried) -> str:
@@ -198,14 +209,42 @@ def _syn_sent_again(was: _Carried, now: _Carried) -> str:
     return "the SYN of its connection had no answer and was sent again, without data, after a timeout"
 
 
-def _segments_sent_again(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Whether its response stopped for a timeout: neither a busy link nor a small window makes it do that."""
-    longer_ns = now.transfer_ns - was.transfer_ns
-    if longer_ns < max(TIMEOUT_MIN_NS, (now.took_ns - was.took_ns) / 2) or not now.sent_again:
+def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
+    """Whether it, or its response, stopped for a timeout: neither a busy link nor a small window makes a small
+    response do that."""
+    longer_ns = now.took_ns - was.took_ns
+    if longer_ns < TIMEOUT_MIN_NS:
         return ""
-    if now.sent_again <= was.sent_again and body_bytes > WINDOW_BYTES:
+    more = sum(now.sent_again) > sum(was.sent_again)
+    stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
+    if more or (stopped and sum(now.sent_again) and body_bytes <= WINDOW_BYTES):
+        return _sent_again(was, now)
+    return ""
+
+
+def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
+    """Whether more of its connection was lost, so that its congestion window shrank; or as much, when nothing
+    else explains that it stopped for a timeout."""
+    more = sum(now.sent_again) > sum(was.sent_again)
+    stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
+    return _sent_again(was, now) if more or stopped else ""
+
+
+def _sent_again(was: _Carried, now: _Carried) -> str:
+    """`3 segments of its connection had to be sent again (1 by the client, 2 by the origin), against 0`."""
+    ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
+    whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
+    against = f", against {sum(was.sent_again)}"
+    segments = plural(sum(now.sent_again), "segment")
+    return f"{segments} of its connection had to be sent again ({', '.join(whose)}){against}"
+
+
+def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
+    """What was lost in the whole load, where no single request says why it is slower."""
+    was, now = before.retransmitted, after.retransmitted
+    if now <= MORE_LOST * was:
         return ""
-    return f"{plural(now.sent_again, 'segment')} of its connection had to be sent again"
+    return f"{plural(now, 'segment')} of the load had to be sent again, against {was}"
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
@@ -221,12 +260,24 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
     )
 
 
-def _met(page: Page, before: LoadRecord, after: LoadRecord, index: int) -> str:
-    """The response that shares the link with it for longer than it did."""
+def _met(
+    page: Page,
+    before: LoadRecord,
+    after: LoadRecord,
+    index: int,
+    least_ns: float,
+    down_bit_per_s: int | None,
+) -> str:
+    """The response that shares the link with it for longer than it did, if that takes so long."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
-    other = max(more, key=lambda one: more[one] * page.resources[one].body_bytes, default=None)
-    if other is None or more[other] <= 0:
+
+    def delays_ns(other: int) -> float:
+        crosses_ns = 8e9 * page.resources[other].body_bytes / (down_bit_per_s or 1)
+        return min(more[other], crosses_ns) if down_bit_per_s else more[other]
+
+    other = max(more, key=delays_ns, default=None)
+    if other is None or delays_ns(other) < least_ns:
         return ""
     return (
         f"{request_name(page, other)} ({size(page.resources[other].body_bytes)}) shares the link with it for"
@@ -260,10 +311,11 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         if connection.client is not None and connection.client.fastopen_client_fail == TFO_SYN_RETRANSMITTED
     }
     sent_again = {
-        connection.id: sum(
-            end.retransmits for end in (connection.client, connection.origin) if end is not None
+        one.id: (
+            0 if one.client is None else one.client.retransmits,
+            0 if one.origin is None else one.origin.retransmits,
         )
-        for connection in record.connections
+        for one in record.connections
     }
     found = {}
     for request in record.requests:
@@ -278,7 +330,7 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
             syn_sent_again=not earlier and request.connection in syn_sent_again,
             reused=bool(earlier),
             transfer_ns=span[1] - (span[0] if request.first_byte_ns is None else request.first_byte_ns),
-            sent_again=sent_again.get(request.connection, 0),
+            sent_again=sent_again.get(request.connection, (0, 0)),
         )
     return found
 

@@ -162,7 +162,8 @@ class Kinship:
         if was is None or now is None or pages[0].resources != pages[1].resources:
             return ""
         longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
-        return reason_between(pages[1], was.record, now.record, now.path) if longer else ""
+        rate = self._before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
+        return reason_between(pages[1], was.record, now.record, now.path, rate) if longer else ""
 
 
 def _evidence(result: CellResult) -> tuple[float | None, ...]:

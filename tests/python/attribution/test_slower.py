@@ -9,6 +9,7 @@ import pytest
 
 from fastopen.attribution import Reasons, reasons_slower, where_slower
 from fastopen.contract import LoadRecord
+from fastopen.pages import Page
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
 from fastopen.statistics import Results, collect
@@ -17,11 +18,21 @@ from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
 LAST = 11
 
 
+def page_with_large(index: int, body_bytes: int) -> Page:
+    """The page of `made_up_run`, one of whose responses is large."""
+    page = made_up_page("one")
+    resources = list(page.resources)
+    resources[index] = resources[index].model_copy(update={"body_bytes": body_bytes})
+    return page.model_copy(update={"resources": tuple(resources)})
+
+
 def slower_cold(
-    change: Callable[[dict[str, Any]], None], interval: tuple[float, float] = (-31.0, -29.0)
+    change: Callable[[dict[str, Any]], None],
+    interval: tuple[float, float] = (-31.0, -29.0),
+    page: Page | None = None,
 ) -> tuple[Results, Reasons]:
     """A run whose cold load is as that without TFO, but for a change and a load event 300 ms later."""
-    plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1)
+    plan = made_up_plan([page or made_up_page("one")], rtts_ms=(100,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
         (planned,) = plan.jobs
         for number, load in enumerate(planned.job.loads):
@@ -77,31 +88,74 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
     )
 
 
-def test_a_small_response_that_stopped_for_a_timeout_is_said_to_have_been_sent_again() -> None:
+def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
+    """What so many segments of the last request's connection change."""
+
     def sent_again(data: dict[str, Any]) -> None:
         (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
-        own["origin"] = {**own["origin"], "retransmits": 2}
+        own["client"] = {**own["client"], "retransmits": client}
+        own["origin"] = {**own["origin"], "retransmits": origin}
         data["requests"][10]["end_ns"] += 100 * MS
 
-    _, reasons = slower_cold(sent_again)
+    return sent_again
+
+
+@pytest.mark.parametrize(
+    ("client", "origin", "words"),
+    [
+        (0, 2, "2 segments of its connection had to be sent again (by the origin), against 0"),
+        (1, 2, "3 segments of its connection had to be sent again (1 by the client, 2 by the origin)"),
+    ],
+)
+def test_a_small_response_that_stopped_for_a_timeout_is_said_to_have_been_sent_again(
+    client: int, origin: int, words: str
+) -> None:
+    _, reasons = slower_cold(with_sent_again(client, origin))
     (reason,) = reasons.of_cells.values()
-    assert reason.endswith("longer: 2 segments of its connection had to be sent again")
+    assert f"longer: {words}" in reason
 
 
-def test_a_response_that_shares_the_link_for_longer_is_named() -> None:
+def test_a_request_that_waited_for_its_first_byte_since_it_was_lost_is_said_to_have_been_sent_again() -> None:
+    def lost(data: dict[str, Any]) -> None:
+        with_sent_again(1, 0)(data)
+        data["requests"][LAST]["first_byte_ns"] += 300 * MS
+
+    _, reasons = slower_cold(lost)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith("1 segment of its connection had to be sent again (by the client), against 0")
+
+
+def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:
+    _, reasons = slower_cold(lambda _: None, page=page_with_large(10, 100_000))
+    (reason,) = reasons.of_cells.values()
+    assert (
+        "request\N{NO-BREAK SPACE}10 10.png (100\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
+    )
+
+
+def test_a_response_that_takes_the_link_for_a_few_milliseconds_explains_nothing() -> None:
+    """2 kB at 4 Mbit/s are 4 ms of 300."""
+
     def later(data: dict[str, Any]) -> None:
         data["requests"][10]["end_ns"] += 200 * MS
 
     _, reasons = slower_cold(later)
+    assert not reasons.of_cells
+
+
+def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> None:
+    def lost_elsewhere(data: dict[str, Any]) -> None:
+        data["requests"][LAST]["end_ns"] -= 300 * MS
+        data["connections"][0]["origin"]["retransmits"] = 7
+
+    _, reasons = slower_cold(lost_elsewhere)
     (reason,) = reasons.of_cells.values()
-    assert "request\N{NO-BREAK SPACE}10 10.png (2\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
+    assert reason.endswith(" of the load had to be sent again, against 0")
 
 
 def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
-    def later(data: dict[str, Any]) -> None:
-        data["requests"][10]["end_ns"] += 200 * MS
-
-    results, reasons = slower_cold(later, (-45.0, 5.0))
+    page = page_with_large(10, 100_000)
+    results, reasons = slower_cold(lambda _: None, (-45.0, 5.0), page)
     (line,) = [one for one in surprise_lines(results, "one", reasons) if "slower" in one]
     assert line.startswith("With cold cookies the median load is slower (not for certain): request")
 
