@@ -210,14 +210,14 @@ def _syn_sent_again(was: _Carried, now: _Carried) -> str:
 
 
 def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Whether it, or its response, stopped for a timeout: neither a busy link nor a small window makes a small
-    response do that."""
+    """Whether it, or its response, stopped for a timeout: of a small response neither a busy link nor a small
+    window does that."""
     longer_ns = now.took_ns - was.took_ns
     if longer_ns < TIMEOUT_MIN_NS:
         return ""
     more = sum(now.sent_again) > sum(was.sent_again)
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
-    if more or (stopped and sum(now.sent_again) and body_bytes <= WINDOW_BYTES):
+    if more or (stopped and any(now.sent_again) and body_bytes <= WINDOW_BYTES):
         return _sent_again(was, now)
     return ""
 

@@ -10,10 +10,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fastopen.cli.output import errors_console
 from fastopen.closing import Closing
+from fastopen.experiments import Pace
 from fastopen.runs import RunProgress
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
+# A run that is expected to take so long is announced before it starts, or when its pace is known.
+ANNOUNCED_S: Final = 60.0
+# From so many loads and seconds on it is known.
+PACE_LOADS: Final = 5
+PACE_AFTER_S: Final = 5.0
+# An estimate that was so many times too short is put right.
+LONGER: Final = 1.5
 
 
 class LiveBar(Closing):
@@ -75,16 +83,50 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """Shows how far a run is. Jobs come in a shuffled order, so the mean pace so far is that to come."""
+    """Shows how far a run is. Where no `pace` knows its loads, the mean one so far is that to come.
+
+    A run that takes longer than `expected_s`, the estimate that was shown of it, says so once its pace is
+    known, with what `shorter` has to say of so many seconds.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        quiet: bool,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        pace: Pace | None = None,
+        expected_s: float = 0.0,
+        shorter: Callable[[float], str] | None = None,
+    ) -> None:
+        super().__init__(console, quiet, clock)
+        self._pace = pace
+        self._expected_s = expected_s
+        self._shorter = None if quiet else shorter
 
     def __call__(self, progress: RunProgress) -> None:
         """Takes what has just happened."""
         reported = progress.done + progress.again
         left_s = self.elapsed_s * progress.left / reported if reported else None
+        if self._pace is not None:
+            if progress.finished is not None:
+                self._pace.finished(progress.finished.job, progress.finished.id)
+            left_s = self._pace.left_s(self.elapsed_s) if progress.left else left_s
+        if left_s is not None and reported >= PACE_LOADS and self.elapsed_s >= PACE_AFTER_S:
+            self._warn(progress, self.elapsed_s + left_s)
         left = "" if left_s is None else f", {shown_duration(left_s)} left"
         more = len(progress.running) - SHOWN_JOBS
         running = ", ".join(progress.running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
+
+    def _warn(self, progress: RunProgress, total_s: float) -> None:
+        """Says once how long the run takes, where nobody was told."""
+        if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
+            all_loads = (
+                f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first ones"
+            )
+            self.print(f"{all_loads}{self._shorter(total_s)}")
+        self._shorter = None
 
 
 def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher]:

@@ -1,24 +1,25 @@
 """Runs an experiment or resumes a run for a command: progress, results, exit code."""
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 import typer
 
 from fastopen.attribution import reasons_slower
 from fastopen.attribution.phrases import plural
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
-from fastopen.cli.progress import RunWatcher, shown_duration
+from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
 from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
-from fastopen.contract import InvalidKind
+from fastopen.contract import EngineName, InvalidKind
 from fastopen.engines import ResultsStore
-from fastopen.experiments import Experiment, estimated_s, treatments_of
+from fastopen.experiments import Experiment, Pace, estimated_s, slowed_down, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.report.summary import verdict_line
@@ -36,9 +37,6 @@ from fastopen.workflows.run import (
 )
 from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
-
-# A run that is expected to take so long is announced before it starts.
-ANNOUNCED_S: Final = 60
 
 
 @dataclass(frozen=True)
@@ -117,16 +115,22 @@ def _observer(
         messages = errors_console()
         if run.not_kept is not None:
             messages.print(f"not kept: {run.not_kept}", markup=False, soft_wrap=True)
-        if not printing.quiet:
-            _announce(run, store)
-        with RunWatcher(messages, printing.quiet) as watcher:
+        expected_s = 0.0 if printing.quiet else _announce(run, store)
+        watcher = RunWatcher(
+            *(messages, printing.quiet),
+            pace=Pace.of(run.plan, run.store.pending()),
+            expected_s=expected_s,
+            shorter=None if run.limit else partial(_ways, run),
+        )
+        with watcher:
             yield watcher
 
     return observe
 
 
-def _announce(run: StartedRun, asked_store: Path | None) -> None:
-    """What is about to run: on which engine, and how long it takes where that is long."""
+def _announce(run: StartedRun, asked_store: Path | None) -> float:
+    """What is about to run: on which engine, and how long it takes where that is long. Returns the longest
+    that was said."""
     messages = errors_console()
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
@@ -135,14 +139,34 @@ def _announce(run: StartedRun, asked_store: Path | None) -> None:
     if asked_store is not None and run.engines.store is None:
         words = "not used: in real time nothing comes out the same twice"
         messages.print(f"store {asked_store}: {words}", markup=False, soft_wrap=True)
-    parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
-    seconds = estimated_s(run.plan, parallel) * run.loads_left / max(run.plan.loads(), 1)
     if run.limit is not None:
         messages.print(f"as many repeats as fit into {run.limit.seconds:g} s", markup=False)
-    elif seconds >= ANNOUNCED_S:
-        ways = "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
-        text = f"{run.loads_left:,} loads, {shown_duration(seconds)} or so, longer on a busy machine{ways}"
-        messages.print(text, markup=False, soft_wrap=True)
+        return 0.0
+    seconds, busy_s = (each * run.loads_left / max(run.plan.loads(), 1) for each in _estimates(run))
+    if busy_s < ANNOUNCED_S:
+        return 0.0
+    least, most = shown_duration(seconds), shown_duration(busy_s)
+    longer = f" to {most}, since this machine is busy" if busy_s >= LONGER * seconds else " or so"
+    messages.print(
+        f"{run.loads_left:,} loads, {least}{longer}{_ways(run, busy_s)}", markup=False, soft_wrap=True
+    )
+    return busy_s
+
+
+def _estimates(run: StartedRun) -> tuple[float, float]:
+    """Seconds that the whole plan takes on an idle machine, and beside what runs on this one. Virtual time
+    waits for processors alone, real time hardly for any."""
+    parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
+    slower: dict[EngineName, float] = {}
+    if run.engines.workers is None and "virtual" in parallel:
+        cores = len(os.sched_getaffinity(0))
+        slower["virtual"] = slowed_down(os.getloadavg()[0], cores, parallel["virtual"])
+    return estimated_s(run.plan, parallel), estimated_s(run.plan, parallel, slower)
+
+
+def _ways(run: StartedRun, seconds: float) -> str:
+    """What would make so many seconds fewer, to follow them."""
+    return "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
 
 
 def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:

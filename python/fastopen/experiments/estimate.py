@@ -1,6 +1,7 @@
-"""How long a plan will take, roughly, from sizes and round trips: to warn before a long sweep begins."""
+"""How long a plan will take: roughly from sizes and round trips, before it begins; then from its own pace."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
@@ -14,13 +15,58 @@ VIRTUAL_LOAD_S: Final = 0.04
 VIRTUAL_LOAD_RESOURCES: Final = 44
 
 
-def estimated_s(plan: Plan, parallel: Mapping[EngineName, int]) -> float:
-    """Seconds of wall time for all jobs, with so many worlds at once on each engine; right to a factor."""
+def estimated_s(
+    plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
+) -> float:
+    """Seconds of wall time for all jobs, with so many worlds at once on each engine, each of which is so many
+    times slower than on an idle machine; right to a factor."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
-        total += max(sum(took) / parallel.get(engine, 1), max(took, default=0.0))
+        of_engine = max(sum(took) / parallel.get(engine, 1), max(took, default=0.0))
+        total += of_engine * (slower or {}).get(engine, 1.0)
     return total
+
+
+def slowed_down(load_average: float, cores: int, at_once: int) -> float:
+    """How many times longer work takes that waits for processors alone, beside what already runs."""
+    return max(1.0, (load_average + min(at_once, cores)) / cores)
+
+
+@dataclass
+class Pace:
+    """How long what is left of a run takes, from what its loads took so far: those of one job take as long as
+    those of another by the ratio of their estimates."""
+
+    costs: Mapping[str, float]
+    """Of one load of each job that is to be done."""
+    left: float
+    """Cost of what is not done."""
+    done: float = 0.0
+    """Cost of what was done, and done again."""
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
+        """Of the loads of a plan that are still to be done."""
+        costs = {
+            planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
+            for planned in plan.jobs
+            if planned.job.id in pending
+        }
+        return cls(costs, sum(cost * len(pending[job]) for job, cost in costs.items()))
+
+    def finished(self, job: str, load: str) -> None:
+        """Takes a load that is done."""
+        cost = self.costs.get(job, 0.0)
+        self.done += cost
+        if (job, load) not in self._seen:
+            self._seen.add((job, load))
+            self.left -= cost
+
+    def left_s(self, elapsed_s: float) -> float | None:
+        """What is left, in seconds, where so many went by; None where nothing is done."""
+        return elapsed_s * max(0.0, self.left) / self.done if self.done else None
 
 
 def _job_s(job: Job, engine: EngineName) -> float:

@@ -1,4 +1,4 @@
-"""What a person sees while large recordings are read."""
+"""What a person sees while large recordings are read, and while pages are loaded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from command_line import fastopen
-from fastopen.cli.progress import LiveBar
+from fastopen.cli.progress import LiveBar, RunWatcher
 from fastopen.cli.reading import BAR_AFTER_S, reading_progress
+from fastopen.runs import RunProgress
 
 
 class Clock:
@@ -77,3 +78,34 @@ def test_what_is_no_size_is_no_bound() -> None:
     done = fastopen("page", "show", "example", "--max-unpacked", "plenty")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: --max-unpacked: 'plenty' is not a size; accepted: 96kB")
+
+
+def loading(*, done_in_6_s: int, expected_s: float, quiet: bool = False) -> list[str]:
+    """What is printed of a run of 600 loads, and again ten seconds later."""
+    clock, out = Clock(), StringIO()
+    watcher = RunWatcher(
+        *(Console(file=out, width=200), quiet, clock),
+        expected_s=expected_s,
+        shorter=lambda seconds: f"; half of it ({seconds / 2:.0f} s)",
+    )
+    with watcher:
+        for clock.now, done in ((4, done_in_6_s - 1), (6, done_in_6_s), (16, 3 * done_in_6_s)):
+            watcher(RunProgress((), None, done, 600, 0, 0, 600 - done))
+    return out.getvalue().splitlines()
+
+
+def test_a_run_that_takes_longer_than_was_said_of_it_says_so_once_its_pace_is_known() -> None:
+    first, second = loading(done_in_6_s=6, expected_s=0.0)
+    assert first == "600 loads take 10 min 00 s at the pace of the first ones; half of it (300 s)"
+    assert second.startswith("18 of 600 loads, 8 min 37 s left")
+
+
+@pytest.mark.parametrize(("done_in_6_s", "expected_s"), [(6, 500.0), (100, 0.0)])
+def test_a_run_that_takes_about_as_long_as_was_said_or_less_than_a_minute_says_nothing(
+    done_in_6_s: int, expected_s: float
+) -> None:
+    assert len(loading(done_in_6_s=done_in_6_s, expected_s=expected_s)) == 1
+
+
+def test_nothing_is_said_where_nothing_is_to_be() -> None:
+    assert loading(done_in_6_s=6, expected_s=0.0, quiet=True) == []

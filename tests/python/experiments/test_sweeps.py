@@ -13,11 +13,13 @@ from fastopen.errors import InputError
 from fastopen.experiments import (
     COMMAND_LINE,
     Experiment,
+    Pace,
     estimated_s,
     make_plan,
     networks_asked,
     read_asked,
     read_experiment,
+    slowed_down,
     varying_factors,
 )
 from fastopen.pages import Page
@@ -256,6 +258,32 @@ def test_the_estimate_is_of_the_right_order_and_falls_with_worlds_at_once(page: 
     # Ten worlds with three loads of one resource: a handshake, a request, and 0.1 s for the world.
     assert alone == pytest.approx(10 * (0.1 + 3 * 0.4), rel=0.1)
     assert four == pytest.approx(alone / 4)
+    assert estimated_s(plan, {"host": 4}, {"host": 3.0}) == pytest.approx(3 * four)
+
+
+@pytest.mark.parametrize(
+    ("load_average", "cores", "at_once", "times"), [(0.1, 2, 2, 1.05), (4.0, 2, 2, 3.0), (0.0, 8, 8, 1.0)]
+)
+def test_what_waits_for_processors_is_slower_beside_what_runs(
+    load_average: float, cores: int, at_once: int, times: float
+) -> None:
+    assert slowed_down(load_average, cores, at_once) == pytest.approx(times)
+
+
+def test_the_pace_of_a_run_weighs_loads_by_what_they_cost(page: Page) -> None:
+    networks = networks_asked(rtt="100ms,900ms")
+    plan = make_plan(Experiment(name="x", pages=["p"], networks=networks, seed=1, repeats=1), [page])
+    pending = {planned.job.id: [load.id for load in planned.job.loads] for planned in plan.jobs}
+    quick = next(planned.job for planned in plan.jobs if planned.job.network.rtt_us == 100_000)
+    pace = Pace.of(plan, pending)
+    assert pace.left_s(1.0) is None
+    for _ in range(2):  # done again, a load takes time and leaves no less to do
+        for load in quick.loads:
+            pace.finished(quick.id, load.id)
+    # The others wait for nine times as long, besides the time for a world.
+    left_s = pace.left_s(2.0)
+    assert left_s is not None
+    assert 4 < left_s < 9
 
 
 def test_a_long_run_is_announced_before_it_begins(fake_world: FakeWorld) -> None:
