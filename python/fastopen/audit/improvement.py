@@ -12,8 +12,9 @@ WAYS: Final = (NEAREST, UP, DOWN)
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
-    """What contradicts itself in one table. Cells without a printed improvement are left out."""
-    printed = [cell for cell in table if cell.improvement is not None]
+    """What contradicts itself in one table. Cells without a printed improvement are left out, and
+    those whose improvement is not that of the two times."""
+    printed = [cell for cell in table if cell.is_of_its_times]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     # A table may round in another way than to the nearest, but then all of it does.

@@ -13,14 +13,23 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.audit.first_flights import FIRST_FLIGHTS, FirstFlight
+from fastopen.audit.own import is_own, printed_rows
 from fastopen.errors import InputError
 from fastopen.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# `requests` and `bytes` (of one load) are not in published.csv; they allow more checks. Of first flights
-# nothing said is TCP in the clear, without TFO and with it.
+# `pairs`, `requests` and `bytes` (of one load) are not in published.csv; the last two allow more checks. Of
+# first flights nothing said is TCP in the clear, without TFO and with it.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
-CHECKED: Final = ("down_mbit", "up_mbit", "improvement_percent_as_printed", "requests", "bytes", *FLIGHTS)
+CHECKED: Final = (
+    "down_mbit",
+    "up_mbit",
+    "improvement_percent_as_printed",
+    "pairs",
+    "requests",
+    "bytes",
+    *FLIGHTS,
+)
 UNCHECKED: Final = ("source", "note")
 UNITS_S: Final = {"s": Decimal(1), "ms": Decimal("0.001")}
 LINES_MAX: Final = 1_000_000
@@ -45,6 +54,8 @@ class PrintedCell:
     up_mbit: Decimal | None = None
     requests: int | None = None
     bytes: int | None = None
+    pairs: int | None = None
+    """Of how many pairs of loads the improvement is the median; None: it is that of the two times."""
     flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
     flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
 
@@ -55,6 +66,11 @@ class PrintedCell:
         Zeros at the end get lost on the way into a CSV file: the longer of the two numbers counts.
         """
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
+
+    @property
+    def is_of_its_times(self) -> bool:
+        """Whether the improvement is that of the two times, which a median over pairs of loads is not."""
+        return self.improvement is not None and (self.pairs or 1) == 1
 
 
 def decimals(number: Decimal) -> int:
@@ -87,7 +103,10 @@ def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
             number = getattr(rows, "line_num", number)
             place = f"{path}: line {number}"
             if columns is None:
-                columns, ignored = row, _ignored_columns(row, place)
+                columns = row
+                if is_own(row):
+                    return _own_table(row, rows, path)
+                ignored = _ignored_columns(row, place)
             elif row:
                 cells.append(_cell(columns, row, place, number))
             if number > LINES_MAX:
@@ -99,6 +118,23 @@ def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
             "no cell in it", path, f"a first line with {', '.join(REQUIRED)}, then a line a cell"
         )
     return PrintedTable(cells, ignored)
+
+
+def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> PrintedTable:
+    """Of a CSV file of `fastopen report`; what it has besides is about other things than the two times."""
+    read: list[dict[str, str]] = []
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(columns):
+            raise InputError(f"{len(row)} fields, but {len(columns)} columns", f"{path}: line {number}")
+        if number > LINES_MAX:
+            raise InputError(f"more than {LINES_MAX} lines", path)
+        read.append(dict(zip(columns, row, strict=True)))
+    cells: list[PrintedCell] = []
+    for number, fields in printed_rows(columns, read, path):
+        cells.append(_cell(list(fields), list(fields.values()), f"{path}: line {number}", number))
+    if not cells:
+        raise InputError("no load with TFO in it, beside one without", path)
+    return PrintedTable(cells, [])
 
 
 def _ignored_columns(columns: list[str], place: str) -> list[str]:
@@ -142,6 +178,7 @@ def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedC
         up_mbit=_positive(fields, "up_mbit", place),
         requests=_count(fields, "requests", place),
         bytes=_count(fields, "bytes", place),
+        pairs=_count(fields, "pairs", place),
         flight_off=_flight(fields, "first_flight_off", place, "tcp"),
         flight_tfo=_flight(fields, "first_flight_tfo", place, "tfo"),
     )

@@ -18,7 +18,11 @@ from fastopen.cli.output import console, errors_console, print_json
 
 def audit_command(
     file: Annotated[
-        Path, typer.Argument(metavar="TABLE.csv", help="A table in the form of experiments/published.csv.")
+        Path,
+        typer.Argument(
+            metavar="TABLE.csv",
+            help="A table in the form of experiments/published.csv, or what fastopen report -f csv prints.",
+        ),
     ],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -67,6 +71,9 @@ def _renderables(cells: Sequence[PrintedCell], findings: Sequence[Finding]) -> I
             rows.add_row(Text(kind, style="yellow"), Text(str(count), justify="right"), MEANING[kind])
         yield rows
         yield Text()
+    if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
+        words = f"{medians} improvements are medians over pairs of loads, and not held against the two times."
+        yield Text(words)
     struck = len({finding.cell.line for finding in findings})
     yield Text(f"{struck} of {len(cells)} cells are impossible or inconsistent.", style="bold")
 

@@ -14,6 +14,7 @@ from command_line import fastopen
 from fastopen.audit import Finding, audit, read_table
 from fastopen.errors import InputError
 from fastopen.resources import packaged_folder
+from made_up_run import made_up_page, made_up_plan, made_up_run
 
 HEADER = "experiment,page,rtt_ms,down_mbit,plt_off,plt_tfo,unit_as_printed,improvement_percent_as_printed"
 
@@ -298,3 +299,68 @@ def test_the_command_prints_one_json_document(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"findings": []}
     assert done.stderr == "columns not looked at: seed\n"
     assert run(tmp_path / "nothing").returncode == 2
+
+
+OWN = (
+    "page,rtt_ms,loss,tls,session,key_share,transport,arm,cookies,setup,"
+    "plt_ms_median,improvement_percent,pairs"
+)
+
+
+def own_csv(folder: Path, *rows: str) -> Path:
+    """As `fastopen report -f csv` writes it."""
+    path = folder / "results.csv"
+    path.write_text("\n".join([OWN, *rows]) + "\n")
+    return path
+
+
+def test_own_results_are_silent_where_times_and_savings_agree(tmp_path: Path) -> None:
+    rows = (
+        "a,20,0.0,,,,tcp,off,,0,2453.91,,0",
+        "a,20,0.0,,,,tfo,warm,warm,0,2400.42,2.1797,1",
+        "a,20,0.0,1.3,none,x25519,tls,off,,1,2500.11,,0",
+        "a,20,0.0,1.3,none,x25519,tls+tfo,warm,warm,1,2500.11,0.0,1",
+    )
+    table = read_table(own_csv(tmp_path, *rows))
+    assert audit(table.cells) == []
+    assert [cell.experiment for cell in table.cells] == ["warm, tls none", "warm, tls 1.3"]
+    assert [cell.flight_tfo.name for cell in table.cells] == ["tfo", "tls+tfo"]
+
+
+def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_longer_rtt_is_found(
+    tmp_path: Path,
+) -> None:
+    rows = (
+        "a,20,0.01,,,,tcp,off,,0,1527.1,,0",
+        "a,20,0.01,,,,tfo,warm,warm,0,2096.2,-5.3,12",
+        "a,50,0.01,,,,tcp,off,,0,1484.1,,0",
+        "a,50,0.01,,,,tfo,warm,warm,0,2239.2,-16.9,12",
+    )
+    path = own_csv(tmp_path, *rows)
+    (found,) = audit(read_table(path).cells)
+    assert (found.kind, int(found.cell.rtt_ms), found.cell.line) == ("monotony", 50, 5)
+    printed = fastopen("audit", str(path)).stdout
+    assert "2 improvements are medians over pairs of loads, and not held against the two times." in printed
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (("a,20,0.0,,,,tcp,off,,0,x,,0", "a,20,0.0,,,,tfo,warm,,0,9.0,1.0,1"), "line 3: plt_ms_median: 'x'"),
+        (("a,20,0.0,,,,tcp,off,,0,9.0,,0",), "no load with TFO in it"),
+        (("a,20",), "line 2: 2 fields, but 13 columns"),
+    ],
+)
+def test_own_results_that_cannot_be_read_are_refused_with_their_line(
+    tmp_path: Path, rows: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read_table(own_csv(tmp_path, *rows))
+
+
+def test_what_report_prints_as_csv_can_be_audited(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", made_up_plan([made_up_page("one")]))
+    path = tmp_path / "one.csv"
+    path.write_text(fastopen("report", str(run), "-f", "csv").stdout)
+    assert len(read_table(path).cells) == 4  # two RTTs, cold and warm
+    assert "cells are impossible or inconsistent." in fastopen("audit", str(path)).stdout
