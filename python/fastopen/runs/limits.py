@@ -9,7 +9,7 @@ import marshal
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ STEPS_A_CALL: Final = 10_000
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
+BATCH_ROWS: Final = 50
+MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # A record of a page of 2,000 resources has 1 MB, a screenshot as much.
 MAX_RECORD_BYTES: Final = 16 * 2**20
 # Records shrink to a tenth. What unpacks to more than so many times its size counts against a budget.
@@ -56,18 +58,33 @@ class Limits:
 
         Raises InputError where the file is damaged, or they are more than it can hold.
         """
+        for rows in self._batches(query, values, 1, lookup=lookup):
+            yield from rows
+
+    def short_rows(self, query: str) -> Generator[list[Any]]:
+        """As `rows`, in lists, of a query whose values are short: of a million it saves a second."""
+        longest = self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BATCHED_VALUE_BYTES)
+        try:
+            yield from self._batches(query, (), BATCH_ROWS)
+        finally:
+            self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+
+    def _batches(
+        self, query: str, values: tuple[object, ...], count: int, *, lookup: bool = False
+    ) -> Iterator[list[Any]]:
         if not lookup:
             self._size = self._size_now()
         # Of nested queries the outer one's is the larger.
         self._steps = max(self._steps, STEPS_OF_LOOKUP if lookup else STEPS + STEPS_A_BYTE * self._size)
         left = ROWS_OF_FILE * (self._size + SMALL_BYTES)
         try:
-            for row in self._database.execute(query, values):
-                # The quickest way to the bytes of what SQLite has: of a million rows it is a second less.
-                left -= len(marshal.dumps(row))
+            cursor = self._database.execute(query, values)
+            while rows := cursor.fetchmany(count):
+                # The quickest way to the bytes of what SQLite has.
+                left -= len(marshal.dumps(rows))
                 if left < 0:
                     raise self._endless()
-                yield row
+                yield rows
         except UnicodeDecodeError:  # in SQLite's own words about a damaged schema
             raise InputError("damaged: a text in it is not UTF-8", str(self._folder)) from None
         except sqlite3.DatabaseError as error:

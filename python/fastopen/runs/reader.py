@@ -1,17 +1,18 @@
 """Reads a kept run: its experiment and pages, a row for each load, and full records one at a time."""
 
-import gc
 import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self, get_args
 
 from pydantic import ValidationError
 
 from fastopen.closing import Closing
+from fastopen.collector import collector_paused
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.errors import InputError
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment, Shard
@@ -24,14 +25,20 @@ from fastopen.runs.rows import LoadRow
 
 _LOADS = """
 SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
-    retransmitted, invalid, loads.id, attempt, EXISTS (
-        SELECT 1 FROM loads AS later
-        WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
-    ), requests, started_unix_ms, loads.number{more}
+    retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
+# Of few loads the first is quicker, of a million the second, which is worked out once.
+_HAS_LATER = """EXISTS (
+    SELECT 1 FROM loads AS later
+    WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
+)"""
+_AMONG_EARLIER = """loads.number IN (
+    SELECT earlier.number FROM loads AS later JOIN loads AS earlier USING (job, id)
+    WHERE later.attempt > 1 AND earlier.attempt < later.attempt
+)"""
 _ITS_JOB = "JOIN jobs ON jobs.number = loads.job"
-_ALL = {"where": "", "order": "loads.number"}
+_ALL = {"superseded": _AMONG_EARLIER, "where": "", "order": "loads.number"}
 # Of a million loads a join for each takes longer than all their other columns.
 _BY_JOB_NUMBER = _LOADS.format(job="loads.job", more="", joined="", **_ALL)
 _WITH_RECORDS = _LOADS.format(
@@ -197,15 +204,18 @@ class RunReader(Closing):
 
     def loads(self) -> list[LoadRow]:
         """Every load, without its record, in the order in which they were written."""
-        jobs = dict(self._rows("SELECT number, id FROM jobs"))
-        with self._understanding("a load"), _uncollected():
-            return [self._load_row(row, jobs[row[0]]) for row in self._rows(_BY_JOB_NUMBER)]
+        with self._short_rows("SELECT number, id FROM jobs") as numbered:
+            jobs = dict(numbered)
+        with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
+            return [self._load_row(row, jobs[row[0]]) for row in rows]
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
         """So many of the loads that a list wants (-1: all), from the one with this index on."""
         where, values = listing.condition
         order = f"{listing.ordering} LIMIT ? OFFSET ?"
-        query = _LOADS.format(job="jobs.id", more="", joined=_ITS_JOB, where=where, order=order)
+        query = _LOADS.format(
+            job="jobs.id", more="", superseded=_HAS_LATER, joined=_ITS_JOB, where=where, order=order
+        )
         with self._understanding("a load"):
             return [self._load_row(row, row[0]) for row in self._rows(query, (*values, count, start))]
 
@@ -309,6 +319,16 @@ class RunReader(Closing):
         else:
             yield from self._limits.rows(query, values, lookup=lookup)
 
+    @contextmanager
+    def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
+        """Those of a query over all of the run whose values are short; meanwhile no others are read."""
+        if self._limits is None:
+            with files.reading(self.place):
+                yield self._database.execute(query)
+        else:
+            with closing(self._limits.short_rows(query)) as lists:
+                yield chain.from_iterable(lists)
+
     def _fact(self, name: str) -> Any:
         for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
             with self._understanding(name):
@@ -344,18 +364,6 @@ class RunReader(Closing):
 
     def _text(self, compressed: bytes) -> bytes:
         return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Python does not look for cycles meanwhile, of which a million rows have none: it took a second."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _in_todays_terms(experiment: Any) -> Any:

@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 from statistics import median, quantiles
 
+from fastopen.collector import collector_paused
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
 from fastopen.statistics.bootstrap import confidence_of, median_interval
@@ -122,23 +123,24 @@ def summarise(
     `without_chance`), in repeats that are draws (`vary`) but for what is drawn, and `asked` is how many
     repeats were to be done (as many as were, if not given).
     """
-    attempts: dict[int, list[LoadRow]] = defaultdict(list)
-    for load in loads:
-        attempts[load.cell].append(load)
-    of_cell = {cell.index: _Loads.of(attempts[cell.index]) for cell in cells}
-    none = _Loads.of([])
-    baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
-    results = [
-        _result(
-            cell,
-            of_cell[cell.index],
-            baselines.get(cell.comparison, none),
-            without_chance=cell.comparison in unchanging,
-            vary=vary,
-        )
-        for cell in cells
-    ]
-    results = _with_intervals(results, seed)
+    with collector_paused():
+        attempts: dict[int, list[LoadRow]] = defaultdict(list)
+        for load in loads:
+            attempts[load.cell].append(load)
+        of_cell = {cell.index: _Loads.of(attempts[cell.index]) for cell in cells}
+        none = _Loads.of([])
+        baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
+        results = [
+            _result(
+                cell,
+                of_cell[cell.index],
+                baselines.get(cell.comparison, none),
+                without_chance=cell.comparison in unchanging,
+                vary=vary,
+            )
+            for cell in cells
+        ]
+        results = _with_intervals(results, seed)
     if asked is None:
         return results
     return [replace(result, asked=asked.get(result.cell.comparison, 0)) for result in results]
@@ -148,7 +150,7 @@ def summarise(
 class _Loads:
     """The loads of one cell."""
 
-    attempts: list[LoadRow]
+    superseded: list[LoadRow]
     counted: list[LoadRow]
     """The last attempts, which alone count."""
     valid: list[LoadRow]
@@ -157,10 +159,15 @@ class _Loads:
 
     @classmethod
     def of(cls, attempts: list[LoadRow]) -> "_Loads":
-        counted = [load for load in attempts if not load.superseded]
+        superseded = [load for load in attempts if load.superseded]
+        counted = [load for load in attempts if not load.superseded] if superseded else attempts
         valid = [load for load in counted if load.valid]
-        plts = sorted((load.repeat, load.plt_ns / 1e6) for load in valid if load.plt_ns is not None)
-        return cls(attempts, counted, valid, dict(plts))
+        plts = {
+            load.repeat: load.plt_ns / 1e6
+            for load in sorted(valid, key=attrgetter("repeat"))
+            if load.plt_ns is not None
+        }
+        return cls(superseded, counted, valid, plts)
 
     def total(self, name: str) -> int:
         """The sum of a field over the valid ones."""
@@ -187,7 +194,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         cell=cell,
         loads=len(loads.counted),
         invalid=len(loads.counted) - len(loads.valid),
-        reasons=_reasons(loads.counted),
+        reasons=_reasons([load for load in loads.counted if not load.valid]),
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements.values()) if improvements else None,
@@ -205,7 +212,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         improvements_percent=improvements,
         effect=rank_biserial([without - plt for without, plt in pairs.values()]),
         outliers=find_outliers(plts),
-        repeated=_reasons([load for load in loads.attempts if load.superseded]),
+        repeated=_reasons(loads.superseded),
         deterministic=deterministic and not varied,
         varied=varied,
         requests=loads.middle("requests"),
@@ -241,7 +248,6 @@ def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
     """A load of several kinds counts in each, of several reasons of one kind once."""
     struck: dict[str, list[str]] = defaultdict(list)
     for load in loads:
-        if not load.valid:
-            for kind, detail in dict(reversed(load.invalid)).items():
-                struck[kind].append(detail)
+        for kind, detail in dict(reversed(load.invalid)).items():
+            struck[kind].append(detail)
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))

@@ -1,0 +1,17 @@
+"""Pauses Python's collector of cyclic garbage while many objects are made or read that have no cycles."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Of a million loads it takes seconds to find that they have no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
