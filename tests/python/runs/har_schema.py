@@ -21,7 +21,7 @@ COUNT = {"type": "integer", "minimum": 0}
 SIZE = {"type": "integer", "minimum": -1}
 TIME = {"type": "number", "minimum": 0}
 TIME_OR_NONE = {"anyOf": [TIME, {"const": -1}]}
-DATE = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}
+DATE = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$"}
 COMMENT = {"comment": TEXT}
 PAIR = _object(COMMENT, name=TEXT, value=TEXT)
 PAIRS = {"type": "array", "items": PAIR}

@@ -194,9 +194,9 @@ def _phrase(status: int) -> str:
 
 
 def _date(unix_ms: int, offset_ns: int) -> str:
-    """ISO 8601 in UTC, to the millisecond, as the format asks for it."""
+    """ISO 8601 in UTC, to the microsecond."""
     moment = datetime.fromtimestamp(unix_ms / 1000, UTC) + timedelta(microseconds=offset_ns / 1000)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _ms(value_ns: int) -> float:
