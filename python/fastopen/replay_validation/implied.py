@@ -115,7 +115,9 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     page, recording = imported.page, _sufficient(imported)
     assert recording.load_event_ms is not None
     rate = _rate(recording, rules)
-    window = window_segments(page.resources, recording) if rules.initial_window else WINDOW_SEGMENTS
+    window = WINDOW_SEGMENTS
+    if rules.initial_window:
+        window = window_segments(page.resources, recording, rate)
     multiplexed = multiplexed_hosts(page.resources, recording)
     waits = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
     shared = set(multiplexed) if rules.versions else set()
@@ -251,13 +253,20 @@ def _network(recording: Recording, rate: int | None) -> Network:
     )
 
 
-def window_segments(resources: Sequence[Resource], recording: Recording) -> int:
-    """The initial window: the most segments that any response had which came in one go.
+def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
+    """The initial window: the most segments of any response that came in one go, as the replay sends it.
 
     Content delivery networks begin with more than ten, and a connection that is open already may have more.
+    A response that took longer than the rate explains is paced, and pieces do not fill the head's segment:
+    Linux counts its window in packets, so that it needs one more.
     """
+
+    def segments(exchange: RecordedExchange) -> int:
+        paced = _sending(exchange, 0.0, rate, WINDOW_MAX_SEGMENTS) > 0
+        return math.ceil(exchange.received_bytes / SEGMENT_BYTES) + paced
+
     at_once = [
-        math.ceil(x.received_bytes / SEGMENT_BYTES)
+        segments(x)
         for resource, x in zip(resources, recording.exchanges, strict=True)
         if x.end - x.first_byte < AT_ONCE * recording.round_trip_ms[resource.host]
     ]

@@ -125,8 +125,11 @@ class TestTheNetwork:
         assert late == [5_000, 20_000]
 
     def test_responses_that_came_in_one_go_widen_the_initial_window(self) -> None:
-        large = entry("http://a.test/", timings={"receive": 1}, response={"bodySize": 28_000})
+        large = entry("http://a.test/", timings={"receive": 0}, response={"bodySize": 28_000})
         assert replay_of(one_page(large, on_load=80)).tcp.initial_window_segments == 20
+        # Paced over a millisecond, its pieces do not fill the head's segment.
+        paced = entry("http://a.test/", timings={"receive": 1}, response={"bodySize": 28_000})
+        assert replay_of(one_page(paced, on_load=80)).tcp.initial_window_segments == 21
         slow = entry("http://a.test/", timings={"receive": 10}, response={"bodySize": 28_000})
         assert replay_of(one_page(slow, on_load=80)).tcp.initial_window_segments == 10
 
