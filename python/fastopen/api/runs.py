@@ -152,11 +152,11 @@ def run(
 
     It is kept in `output`, or among the user's runs, or with `keep` False in memory alone. `jobs` are worlds
     at once, `until_ci` (`"1%"`) repeats until intervals are that narrow to either side, with `max_repeats` at
-    most. `shard` (`"17/200"`) is the part that is run, `store` the folder of a store of results. `executor`
-    is any of `concurrent.futures`, on whose workers virtual time runs (`jobs`: tasks at once); it is not shut
-    down. Interrupting the notebook's kernel stops it in order: what is finished is in the run that is
-    returned. Worlds belong to the thread that starts them: call it from the main one. Raises InputError,
-    MachineError.
+    most. `shard` (`"17/200"`) is the part that is run, `store` the folder or URL of a store of results.
+    `executor` is any of `concurrent.futures`, on whose workers virtual time runs (`jobs`: tasks at once); it
+    is not shut down. Interrupting the notebook's kernel stops it in order: what is finished is in the run
+    that is returned. Worlds belong to the thread that starts them: call it from the main one. Raises
+    InputError, MachineError.
     """
     options = RunOptions(
         output=None if output is None else Path(output),
@@ -165,7 +165,7 @@ def run(
         jobs=jobs,
         until=until_interval(until_ci, max_repeats, experiment.asked.repeats),
         shard=None if shard is None else Shard.parse(shard),
-        store=None if store is None else Path(store),
+        store=None if store is None else str(store),
         executor=executor,
         seed_drawn=experiment.seed_drawn,
         inputs=experiment.paths,

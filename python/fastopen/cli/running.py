@@ -107,9 +107,7 @@ def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> N
     _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
 
 
-def _observer(
-    printing: Printing, store: Path | None
-) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
+def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
     @contextmanager
     def observe(run: StartedRun) -> Iterator[Watch]:
         messages = errors_console()
@@ -128,7 +126,7 @@ def _observer(
     return observe
 
 
-def _announce(run: StartedRun, asked_store: Path | None) -> float:
+def _announce(run: StartedRun, asked_store: str | None) -> float:
     """What is about to run: on which engine, and how long it takes where that is long. Returns the longest
     that was said."""
     messages = errors_console()
@@ -299,7 +297,7 @@ def _say_store(store: ResultsStore, *, quiet: bool) -> None:
     messages = errors_console()
     if not quiet:
         words = f"{store.found:,} loads were there, {store.written:,} are now, in {store.seconds:.1f} s"
-        messages.print(f"store {store.folder}: {words}", markup=False, soft_wrap=True)
+        messages.print(f"store {store.place}: {words}", markup=False, soft_wrap=True)
     if store.complaint:
         words = f"{store.complaint}; the run lacks nothing by it"
         messages.print(f"store {words}", markup=False, soft_wrap=True)

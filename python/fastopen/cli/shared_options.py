@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -26,13 +25,13 @@ KeepGoingOption = Annotated[
     ),
 ]
 StoreOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--store",
         metavar="DIR",
         envvar=STORE_VARIABLE,
-        help="Look for results of virtual time there before they are made, and keep them there"
-        f" (docs/scale.md). (default: {STORE_VARIABLE}, else none)",
+        help="Look for results of virtual time there before they are made, and keep them there: a folder, or"
+        f" a URL of object storage (docs/scale.md). (default: {STORE_VARIABLE}, else none)",
     ),
 ]
 WorkersOption = Annotated[

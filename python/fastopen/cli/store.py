@@ -1,7 +1,6 @@
 """`fastopen store`: what a store of results holds, whether it is right, and away with what is old."""
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -20,8 +19,10 @@ KernelOfStore = Annotated[
     str | None, typer.Option("--kernel", metavar="NAME", help="Of the virtual engine. (default: the newest)")
 ]
 Folder = Annotated[
-    Path | None,
-    typer.Argument(metavar="[DIR]", envvar=STORE_VARIABLE, help=f"The store. (default: {STORE_VARIABLE})"),
+    str | None,
+    typer.Argument(
+        metavar="[DIR]", envvar=STORE_VARIABLE, help=f"The store, or its URL. (default: {STORE_VARIABLE})"
+    ),
 ]
 
 app = typer.Typer(no_args_is_help=True, help="Look after a store of results.")
@@ -35,7 +36,7 @@ def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption =
     if json:
         makers = [{"maker": maker, "results": n, "own": maker == own} for maker, n in found.makers.items()]
         listed = {key: value for key, value in vars(found).items() if key != "makers"}
-        print_json({"folder": str(store.folder), **listed, "makers": makers})
+        print_json({"folder": store.place, **listed, "makers": makers})
         return
     console().print(f"{found.results:,} results in {units.format_bytes(found.bytes)}")
     for maker, count in found.makers.most_common():
@@ -110,7 +111,7 @@ def verify_store(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _named(folder: Path | None) -> Path:
+def _named(folder: str | None) -> str:
     if folder is None:
         raise InputError("no store named", "DIR", f"name its folder, or set {STORE_VARIABLE}")
     return folder

@@ -1,31 +1,33 @@
 """A store of results by what decides them: what a job gave once is read, not made again.
 
 In virtual time the same job gives the same bytes, so its results are found under a digest of all that decides
-them. A folder holds a file for each job, which is there whole or is not taken; any number of processes and
+them. There is a file for each job, which is there whole or is not taken; any number of processes and
 machines may read and write at once. docs/decisions/results-store.md says why it is so.
 """
 
 import hashlib
 import json
 import os
-import secrets
-import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Self
 
 import zstandard
 
 from fastopen.contract import CONTRACT, Job
+from fastopen.engines.result_files import (
+    FOLDER_NAME_CHARS,
+    TEMPORARY,
+    DamagedResultError,
+    ResultFiles,
+    files_at,
+)
 from fastopen.errors import InputError, MachineError, unwritable
 
 FORMAT: Final = "fastopen-result/1"
 MARK: Final = "fastopen-store"
 DISPUTED: Final = "disputed"
-TEMPORARY: Final = ".new-"
 STALE_S: Final = 86_400
 LEVEL: Final = 3
 # A page of 2,000 resources has records of 1 MB.
@@ -33,10 +35,6 @@ MAX_BYTES: Final = 256 * 2**20
 HEAD_BYTES: Final = 256
 # Lines of a key: the maker, the digest of recorded bodies, the job.
 DECIDED_BY: Final = 3
-
-
-class DamagedResultError(Exception):
-    """A file that is no result, or not whole; the text says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -109,25 +107,17 @@ class Result:
         return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
 
 
-def read_result(path: str | Path) -> Result:
+def read_result(files: ResultFiles, name: str) -> Result:
     """The result in a file. Raises DamagedResultError, and OSError where it cannot be read."""
-    return Result.unpacked(_contents(path, MAX_BYTES))
+    return Result.unpacked(files.read(name, MAX_BYTES))
 
 
-def head_of(path: str | Path) -> str | None:
+def head_of(files: ResultFiles, name: str) -> str | None:
     """The maker of a result, by its first bytes; None where it is damaged. Raises OSError."""
     try:
-        return read_head(_contents(path, HEAD_BYTES))[0]
+        return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
         return None
-
-
-def _contents(path: str | Path, limit: int) -> bytes:
-    """A file's first bytes. Raises DamagedResultError of a pipe or a device, which may never end; OSError."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise DamagedResultError("no file")
-        return file.read(limit)
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
@@ -150,11 +140,13 @@ def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
 
 
 class ResultsStore:
-    """A folder of results. What goes wrong with it costs the store alone: nothing raises but disagreement."""
+    """Results in a folder or behind a URL. What goes wrong with it costs the store alone: nothing raises but
+    disagreement."""
 
-    def __init__(self, folder: Path) -> None:
-        """A new one where the folder is empty or not there. Raises InputError, MachineError."""
-        self.folder = folder
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        """A new one where nothing is there. Raises InputError, MachineError."""
+        self.files = files_at(place)
+        self.place = self.files.place
         self.found = self.written = 0
         """Loads."""
         self.seconds = 0.0
@@ -162,25 +154,35 @@ class ResultsStore:
         self.complaint = ""
         """What went wrong first."""
         try:
-            if not (folder / MARK).exists():
-                folder.mkdir(parents=True, exist_ok=True)
-                if any(not path.name.startswith(MARK) for path in folder.iterdir()):
-                    raise InputError("not empty, and no store of results", str(folder), "name a new folder")
-                (folder / MARK).write_text(f"{FORMAT}\n", encoding="ascii")
-            elif not _is_ours(folder / MARK):
-                raise InputError("a store of another fastopen", str(folder), "name a new folder")
+            if not self._is_there():
+                if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
+                    raise InputError("not empty, and no store of results", self.place, "name a new folder")
+                self.files.create(MARK, f"{FORMAT}\n".encode())
         except OSError as error:
-            raise unwritable(folder, error) from None
+            raise unwritable(self.place, error) from None
 
-    def path(self, key: str) -> Path:
-        """Where the result of a key is, or would be."""
-        return self.folder / key[:2] / key
+    def _is_there(self) -> bool:
+        """Raises InputError of one of another format; its mark may be empty while it is made."""
+        try:
+            mark = self.files.read(MARK, HEAD_BYTES).strip()
+        except FileNotFoundError:
+            return False
+        except DamagedResultError:
+            mark = b"?"
+        if mark not in (b"", FORMAT.encode()):
+            raise InputError("a store of another fastopen", self.place, "name a new folder")
+        return True
+
+    @staticmethod
+    def name(key: str) -> str:
+        """Of the file with the result of a key."""
+        return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
         """The result, where there is one that is whole."""
         started = time.perf_counter()
         try:
-            result = read_result(self.path(key))
+            result = read_result(self.files, self.name(key))
             return result if result.key == key else None
         except (FileNotFoundError, DamagedResultError):
             return None
@@ -193,26 +195,25 @@ class ResultsStore:
     def put(self, result: Result) -> None:
         """Keeps a result where there is none. Raises MachineError where another is there; both are kept."""
         started = time.perf_counter()
-        path, data = self.path(result.key), result.packed()
+        name, data = self.name(result.key), result.packed()
         try:
-            if (self.folder / DISPUTED / f"{result.key}.kept").exists():
+            if self.files.exists(f"{DISPUTED}/{result.key}.kept"):
                 return
-            path.parent.mkdir(exist_ok=True)
-            if _create(path, data):
+            if self.files.create(name, data):
                 self.written += len(result.records) - 1
             else:
-                self._hold_against(path, data, result)
+                self._hold_against(name, data, result)
         except OSError as error:
             self._complain("written", error)
         finally:
             self.seconds += time.perf_counter() - started
 
-    def _hold_against(self, path: Path, data: bytes, result: Result) -> None:
+    def _hold_against(self, name: str, data: bytes, result: Result) -> None:
         """What is there already is the same, or is damaged and replaced; else determinism is broken."""
         try:
-            there = read_result(path)
+            there = read_result(self.files, name)
         except DamagedResultError:
-            _replace(path, data)
+            self.files.replace(name, data)
             self.written += len(result.records) - 1
             return
         if there != result:
@@ -220,66 +221,16 @@ class ResultsStore:
             message = f"the same job gave other bytes before: {kept[0]} and {kept[1]}"
             raise MachineError(message, "neither is used any more; fastopen store verify tries others")
 
-    def dispute(self, there: Result, again: Result) -> tuple[Path, Path]:
-        """Takes a result out of use that came out otherwise, and keeps both. Raises OSError."""
-        folder = self.folder / DISPUTED
-        folder.mkdir(exist_ok=True)
-        kept = folder / f"{there.key}.kept", folder / f"{there.key}.again"
-        for path, result in zip(kept, (there, again), strict=True):
-            _replace(path, result.packed())
-        self.path(there.key).unlink(missing_ok=True)
-        return kept
+    def dispute(self, there: Result, again: Result) -> tuple[str, str]:
+        """Takes a result out of use that came out otherwise, and keeps both, at what is returned. OSError."""
+        names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
+        for name, result in zip(names, (there, again), strict=True):
+            self.files.replace(name, result.packed())
+        self.files.remove(self.name(there.key))
+        return self.files.where(names[0]), self.files.where(names[1])
 
     def _complain(self, what: str, error: OSError) -> None:
-        self.complaint = self.complaint or f"{self.folder}: cannot be {what}: {error.strerror or error}"
-
-    def files(self) -> Iterator[os.DirEntry[str]]:
-        """Every file of a result, and what interrupted writers left. Links may lead out of the store."""
-        for folder in sorted(self.folder.iterdir()):
-            if len(folder.name) == 2 and folder.is_dir() and not folder.is_symlink():
-                with os.scandir(folder) as entries:
-                    yield from entries
-
-
-def _is_ours(mark: Path) -> bool:
-    """Whether a store's mark is of this format; another process may be about to write it."""
-    try:
-        return _contents(mark, HEAD_BYTES).strip() in (b"", FORMAT.encode())
-    except DamagedResultError:
-        return False
-
-
-def _create(path: Path, data: bytes) -> bool:
-    """Writes a file that appears whole, unless there is one: then it is false."""
-    if path.exists():
-        return False
-    new = _written(path, data)
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        return False
-    except PermissionError:  # a file system without links
-        os.replace(new, path)
-        return True
-    finally:
-        with suppress(FileNotFoundError):
-            new.unlink()
-    return True
-
-
-def _replace(path: Path, data: bytes) -> None:
-    os.replace(_written(path, data), path)
-
-
-def _written(path: Path, data: bytes) -> Path:
-    new = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    try:
-        new.write_bytes(data)
-    except BaseException:
-        with suppress(OSError):
-            new.unlink()
-        raise
-    return new
+        self.complaint = self.complaint or f"{self.place}: cannot be {what}: {error.strerror or error}"
 
 
 def without_name(raw: str, kind: str, job: str) -> str:

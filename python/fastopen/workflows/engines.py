@@ -61,11 +61,11 @@ class EngineSet:
         kernel: str | None,
         parallel: int | None,
         recorded: Mapping[str, Any] | None = None,
-        store: Path | None = None,
+        store: str | None = None,
         executor: Executor | None = None,
     ) -> "EngineSet":
-        """Of a run that is resumed, `recorded` is the environment that it was started in. `store` is the
-        folder of a store of results, `executor` what runs jobs of virtual time in place of this process.
+        """Of a run that is resumed, `recorded` is the environment that it was started in. `store` is
+        the place of a store of results, `executor` what runs jobs of virtual time in place of this process.
 
         Raises InputError where store or executor cannot be used, MachineError where this machine lacks the
         program, or a kernel that the plan needs.

@@ -80,8 +80,8 @@ class RunOptions:
     """What is kept of each load besides; a run that is resumed goes on as it was started."""
     shard: Shard | None = None
     """The part of the experiment that is run; None: all of it."""
-    store: Path | None = None
-    """A store of results, which is looked into before a job runs and written to when it is done."""
+    store: str | None = None
+    """Folder or URL of a store of results: looked into before a job runs, written to when it is done."""
     executor: Executor | None = None
     """What runs the jobs of virtual time; None: this machine."""
     place_of: Callable[[Factor], str] = COMMAND_LINE.key_of

@@ -5,21 +5,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from operator import attrgetter
 
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
-from fastopen.engines.results_store import (
-    MARK,
-    STALE_S,
-    TEMPORARY,
-    DamagedResultError,
-    Result,
-    head_of,
-    read_result,
-)
+from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
+from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head_of, read_result
 from fastopen.engines.stored import result_of
 from fastopen.errors import InputError, unreadable
 
@@ -42,45 +34,46 @@ class StoreFacts:
     """Jobs that came out differently."""
 
 
-def open_store(folder: Path) -> ResultsStore:
-    """One that is there. Raises InputError."""
-    if not (folder / MARK).is_file():
-        raise InputError("no store of results", str(folder), "fastopen run --store DIR makes one")
-    return ResultsStore(folder)
+def open_store(place: str | os.PathLike[str]) -> ResultsStore:
+    """One that is there. Raises InputError, MachineError."""
+    files = files_at(place)
+    try:
+        there = files.exists(MARK)
+    except OSError as error:
+        raise unreadable(files.place, error) from None
+    if not there:
+        raise InputError("no store of results", files.place, "fastopen run --store DIR makes one")
+    return ResultsStore(place)
 
 
 def facts(store: ResultsStore) -> StoreFacts:
     """Reads the first bytes of each file. Raises InputError where it may not be read."""
     found = StoreFacts()
-    for entry, size, _ in _files(store):
-        if entry.name.startswith(TEMPORARY):
+    for file in _kept(store):
+        if file.unfinished:
             found.unfinished += 1
             continue
-        found.bytes += size
-        maker = _maker(entry)
+        found.bytes += file.bytes
+        maker = _maker(store, file)
         if maker is None:
             found.damaged += 1
         else:
             found.results += 1
             found.makers[maker] += 1
-    found.disputed = len([*(store.folder / "disputed").glob("*.kept")])
+    found.disputed = sum(name.endswith(".kept") for name in store.files.names(DISPUTED))
     return found
 
 
-def _files(store: ResultsStore) -> Iterator[tuple["os.DirEntry[str]", int, float]]:
-    """Each file with size and time; others may remove some meanwhile."""
+def _kept(store: ResultsStore) -> Iterator[KeptFile]:
     try:
-        for entry in store.files():
-            with suppress(FileNotFoundError):
-                status = entry.stat()
-                yield entry, status.st_size, status.st_mtime
+        yield from store.files.kept()
     except OSError as error:
-        raise unreadable(store.folder, error) from None
+        raise unreadable(store.place, error) from None
 
 
-def _maker(entry: "os.DirEntry[str]") -> str | None:
+def _maker(store: ResultsStore, file: KeptFile) -> str | None:
     try:
-        return head_of(entry.path)
+        return head_of(store.files, file.name)
     except OSError:
         return None
 
@@ -98,32 +91,29 @@ class Pruning:
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
     """Removes files; returns how many, and how many bytes they had. Raises InputError."""
-    going: list[tuple[str, int]] = []
-    staying: list[tuple[float, int, str]] = []
-    for entry, size, written in _files(store):
-        if entry.name.startswith(TEMPORARY):
-            if now - written > STALE_S:
-                going.append((entry.path, size))
+    going: list[KeptFile] = []
+    staying: list[KeptFile] = []
+    for file in _kept(store):
+        if file.unfinished:
+            if now - file.written_s > STALE_S:
+                going.append(file)
             continue
-        maker = _maker(entry)
-        old = asked.older_than_s is not None and now - written > asked.older_than_s
+        maker = _maker(store, file)
+        old = asked.older_than_s is not None and now - file.written_s > asked.older_than_s
         other = asked.keep_maker is not None and maker != asked.keep_maker
-        if maker is None or old or other:
-            going.append((entry.path, size))
-        else:
-            staying.append((written, size, entry.path))
-    left = sum(size for _, size, _ in staying)
-    for _, size, path in sorted(staying):
+        (going if maker is None or old or other else staying).append(file)
+    left = sum(file.bytes for file in staying)
+    for file in sorted(staying, key=attrgetter("written_s", "name")):
         if asked.bytes is None or left <= asked.bytes:
             break
-        going.append((path, size))
-        left -= size
+        going.append(file)
+        left -= file.bytes
     try:
-        for path, _ in going:
-            Path(path).unlink(missing_ok=True)
+        for file in going:
+            store.files.remove(file.name)
     except OSError as error:
-        raise InputError(f"may not be changed: {error.strerror or error}", str(store.folder)) from None
-    return len(going), sum(size for _, size in going)
+        raise InputError(f"may not be changed: {error.strerror or error}", store.place) from None
+    return len(going), sum(file.bytes for file in going)
 
 
 @dataclass
@@ -137,7 +127,7 @@ class Verified:
     """Made by another program or kernel."""
     not_again: int = 0
     """Which the machine disturbed, or whose recorded bodies are elsewhere."""
-    disputed: list[tuple[str, Path, Path]] = field(default_factory=list)
+    disputed: list[tuple[str, str, str]] = field(default_factory=list)
     """Jobs with what was kept and what came out now, in files."""
 
 
@@ -154,13 +144,13 @@ def verify(
     What differs is taken out of use, with both kept. Raises InputError and MachineError.
     """
     drawn = chance or random.SystemRandom()
-    paths = [entry.path for entry, *_ in _files(store) if not entry.name.startswith(TEMPORARY)]
-    paths = drawn.sample(paths, min(len(paths), max(1, round(share * len(paths)))))
+    names = [file.name for file in _kept(store) if not file.unfinished]
+    names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
     found = Verified()
-    for first in range(0, len(paths), AT_ONCE):
+    for first in range(0, len(names), AT_ONCE):
         kept: dict[str, tuple[Result, Job]] = {}
-        for path in paths[first : first + AT_ONCE]:
-            result = _read(path, found)
+        for name in names[first : first + AT_ONCE]:
+            result = _read(store, name, found)
             if result is None:
                 continue
             if result.maker != maker.digest:
@@ -170,14 +160,14 @@ def verify(
             else:
                 kept[result.key] = (result, result.job(result.key))
         _again(store, engine, maker, kept, found)
-        watch(min(first + AT_ONCE, len(paths)))
+        watch(min(first + AT_ONCE, len(names)))
     return found
 
 
-def _read(path: str, found: Verified) -> Result | None:
+def _read(store: ResultsStore, name: str, found: Verified) -> Result | None:
     try:
-        result = read_result(path)
-        if result.key == Path(path).name:
+        result = read_result(store.files, name)
+        if store.name(result.key) == name:
             result.job(result.key)
             return result
     except (OSError, DamagedResultError, ValueError):

@@ -16,7 +16,8 @@ from fastopen.contract import Job, LoadRecord, WorldRecord
 from fastopen.engines import JobEnded, JobStarted, LoadDone, Maker, ResultsStore, StoredEngine, WorldBuilt
 from fastopen.engines import results_store as module
 from fastopen.engines.base import Bodies, Event
-from fastopen.engines.results_store import DamagedResultError, Result, with_name, without_name
+from fastopen.engines.result_files import DamagedResultError, FolderFiles
+from fastopen.engines.results_store import Result, with_name, without_name
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute
@@ -353,7 +354,7 @@ def test_a_store_that_cannot_be_read_costs_no_load(tmp_path: Path, monkeypatch: 
     def fail(*_: object) -> bytes:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(module, "_contents", fail)
+    monkeypatch.setattr(FolderFiles, "read", fail)
     events = list(engine.run([one.job for one in plan.jobs], {}))
     assert sum(isinstance(event, LoadDone) for event in events) == plan.loads()
     assert engine.store.complaint.endswith("cannot be read: Input/output error")
@@ -450,8 +451,8 @@ def test_a_result_that_comes_out_otherwise_is_taken_out_of_use(tmp_path: Path) -
     found = verify(open_store(tmp_path), MadeUpEngine(late=1), MAKER, 1.0)
     assert (found.same, len(found.disputed)) == (0, len(files))
     assert results(tmp_path) == []
-    assert {kept.read_bytes() for _, kept, _ in found.disputed} >= {before}
-    assert all(again.exists() for *_, again in found.disputed)
+    assert {Path(kept).read_bytes() for _, kept, _ in found.disputed} >= {before}
+    assert all(Path(again).exists() for *_, again in found.disputed)
     assert facts(open_store(tmp_path)).disputed == len(files)
 
 

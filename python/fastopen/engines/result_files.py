@@ -1,0 +1,269 @@
+"""Where a store of results keeps its files: in a folder, or as objects behind a URL that fsspec knows."""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from fastopen.errors import InputError, MachineError, one_line
+
+TEMPORARY: Final = ".new-"
+FOLDER_NAME_CHARS: Final = 2
+NEEDED: Final = "pip install 'fastopen[fsspec]' and the package of its protocol, such as s3fs or gcsfs"
+# What implementations of fsspec call the time of an object's last change.
+WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+
+
+class DamagedResultError(Exception):
+    """A file that is no result, or not whole; the text says what is wrong."""
+
+
+class KeptFile(NamedTuple):
+    """A file of the store."""
+
+    name: str
+    """As `ResultFiles` takes it: the folder's name and its own, with a slash."""
+    bytes: int
+    written_s: float
+    """Since 1970; infinite where it is not known."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a writer left it that was interrupted, or is still at it."""
+        return self.name.rpartition("/")[2].startswith(TEMPORARY)
+
+
+class ResultFiles(Protocol):
+    """Files by their names within the store. All raise OSError; any number of processes may use them."""
+
+    place: str
+    """What people call it."""
+
+    def where(self, name: str) -> str:
+        """A file's name for people."""
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Its first bytes. Raises DamagedResultError of what is no regular file."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Writes a file that appears whole, unless there is one: then it is false."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Writes a file that appears whole, whether there is one or not."""
+
+    def remove(self, name: str) -> None:
+        """Does nothing where it is gone."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is one."""
+
+    def kept(self) -> Iterator[KeptFile]:
+        """Those in folders whose names have FOLDER_NAME_CHARS, folder by folder."""
+
+    def names(self, folder: str = "") -> list[str]:
+        """Of what is in a folder of the store, or at its top; empty where it is not there."""
+
+
+def files_at(place: str | os.PathLike[str]) -> ResultFiles:
+    """A folder, or a URL. Raises InputError of one that nothing knows, MachineError where a package lacks."""
+    text = os.fspath(place)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "file":
+        return RemoteFiles(text)
+    return FolderFiles(Path(rest if separator else text))
+
+
+class FolderFiles:
+    """A folder, also one that machines share. See ResultFiles."""
+
+    def __init__(self, folder: Path) -> None:
+        """It need not be there."""
+        self.folder = folder
+        self.place = str(folder)
+
+    def where(self, name: str) -> str:
+        """See ResultFiles."""
+        return str(self.folder / name)
+
+    def read(self, name: str, limit: int) -> bytes:
+        """A pipe or a device, which may never end, is no file."""
+        path = self.folder / name
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise DamagedResultError("no file")
+            return file.read(limit)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """By a link, which is atomic on local disks and NFS alike."""
+        path = self.folder / name
+        if path.exists():
+            return False
+        new = self._written(path, data)
+        try:
+            os.link(new, path)
+        except FileExistsError:
+            return False
+        except PermissionError:  # a file system without links
+            os.replace(new, path)
+            return True
+        finally:
+            with suppress(FileNotFoundError):
+                new.unlink()
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See ResultFiles."""
+        os.replace(self._written(self.folder / name, data), self.folder / name)
+
+    def _written(self, path: Path, data: bytes) -> Path:
+        new = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.write_bytes(data)
+        except BaseException:
+            with suppress(OSError):
+                new.unlink()
+            raise
+        return new
+
+    def remove(self, name: str) -> None:
+        """See ResultFiles."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    def exists(self, name: str) -> bool:
+        """See ResultFiles."""
+        return (self.folder / name).exists()
+
+    def kept(self) -> Iterator[KeptFile]:
+        """Links may lead out of the store, and are not followed."""
+        for folder in sorted(self.folder.iterdir()):
+            if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        with suppress(FileNotFoundError):  # others may remove some meanwhile
+                            found = entry.stat()
+                            yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
+
+    def names(self, folder: str = "") -> list[str]:
+        """See ResultFiles."""
+        try:
+            return os.listdir(self.folder / folder)
+        except FileNotFoundError:
+            return []
+
+
+class RemoteFiles:
+    """Objects behind a URL. See ResultFiles.
+
+    Whether the second writer of a name sees that it is the second depends on what is behind the URL: S3 knows
+    (with conditional writes), others look first. Writers write the same, so that nothing hangs on it.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Raises InputError, MachineError."""
+        try:
+            import fsspec
+
+            self._system, self._root = fsspec.url_to_fs(url, use_listings_cache=False)
+        except ImportError as error:
+            raise MachineError(f"{url} cannot be reached: {_said(error)}", NEEDED) from None
+        except ValueError as error:
+            raise InputError(_said(error), url, "name a folder, or a URL that fsspec knows") from None
+        except Exception as error:  # whatever the implementation of a protocol has to say
+            raise MachineError(f"{url} cannot be reached: {_said(error)}", "look at its settings") from None
+        self._root = self._root.rstrip("/")
+        self.place = url.rstrip("/")
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def where(self, name: str) -> str:
+        """See ResultFiles."""
+        return f"{self.place}/{name}"
+
+    def read(self, name: str, limit: int) -> bytes:
+        """See ResultFiles."""
+        with _os_errors():
+            data: bytes = self._system.cat_file(self._path(name), start=0, end=limit)
+        return data
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See ResultFiles."""
+        try:
+            with _os_errors():
+                self._make_folder_of(name)
+                self._system.pipe_file(self._path(name), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See ResultFiles."""
+        with _os_errors():
+            self._make_folder_of(name)
+            self._system.pipe_file(self._path(name), data)
+
+    def _make_folder_of(self, name: str) -> None:
+        """Where folders are more than a part of a name."""
+        with suppress(FileExistsError, NotImplementedError):
+            self._system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+
+    def remove(self, name: str) -> None:
+        """See ResultFiles."""
+        with suppress(FileNotFoundError), _os_errors():
+            self._system.rm_file(self._path(name))
+
+    def exists(self, name: str) -> bool:
+        """See ResultFiles."""
+        with _os_errors():
+            return bool(self._system.exists(self._path(name)))
+
+    def kept(self) -> Iterator[KeptFile]:
+        """See ResultFiles."""
+        with _os_errors():
+            found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
+        for path, facts in sorted(found.items()):
+            folder, _, name = path.removeprefix(self._root).lstrip("/").partition("/")
+            if len(folder) == FOLDER_NAME_CHARS and name and "/" not in name:
+                yield KeptFile(f"{folder}/{name}", int(facts.get("size") or 0), _written_s(facts))
+
+    def names(self, folder: str = "") -> list[str]:
+        """See ResultFiles."""
+        try:
+            with _os_errors():
+                listed: list[str] = self._system.ls(self._path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return [path.rstrip("/").rpartition("/")[2] for path in listed]
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """What libraries of protocols raise, as OSError."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(_said(error)) from None
+
+
+def _said(error: Exception) -> str:
+    return one_line(str(error)) or type(error).__name__
+
+
+def _written_s(facts: dict[str, Any]) -> float:
+    for value in map(facts.get, WRITTEN_KEYS):
+        match value:
+            case datetime():
+                return value.timestamp()
+            case int() | float():
+                return float(value)
+            case str():
+                with suppress(ValueError):
+                    return datetime.fromisoformat(value).timestamp()
+    return float("inf")
