@@ -19,6 +19,7 @@ from typing import Final
 
 from fastopen import kernels
 from fastopen.errors import MachineError
+from fastopen.kernels.build import is_outdated
 from manual_pages import write_share
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -36,7 +37,7 @@ def main() -> int:
     tools = Path(sys.argv[1]).absolute()
     try:
         kernel = kernels.find()
-        if kernels.is_outdated(kernel):
+        if is_outdated(kernel):
             raise MachineError(f"the kernel {kernel.name} is of another recipe", "fastopen kernel build")
         with tempfile.TemporaryDirectory(prefix="fastopen-release-") as folder:
             _release(tools, Path(folder), kernel.path.parent)

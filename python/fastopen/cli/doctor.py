@@ -21,6 +21,7 @@ from fastopen.engines import check_program, find_program, program_version
 from fastopen.engines.host import default_parallel
 from fastopen.errors import MachineError
 from fastopen.exec_front.words import CLIENT_BIT, SERVER_BIT, counted
+from fastopen.kernels.build import is_outdated
 
 # TCP_FASTOPEN_CONNECT, with which any client can use TFO, came with 4.11.
 KERNEL_MIN: Final = (4, 11)
@@ -159,7 +160,7 @@ def _virtual_kernel() -> Check:
     except MachineError as error:
         return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
     detail = f"kernel {kernel.name} (Linux {kernel.version})"
-    if kernels.is_outdated(kernel):
+    if is_outdated(kernel):
         detail += f"; made by another fastopen's recipe; to do: {kernels.BUILD_IT}"
     return Check("virtual engine", True, detail)
 

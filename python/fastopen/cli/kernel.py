@@ -15,6 +15,7 @@ from fastopen.cli.output import console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.errors import InputError
 from fastopen.kernels import Kernel
+from fastopen.kernels.build import Request, build_kernel, is_outdated
 
 app = typer.Typer(no_args_is_help=True, help="Build, try, list and remove the virtual engine's kernels.")
 app.command("conform")(conform_kernel)
@@ -50,9 +51,9 @@ def build(
         raise InputError("goes with apt's sources only", "--version", "leave it or --source out")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):
         raise InputError(f"{version!r} is no version of Linux", "--version", "write it like 6.12")
-    request = kernels.Request(source, version, force, if_missing, jobs)
+    request = Request(source, version, force, if_missing, jobs)
     with BuildWatcher(errors_console(), quiet) as watcher:
-        built = kernels.build_kernel(request, watcher)
+        built = build_kernel(request, watcher)
     if packetdrill is not None:
         conform_noted(packetdrill, built.kernel, quiet=quiet)
         built = replace(built, kernel=kernels.find(built.kernel.name))
@@ -113,7 +114,7 @@ def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the begi
 
 def described(kernel: Kernel) -> dict[str, Any]:
     """A kernel as JSON: where its program is, its manifest, and whether another recipe made it."""
-    outdated = kernels.is_outdated(kernel)
+    outdated = is_outdated(kernel)
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 
 

@@ -1,7 +1,7 @@
 """What a person sees while a kernel is built: a line for each stage, and a live one. On standard error."""
 
 from fastopen.cli.progress import LiveBar
-from fastopen.kernels import Stage
+from fastopen.kernels.progress import Stage
 
 
 class BuildWatcher(LiveBar):

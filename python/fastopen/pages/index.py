@@ -6,19 +6,19 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.errors import InputError, MachineError, unreadable
 from fastopen.pages.describe import summary
 from fastopen.pages.domains import third_parties
 from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, load_pages
 from fastopen.pages.model import Page
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 COLUMNS: Final = (
     *("file", "page", "url", "requests", "hosts", "origins", "connections", "depth", "redirects"),
@@ -65,6 +65,11 @@ def index_pages(
     if processes == 1:  # starting another takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
+    # Runs read this module without indexing anything.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
     waiting = iter(files)
     running: deque[tuple[Path, Future[Indexed]]] = deque()
     with ProcessPoolExecutor(

@@ -11,15 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastopen.errors import InputError, nearest, raise_all
-from fastopen.pages import har
 from fastopen.pages import url as urls
-from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.folders import NoPageError, import_folder
-from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.model import Page, parse_page
+from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import Progress, silent
 from fastopen.resources import packaged_folder
 
@@ -78,6 +75,9 @@ def missing(argument: Path | str) -> InputError | None:
 
 def damage_notes(page: Page) -> list[str]:
     """Those of its notes that say what of its file was damaged, and left out as `lenient` allows."""
+    from fastopen.pages.archives.notes import ArchiveNotes
+    from fastopen.pages.har.notes import HarNotes
+
     texts = [kind.SENTENCES[key] for kind in (HarNotes, ArchiveNotes) for key in ("broken", "cut")]
     return [note for note in page.notes if note.startswith(tuple(text.partition("{n}")[0] for text in texts))]
 
@@ -103,7 +103,7 @@ def _load(
         return [Library(library, lenient=lenient).find(name, name)]
     packaged = packaged_pages()
     if name in packaged:
-        return _load_file(packaged[name], library, lenient)
+        return [ImportedPage(read_page(packaged[name]))]
     raise missing(argument) or InputError("has just been removed", name)
 
 
@@ -136,7 +136,10 @@ def _load_file(
         return archive(path, lenient=lenient, progress=progress)
     with TextFile(path, lenient=lenient, progress=progress) as file:
         if file.first() in ("{", "["):
-            found = har.read_har(file.read, str(path), lenient=lenient)
+            # The importers of recordings have many modules, which runs of packaged pages need not read.
+            from fastopen.pages.har.recording import read_har
+
+            found = read_har(file.read, str(path), lenient=lenient)
             return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
         text = file.rest()
     _reject_foreign(text, path)

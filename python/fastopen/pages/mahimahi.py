@@ -15,9 +15,10 @@ from google.protobuf.message import DecodeError
 
 from fastopen.errors import InputError
 from fastopen.pages import budget
-from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
+from fastopen.pages.archives.build import pages_of
 from fastopen.pages.archives.chunks import without_chunks
-from fastopen.pages.archives.exchange import head_bytes
+from fastopen.pages.archives.exchange import Exchange, head_bytes, http_exchange
+from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.archives.roots import navigated_or_widest
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole

@@ -16,7 +16,9 @@ from urllib.parse import unquote, urlsplit
 from fastopen.errors import unreadable
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.archives import ArchiveNotes, Exchange, pages_of
+from fastopen.pages.archives.build import pages_of
+from fastopen.pages.archives.exchange import Exchange
+from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.archives.roots import all_wide
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole

@@ -15,11 +15,11 @@ from typing import Final
 
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
-from fastopen.pages.archives import Exchange
+from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
 from fastopen.pages.files import stem_of
-from fastopen.pages.har import read_har
+from fastopen.pages.har.recording import read_har
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import Resource
 from fastopen.pages.progress import Progress, silent

@@ -23,8 +23,10 @@ from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserExce
 
 from fastopen.errors import InputError
 from fastopen.pages import budget
-from fastopen.pages.archives import ArchiveNotes, Exchange, http_exchange, pages_of
+from fastopen.pages.archives.build import pages_of
 from fastopen.pages.archives.chunks import without_chunks
+from fastopen.pages.archives.exchange import Exchange, http_exchange
+from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, stem_of, unpacked_start

@@ -22,7 +22,7 @@ from kernels.fake_kernel import write_recipe, write_source
 
 pytestmark = pytest.mark.slow
 
-Build = Callable[..., kernels.Built]
+Build = Callable[..., build.Built]
 WAITER = (
     "import sys; from pathlib import Path; from fastopen.kernels.workspace import workspace\n"
     "with workspace(Path(sys.argv[1]), lambda: print('waiting', flush=True)): print('working')\n"
@@ -35,8 +35,8 @@ def _run_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     recipe = read_recipe(write_recipe(tmp_path / "recipe"))
     monkeypatch.setattr(build, "read_recipe", lambda: recipe)
 
-    def run(source: Path, force: bool = False, **options: bool) -> kernels.Built:
-        return kernels.build_kernel(kernels.Request(source, None, force, **options), lambda _: None)
+    def run(source: Path, force: bool = False, **options: bool) -> build.Built:
+        return build.build_kernel(build.Request(source, None, force, **options), lambda _: None)
 
     return run
 
@@ -60,7 +60,7 @@ def test_a_build_installs_a_kernel_and_leaves_no_work(tmp_path: Path, run_build:
 def test_the_same_inputs_build_nothing_again_unless_forced(tmp_path: Path, run_build: Build) -> None:
     source = write_source(tmp_path / "linux")
     first = run_build(source)
-    assert run_build(source) == kernels.Built(first.kernel, new=False)
+    assert run_build(source) == build.Built(first.kernel, new=False)
     again = run_build(source, force=True)
     assert again.new
     assert [kernel.name for kernel in kernels.installed()] == [first.kernel.name]
@@ -122,7 +122,7 @@ def test_a_changed_source_is_another_kernel(tmp_path: Path, run_build: Build) ->
 def test_if_missing_is_content_with_what_this_recipe_built(tmp_path: Path, run_build: Build) -> None:
     first = run_build(write_source(tmp_path / "linux"))
     newer = write_source(tmp_path / "newer", version="7.4")
-    assert run_build(newer, if_missing=True) == kernels.Built(first.kernel, new=False)
+    assert run_build(newer, if_missing=True) == build.Built(first.kernel, new=False)
     assert run_build(newer).kernel.version == "7.4"
 
 
@@ -137,7 +137,7 @@ def test_a_recipe_that_is_edited_meanwhile_changes_neither_the_build_nor_its_man
     (source / "Makefile").write_text(makefile.replace("@gcc", f"@{edit}; gcc"))
     known = run_build(source).kernel.manifest
     assert (known.config_sha256, known.patches_sha256) == digests
-    assert kernels.is_outdated(kernels.find())
+    assert build.is_outdated(kernels.find())
 
 
 def test_a_given_folder_is_not_changed(tmp_path: Path, run_build: Build) -> None:
@@ -333,7 +333,8 @@ def test_ctrl_c_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
     makefile = (source / "Makefile").read_text()
     (source / "Makefile").write_text(makefile.replace("@gcc", f"@exec 3> {alive}; echo >&3; sleep 600; gcc"))
     program = (
-        "import sys; from pathlib import Path; from fastopen.kernels import build, Request, build_kernel\n"
+        "import sys; from pathlib import Path; from fastopen.kernels import build\n"
+        "from fastopen.kernels.build import Request, build_kernel\n"
         "from fastopen.kernels.recipe import read_recipe\n"
         "recipe = read_recipe(Path(sys.argv[2])); build.read_recipe = lambda: recipe\n"
         "build_kernel(Request(Path(sys.argv[1])), lambda stage: None)\n"

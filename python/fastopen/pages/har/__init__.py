@@ -2,7 +2,3 @@
 
 The specification: http://www.softwareishard.com/blog/har-12-spec/
 """
-
-from fastopen.pages.har.recording import read_har
-
-__all__ = ["read_har"]
