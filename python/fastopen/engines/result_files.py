@@ -194,23 +194,27 @@ class RemoteFiles:
     def create(self, name: str, data: bytes) -> bool:
         """See ResultFiles."""
         try:
-            with _os_errors():
-                self._make_folder_of(name)
-                self._system.pipe_file(self._path(name), data, mode="create")
+            self._write(name, data, "create")
         except FileExistsError:
             return False
         return True
 
     def replace(self, name: str, data: bytes) -> None:
         """See ResultFiles."""
-        with _os_errors():
-            self._make_folder_of(name)
-            self._system.pipe_file(self._path(name), data)
+        self._write(name, data, "overwrite")
 
-    def _make_folder_of(self, name: str) -> None:
-        """Where folders are more than a part of a name."""
-        with suppress(FileExistsError, NotImplementedError):
-            self._system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+    def _write(self, name: str, data: bytes, mode: str) -> None:
+        path = self._path(name)
+        with _os_errors():
+            try:
+                self._system.pipe_file(path, data, mode=mode)
+            except FileNotFoundError:
+                # Where folders are more than a part of a name. A bucket is not made: it may be misspelled.
+                folders = [path[:end] for end, char in enumerate(path) if char == "/" and end]
+                for folder in folders[1:]:
+                    with suppress(FileExistsError, NotImplementedError):
+                        self._system.mkdir(folder, create_parents=False)
+                self._system.pipe_file(path, data, mode=mode)
 
     def remove(self, name: str) -> None:
         """See ResultFiles."""

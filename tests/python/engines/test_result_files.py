@@ -138,6 +138,24 @@ def test_storage_that_fails_costs_no_load(monkeypatch: pytest.MonkeyPatch) -> No
         open_store("memory://failing")
 
 
+def test_folders_are_made_where_storage_has_them_but_no_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    memory = type(fsspec.filesystem("memory"))
+    write = memory.pipe_file
+
+    def strict(self: Any, path: str, value: bytes, mode: str) -> None:
+        if path.rpartition("/")[0] not in made:
+            raise FileNotFoundError(path)
+        write(self, path, value, mode=mode)
+
+    monkeypatch.setattr(memory, "pipe_file", strict)
+    monkeypatch.setattr(memory, "mkdir", lambda _, path, **__: made.append(path))
+    assert files_at("memory://bucket/a/store").create("ab/abc", b"x")
+    assert made == ["/bucket/a", "/bucket/a/store", "/bucket/a/store/ab"]
+    with pytest.raises(InputError, match="memory://misspelled: cannot be written"):
+        ResultsStore("memory://misspelled")
+
+
 def test_times_of_objects_are_read_however_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     files: ResultFiles = RemoteFiles("memory://times")
     given: dict[str, dict[str, Any]] = {
