@@ -146,7 +146,7 @@ fn checksum(from: Ipv4Addr, to: Ipv4Addr, segment: &[u8]) -> u16 {
     bytes.extend((segment.len() as u16).to_be_bytes());
     bytes.extend(segment);
     let words =
-        bytes.chunks(2).map(|two| u32::from(two[0]) << 8 | two.get(1).map_or(0, |low| u32::from(*low)));
+        bytes.chunks(2).map(|two| (u32::from(two[0]) << 8) | two.get(1).map_or(0, |low| u32::from(*low)));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -77,8 +77,8 @@ impl World<'_> {
             let syns = flood.map_or(Ok(0), Flood::stop)?;
             Ok::<_, io::Error>((outcome, own_ns, syns))
         };
-        let ran = topology.client.run(|| Ok(run()))?;
-        let (outcome, generator_ns, flood_syns) = ran.blame(Fault::Machine, "generating load")?;
+        let done = topology.client.run(|| Ok(run()))?;
+        let (outcome, generator_ns, flood_syns) = done.blame(Fault::Machine, "generating load")?;
         let (end_ns, used_after) = (monotonic_ns(), used()?);
         std::thread::sleep(Duration::from_micros(2 * self.job.network.rtt_us) + REST);
         let (after, link) = (self.counters()?, self.network.link.report()?);
