@@ -111,7 +111,8 @@ class RunWatcher(LiveBar):
         if self._pace is not None:
             if progress.finished is not None:
                 self._pace.finished(progress.finished.job, progress.finished.id)
-            left_s = self._pace.left_s(self.elapsed_s) if progress.left else left_s
+            # Once all were done, some are done again: as many as are invalid, as far as is known.
+            left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.asked else left_s
         if left_s is not None and reported >= PACE_LOADS and self.elapsed_s >= PACE_AFTER_S:
             self._warn(progress, self.elapsed_s + left_s)
         left = "" if left_s is None else f", {shown_duration(left_s)} left"

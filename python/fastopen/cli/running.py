@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -37,6 +38,13 @@ from fastopen.workflows.run import (
 )
 from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
+
+# What makes a load be done again, in words.
+DISTURBED: Final = {
+    InvalidKind.FAULT: "a world failed",
+    InvalidKind.FIRST_BYTE_LATE: "a first byte was late",
+    InvalidKind.LINK_LATE: "the machine was late (--engine virtual does not depend on its pace)",
+}
 
 
 @dataclass(frozen=True)
@@ -285,7 +293,7 @@ def _say_done_again(run: ExecutedRun) -> None:
     if again := store.attempts_done() - store.loads_done():
         done = f"{store.loads_done()} of {store.loads_asked()} loads done"
         kinds = {kind for load in store.loads() if load.superseded for kind, _ in load.invalid}
-        why = "the machine was late" if kinds == {InvalidKind.LINK_LATE} else ", ".join(sorted(kinds))
+        why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
         errors_console().print(f"{done}; {again} done again: {why}", markup=False)
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"

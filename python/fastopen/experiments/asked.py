@@ -238,8 +238,8 @@ class Asked:
                 continue
             usual = (Tls if factor.part == "tls" else Client).model_fields[factor.setting].default
             if any(value != usual for value in self.values.get(factor.name, ())):
-                remedy = f"ask for {any_of(one.label for one in able)}"
-                message = f"none of these clients takes {factor.name}"
+                remedy = f"ask for client {any_of(one.label for one in able)}"
+                message = f"none of these clients takes {factor.title}"
                 raise self.fault(message, ("client", factor.name), remedy)
 
 

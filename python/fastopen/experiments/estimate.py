@@ -65,8 +65,8 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """What is left, in seconds, where so many went by; None where nothing is done."""
-        return elapsed_s * max(0.0, self.left) / self.done if self.done else None
+        """What is left of first attempts, in seconds, where so many went by; None where nothing is done."""
+        return elapsed_s * self.left / self.done if self.done else None
 
 
 def _job_s(job: Job, engine: EngineName) -> float:
