@@ -1,6 +1,5 @@
 """Runs an experiment or resumes a run for a command: progress, results, exit code."""
 
-import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,9 +17,9 @@ from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duratio
 from fastopen.cli.report import announce_report
 from fastopen.cli.show import print_results
 from fastopen.clients import LOADER
-from fastopen.contract import EngineName, InvalidKind
+from fastopen.contract import InvalidKind
 from fastopen.engines import ResultsStore
-from fastopen.experiments import Experiment, Pace, estimated_s, slowed_down, treatments_of
+from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.report.summary import verdict_line
@@ -28,6 +27,7 @@ from fastopen.report.terminal import plain
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.statistics import FULL_MIN, Results
+from fastopen.workflows.engines import slower_now
 from fastopen.workflows.run import (
     ExecutedRun,
     RunOptions,
@@ -40,7 +40,7 @@ from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
 
 # What makes a load be done again, in words.
-DISTURBED: Final = {
+DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "a world failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte was late",
     InvalidKind.LINK_LATE: "the machine was late (--engine virtual does not depend on its pace)",
@@ -160,13 +160,9 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _estimates(run: StartedRun) -> tuple[float, float]:
-    """Seconds that the whole plan takes on an idle machine, and beside what runs on this one. Virtual time
-    waits for processors alone, real time hardly for any."""
+    """Seconds that the whole plan takes on an idle machine, and beside what runs on this one."""
     parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
-    slower: dict[EngineName, float] = {}
-    if run.engines.workers is None and "virtual" in parallel:
-        cores = len(os.sched_getaffinity(0))
-        slower["virtual"] = slowed_down(os.getloadavg()[0], cores, parallel["virtual"])
+    slower = slower_now(parallel) if run.engines.workers is None else {}
     return estimated_s(run.plan, parallel), estimated_s(run.plan, parallel, slower)
 
 
@@ -200,7 +196,9 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
 
 
 def _conclude(run: ExecutedRun) -> None:
-    """The verdict in a line, and where to look for what it rests on."""
+    """The verdict in a line, and where to look for what it rests on; nothing where nothing was loaded."""
+    if not any(cell.loads for cell in run.results.cells):
+        return
     name = _name(run.store)
     where = "" if name is None else f" Where the time went: fastopen report {shlex.quote(name)}"
     verdict = plain(verdict_line(run.results))

@@ -62,7 +62,10 @@ def results_renderables(
     `reasons` say why cells are slower than one would think.
     """
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
-    pages = [page for page in results.pages if page in loaded] or list(results.pages)
+    if not loaded:
+        yield Text(f"Nothing was loaded: this run is {results.status}.")
+        return
+    pages = [page for page in results.pages if page in loaded]
     if results.distributions:
         yield from _of_corpus(results, width, reasons or Reasons())
     elif len(pages) <= PAGES_APART:

@@ -25,7 +25,7 @@ from fastopen.engines import (
     program_version,
 )
 from fastopen.errors import InputError
-from fastopen.experiments import EngineName, Plan, repeats_of
+from fastopen.experiments import EngineName, Plan, repeats_of, slowed_down
 from fastopen.kernels import Kernel
 from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
@@ -39,6 +39,19 @@ def auto_engine(kernel: str | None) -> EngineName:
     """What `auto` is here: `virtual` where a kernel is installed or was named, else `host`."""
     named = kernel is not None or bool(os.environ.get(VARIABLE))
     return "virtual" if named or kernels.installed() else "host"
+
+
+def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
+    """How many times slower than on an idle machine each engine is beside what runs here now.
+
+    Virtual time waits for processors alone, real time hardly for any.
+    """
+    cores = len(os.sched_getaffinity(0))
+    return {
+        name: slowed_down(os.getloadavg()[0], cores, at_once)
+        for name, at_once in parallel.items()
+        if name == "virtual"
+    }
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fastopen.engines import default_parallel
 from fastopen.experiments import Experiment, estimated_s, make_plan, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.statistics import FULL_MIN
-from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.engines import auto_engine, slower_now
 
 # What loads may take, so that starting and printing are within the minute as well.
 QUICK_S: Final = 45.0
@@ -73,4 +73,4 @@ def _seconds(
         "host": jobs or default_parallel(clients),
         "virtual": jobs or len(os.sched_getaffinity(0)),
     }
-    return estimated_s(plan, parallel)
+    return estimated_s(plan, parallel, slower_now(parallel))

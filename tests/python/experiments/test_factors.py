@@ -246,7 +246,10 @@ def test_the_command_lists_them_all() -> None:
             {"client": "chromium", "tls": "1.3", "key_share": "x25519"},
             "none of these clients takes key share (ask for client loader)",
         ),
-        ({"client": "wget2", "profile": "mget"}, "none of these clients takes profile (ask for client loader)"),
+        (
+            {"client": "wget2", "profile": "mget"},
+            "none of these clients takes profile (ask for client loader)",
+        ),
         (
             {"http": "2", "origins_keep_alive": "off"},
             "with http 2 origins keep connections (the client's keep_alive",

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from fastopen.report.grids import all_grids
 from fastopen.report.markdown import markdown
 from fastopen.report.sections import part_html
 from fastopen.runs import RunStore
-from made_up_run import made_up_page, made_up_plan, made_up_run
+from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
 PAGES = 24
 
@@ -86,9 +87,17 @@ def test_the_figures_draw_each_page_and_each_property(source: Source) -> None:
     assert {row["property"] for row in properties.rows} >= {"connections", "hosts", "bytes down"}
 
 
+def test_a_run_of_which_nothing_was_loaded_says_just_that(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "run", made_up_plan([made_up_page("one")]), {}) as store:
+        store.set_status("out of time")
+    assert fastopen("show", str(tmp_path / "run")).stdout == "Nothing was loaded: this run is out of time.\n"
+
+
 def test_an_interrupted_run_counts_the_pages_it_lacks_and_names_a_few(tmp_path: Path) -> None:
     plan = made_up_plan([made_up_page(f"page-{number}") for number in range(30)], repeats=1)
+    of_first = [planned for planned in plan.jobs if planned.job.page.name == "page-0"]
     with RunStore.create(tmp_path / "run", plan, {}) as store:
+        fill(store, replace(plan, jobs=tuple(of_first)))
         store.set_status("interrupted")
     printed = " ".join(fastopen("show", str(tmp_path / "run")).stdout.split())
-    assert "with nothing of 30 of 30 pages (page-0, page-1, page-2 and 27 more) loaded" in printed
+    assert "with nothing of 29 of 30 pages (page-1, page-2, page-3 and 26 more) loaded" in printed

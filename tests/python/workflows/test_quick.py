@@ -3,7 +3,7 @@
 import pytest
 
 from fastopen.contract import Client, Tcp
-from fastopen.experiments import DRAWS, Experiment, Setup, default_draws
+from fastopen.experiments import DRAWS, Experiment, Setup, Variation, default_draws
 from fastopen.experiments.variation import DRAWS_AT_LEAST, LOADS_OF_DRAWS
 from fastopen.pages import ImportedPage
 from fastopen.workflows import quick
@@ -18,6 +18,11 @@ def asked(**changes: object) -> Experiment:
     return made_up_plan([PAGE.page], rtts_ms=(20, 100, 200)).experiment.model_copy(update=changes)
 
 
+@pytest.fixture(autouse=True)
+def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+
+
 def test_what_fits_into_a_minute_is_left_as_it_is() -> None:
     experiment = asked()
     assert quickened(experiment, [PAGE], (), None, 2) == (experiment, [])
@@ -29,6 +34,15 @@ def test_a_browser_gets_one_rtt_and_warm_cookies_so_that_enough_repeats_fit() ->
     assert [network.rtt_us for network in shorter.networks] == [100_000]
     assert shorter.arms == ["off", "warm"]
     assert left_out == ["without cold cookies (--transports)", "RTT 100 ms alone (--rtt)"]
+
+
+def test_a_busy_machine_has_time_for_less_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick, "auto_engine", lambda _: "virtual")
+    experiment = asked(repeats=200, vary=Variation())
+    pages = [ImportedPage(made_up_page("one", requests=100)) for _ in range(3)]
+    idle = quickened(experiment, pages, (), None, 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (100.0, 100.0, 100.0))
+    assert len(quickened(experiment, pages, (), None, 2)[1]) > len(idle[1])
 
 
 def test_a_report_of_a_large_sweep_has_fewer_draws_but_enough_for_a_range() -> None:
