@@ -1,15 +1,20 @@
 """The command line, `fastopen`."""
 
 import gc
+import sys
 
 # Modules, models and records are made by the ten thousand and kept. Looking for garbage cycles among them at
 # CPython's usual threshold took an eighth of a command's processor time.
 GARBAGE_THRESHOLD = 100_000
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line; the entry point of the installed program."""
     gc.set_threshold(GARBAGE_THRESHOLD)
-    from fastopen.cli import app
-
+    try:
+        from fastopen.cli import app
+    except KeyboardInterrupt:
+        # Reading the program takes a good part of a second; nothing is begun by then.
+        sys.exit(INTERRUPTED)
     app.main()

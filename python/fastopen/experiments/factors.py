@@ -222,7 +222,7 @@ _CLIENT: Final = (
 _ORIGINS_AND_TLS: Final = (
     Factor(
         "http", "origins", ("http",), q.TEXT, "Version of HTTP: of 1.0, 1.1, 2 and 3 (over QUIC).",
-        example="1.1,2", header="HTTP", phrase="HTTP/{}", question=True,
+        example="1.1,2", header="HTTP", called="version of HTTP", phrase="HTTP/{}", question=True,
     ),
     Factor(
         "http2_hosts", "origins", ("http2_hosts",), q.WORDS,
@@ -236,7 +236,7 @@ _ORIGINS_AND_TLS: Final = (
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Every origin over TLS, whatever its URL, or none: all in the clear.", example="none,1.3,1.2",
         otherwise="1.3 where a transport or another factor of TLS asks for it, else none", header="TLS",
-        phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
+        called="use of TLS", phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
     ),
     Factor(
         "security", "tls", ("security",), q.TEXT,

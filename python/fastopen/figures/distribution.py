@@ -16,6 +16,8 @@ PANELS_MAX: Final = 24
 LOADS_MIN: Final = 3
 # What spreads less than this, of the fastest load, is drawn as an upright line by any eye.
 SPREAD_MIN: Final = 0.001
+# Of a letter of a panel's title.
+TITLE_WIDTH: Final = 6
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
@@ -71,7 +73,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
         )
         .add_params(zoom("x"))
         .properties(width=200, height=110)
-        .facet(panels("panel", rows), columns=columns_of(rows, max(200, 7 * longest)), data=ROWS)
+        .facet(panels("panel", rows), columns=columns_of(rows, max(200, TITLE_WIDTH * longest)), data=ROWS)
         .resolve_scale(x="independent")
     )
     return chart

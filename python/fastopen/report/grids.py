@@ -7,7 +7,7 @@ from typing import Final
 
 from fastopen import units
 from fastopen.attribution import Kind, Source
-from fastopen.attribution.phrases import NBSP, share, signed, with_sign
+from fastopen.attribution.phrases import NBSP, plural, share, signed, with_sign
 from fastopen.contract import Network, RateLimit
 from fastopen.errors import any_of
 from fastopen.experiments import (
@@ -31,6 +31,7 @@ from fastopen.report.published import label_texts
 from fastopen.statistics import (
     BEYOND_BOUND,
     BEYOND_BOUND_NOTE,
+    FULL_MIN,
     CellResult,
     Effect,
     FirstFlight,
@@ -172,7 +173,8 @@ def spread_of(result: CellResult) -> str:
     """What the brackets behind its saving hold; empty where there are none."""
     if result.deterministic or result.interval is None:
         return ""
-    return f"{90 if result.varied else round(100 * result.confidence)}{NBSP}%"
+    of_range = result.varied and result.pairs >= FULL_MIN
+    return f"{90 if of_range else round(100 * result.confidence)}{NBSP}%"
 
 
 def spread_words(cells: Sequence[CellResult]) -> str:
@@ -193,8 +195,9 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
             "In brackets" if len(varied) == len(judged) else "In brackets, where nothing was lost at random"
         )
         draws = max(cell.pairs for cell in varied)
+        share_of = "90 % of" if draws >= FULL_MIN else "all"
         return (
-            f"{which}: what 90 % of {draws} draws span ({experiment.vary.phrase}):"
+            f"{which}: what {share_of} {plural(draws, 'draw')} span ({experiment.vary.phrase}):"
             " a range over what nobody knows exactly, no confidence interval."
         )
     exact = [cell.deterministic for cell in judged]

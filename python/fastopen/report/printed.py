@@ -48,6 +48,8 @@ from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sen
 NO_UNKNOWN: Final = "no single unknown"
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
+# Longer lines are hard to read, however wide the terminal.
+PROSE_MAX: Final = 110
 # Of more networks a table of correlations has no room in a terminal.
 PLACES_PRINTED: Final = 4
 # How many of those that gain most, and least, are named.
@@ -175,10 +177,13 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Lines broken at spaces, but not before a unit. What is printed has ordinary spaces, to be searched."""
+    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
+
+    What is printed has ordinary spaces, to be searched.
+    """
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
-        text = textwrap.fill(whole, width, subsequent_indent=indent, break_on_hyphens=False)
+        text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
         yield Text(plain(text), style=style)
 
 

@@ -130,8 +130,8 @@ def verdict_line(results: Results) -> str:
 
 
 def _asked_by(results: Results) -> list[str]:
-    """`HTTP`, `TLS`: the factors that tell the questions apart."""
-    return [factor.heading for factor in results.factors.varying if factor.question]
+    """`the version of HTTP`: the factors that tell the questions apart."""
+    return [f"the {factor.title}" for factor in results.factors.varying if factor.question]
 
 
 def _decapitalised(text: str) -> str:

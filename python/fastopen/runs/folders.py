@@ -122,11 +122,11 @@ def summary_of(folder: Path) -> RunSummary:
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:
-    """`initial window 4, 10`, `congestion cubic, bbr`: what tells apart runs of one page."""
+    """`initial window 4, 10`, `loss 0, 1 %`: what tells apart runs of one page."""
     factors = varying_factors(experiment)
     points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(
-        f"{factor.title} {', '.join(dict.fromkeys(map(factor.text_at, points)))}"
+        f"{factor.title} {', '.join(dict.fromkeys(map(factor.text_at, points)))} {factor.unit}".rstrip()
         for factor in factors.varying
         if factor.name not in ("rtt", "client")
     )

@@ -17,7 +17,7 @@ from statistics import median, quantiles
 from fastopen.collector import collector_paused
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
-from fastopen.statistics.bootstrap import confidence_of, median_interval
+from fastopen.statistics.bootstrap import FULL_MIN, VALUES_MIN, confidence_of, median_interval
 from fastopen.statistics.bound import Bound, savings_bound
 from fastopen.statistics.effect import rank_biserial
 from fastopen.statistics.outliers import Outlier, find_outliers
@@ -93,12 +93,13 @@ class CellResult:
     @property
     def interval(self) -> tuple[float, float] | None:
         """What tables and verdicts go by: over draws their range, else the interval of the median."""
-        return self.range90 if self.varied else self.improvement_ci95
+        return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
-        """How often an interval like this holds the median, 0 to 1; 1 of draws, whose range it is."""
-        return 1.0 if self.deterministic or self.varied else confidence_of(self.pairs)
+        """How often an interval like this holds the median, 0 to 1; 1 of enough draws, whose range it is."""
+        of_range = self.varied and self.pairs >= FULL_MIN
+        return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
     @property
     def stated_percent(self) -> tuple[float, ...]:
@@ -198,7 +199,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements.values()) if improvements else None,
-        improvement_ci95=central(improvements.values(), 0.95)
+        improvement_ci95=_of_draws([*improvements.values()])
         if varied
         else None
         if exact is None
@@ -218,6 +219,13 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         requests=loads.middle("requests"),
         asked=len(loads.counted),
     )
+
+
+def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
+    """What 95 % of draws span; of few all of it, of fewer than VALUES_MIN nothing."""
+    if len(values) >= FULL_MIN:
+        return central(values, 0.95)
+    return (min(values), max(values)) if len(values) >= VALUES_MIN else None
 
 
 def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:

@@ -69,10 +69,13 @@ def test_each_question_has_a_verdict_of_its_own(several_questions: Results) -> N
     assert tls.startswith("HTTP/1.1, TLS 1.3: No difference.")
     assert http2.startswith("HTTP/2, TLS 1.3: No difference.")
     summary = summarise_run(several_questions)
-    assert (summary.headline, summary.tone) == ("It depends on HTTP and TLS.", "quiet")
+    assert (summary.headline, summary.tone) == (
+        "It depends on the version of HTTP and the use of TLS.",
+        "quiet",
+    )
     assert verdict_line(several_questions).replace("\N{NO-BREAK SPACE}", " ") == (
-        "It depends on HTTP and TLS. HTTP/1.1, cleartext: worth turning on. HTTP/1.1, TLS 1.3; HTTP/2, TLS"
-        " 1.3: no difference."
+        "It depends on the version of HTTP and the use of TLS. HTTP/1.1, cleartext: worth turning on."
+        " HTTP/1.1, TLS 1.3; HTTP/2, TLS 1.3: no difference."
     )
     assert not any("saved" in tile.label for tile in summary.tiles)
 

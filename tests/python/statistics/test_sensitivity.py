@@ -60,3 +60,14 @@ def test_the_range_holds_nine_draws_of_ten() -> None:
     inside = sum(low <= value <= high for value in cell.improvements_percent.values())
     assert inside == 26  # the two ends of 30 lie between the second and the third
     assert cell.range90 == (low, high)
+
+
+def test_few_draws_are_no_range_of_what_nobody_knows() -> None:
+    two, three, six = (varied_run(repeats).cells[-1] for repeats in (2, 3, 6))
+    assert (two.interval, two.confidence) == (None, 0.0)
+    assert three.interval == (
+        min(three.improvements_percent.values()),
+        max(three.improvements_percent.values()),
+    )
+    assert three.confidence == 0.75
+    assert (six.interval, six.confidence) == (six.range90, 1.0)
