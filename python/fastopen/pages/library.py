@@ -117,6 +117,9 @@ def _load_recordings(
         try:
             found += _load_file(file, library, lenient, progress)
         except InputError as error:
+            if not lenient and len(files) > 1:
+                remedy = error.remedy or "--lenient leaves files that are damaged out"
+                raise InputError(error.message, error.place, remedy) from None
             if not lenient:
                 raise
             errors.append(error)

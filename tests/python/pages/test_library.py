@@ -48,6 +48,14 @@ def test_a_folder_without_a_page_does_not_hide_the_packaged_page_of_its_name(
         load_pages(["other"])
 
 
+def test_a_damaged_file_of_a_folder_is_named_with_how_to_leave_it_out(tmp_path: Path) -> None:
+    (tmp_path / "a.har").write_text(json.dumps(har(entry("http://www.a.test/"))))
+    (tmp_path / "b.har").write_text('{"log":')
+    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*\(--lenient leaves files"):
+        load_pages([tmp_path])
+    assert len(load_pages([tmp_path / "a.har"])) == 1
+
+
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(InputError, match=r"exampel: no such file .*did you mean the packaged page example\?"):
         load_pages(["exampel"])
