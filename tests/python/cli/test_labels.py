@@ -12,7 +12,7 @@ def test_a_label_is_shown_in_the_list_and_can_be_taken_away(tmp_path: Path) -> N
     run = made_up_run(tmp_path / "one", made_up_plan([made_up_page("page")], rates_mbit=(1, 4)))
     assert fastopen("label", run, "before the patch").returncode == 0
     (listed,) = json.loads(fastopen("ls", tmp_path, "--json").stdout)["runs"]
-    assert (listed["label"], listed["varying"]) == ("before the patch", ["down 1, 4"])
+    assert (listed["label"], listed["varying"]) == ("before the patch", ["down 1, 4 Mbit/s"])
     assert {"before", "the", "patch"} <= {*fastopen("ls", tmp_path).stdout.split()}
     fastopen("label", run, "")
     (listed,) = json.loads(fastopen("ls", tmp_path, "--json").stdout)["runs"]
