@@ -10,7 +10,7 @@ from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, panel
 from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.panels import columns_of, panels_of
 from fastopen.figures.spread import interval
-from fastopen.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE
+from fastopen.statistics import BEYOND_BOUND
 
 TITLE: Final = "saved, % of PLT"
 
@@ -23,7 +23,9 @@ def improvement_bars(source: Source) -> Figure | None:
     rows = [row for place, where in panels.each() for row in _rows(place, where)]
     if not rows:
         return None
-    note = f" {BEYOND_BOUND_NOTE}" if any(row["mark"] for row in rows) else ""
+    shown = (result for place, _ in panels.each() for result in place.arms.values())
+    said = source.results.bound_note(result for result in shown if result.beats_bound)
+    note = f" {said}" if said else ""
     return Figure(
         name="improvement",
         title="What TFO saves of the page load time",

@@ -52,8 +52,8 @@ def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
 
 
 def _outliers(results: Results) -> Iterator[str]:
-    lossy = [cell for cell in results.cells if _loses(results, cell)]
-    others = [cell for cell in results.cells if not _loses(results, cell)]
+    lossy = [cell for cell in results.cells if results.loses(cell)]
+    others = [cell for cell in results.cells if not results.loses(cell)]
     if late := sum(len(cell.outliers) for cell in lossy):
         loads = sum(len(cell.plts_ms) for cell in lossy)
         which = f"{late:,} of {loads:,} loads {'is' if late == 1 else 'are'}"
@@ -69,12 +69,6 @@ def _outliers(results: Results) -> Iterator[str]:
         )
         more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
         yield f"{plural(len(found), 'outlier')}, kept in every figure ({named}{more})."
-
-
-def _loses(results: Results, cell: CellResult) -> bool:
-    """Whether its network loses segments at random."""
-    network = results.experiment.networks[cell.cell.network]
-    return bool(network.down.loss or network.up.loss)
 
 
 def _name(results: Results, cell: CellResult) -> str:

@@ -30,7 +30,6 @@ from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 from fastopen.report.published import label_texts
 from fastopen.statistics import (
     BEYOND_BOUND,
-    BEYOND_BOUND_NOTE,
     FULL_MIN,
     CellResult,
     Effect,
@@ -107,8 +106,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
             )
         )
     notes = [spread_note(results.experiment, cells)]
-    if any(cell.beats_bound for cell in cells):
-        notes.append(BEYOND_BOUND_NOTE)
+    notes.append(results.bound_note(cell for cell in cells if cell.beats_bound))
     note = " ".join(filter(None, notes))
     fixed = "; ".join(filter(None, (", ".join(results.factors.fixed().values()), fixed_rates(results))))
     return Grid("", columns, tuple(entries), note, fixed).hoist_common_factors()
@@ -125,13 +123,14 @@ def flight_grid(results: Results, page: str) -> Grid | None:
     for name in arms:
         columns.append(Column(f"{name} saves\n%", short=f"{name}\nsaves\n%", answer=True))
         columns.append(Column(f"{name} at\nmost{NBSP}%", short="at\nmost\n%"))
-    entries, beaten = [], False
+    entries, beaten = [], []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
         figures: list[Entry] = []
         for name in arms:
             saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
-            beaten = beaten or (saving is not None and saving.beats_bound)
+            if saving is not None and saving.beats_bound:
+                beaten.append(of_arm[name])
             figures += _flight_saving(saving)
         entries.append((*(of_factor(factor, point) for factor in factors.varying), *figures))
     note = (
@@ -143,7 +142,7 @@ def flight_grid(results: Results, page: str) -> Grid | None:
         f"First flights of {page}: what each saves",
         tuple(columns),
         tuple(entries),
-        f"{note} {BEYOND_BOUND_NOTE}" if beaten else note,
+        " ".join(filter(None, (note, results.bound_note(beaten)))),
     ).hoist_common_factors()
 
 

@@ -13,6 +13,11 @@ BEYOND_BOUND: Final = "\N{DAGGER}"
 BEYOND_BOUND_NOTE: Final = (
     f"{BEYOND_BOUND}: more than handshakes in a row took; something else took less time as well."
 )
+# Of marked savings of networks with random loss.
+LOSS_NOTE: Final = (
+    "Where segments are lost at random the bound is no limit: it is of the baseline's loads, and loads of a"
+    " pair lose different segments, each of which may cost more than a handshake."
+)
 
 
 @dataclass(frozen=True)

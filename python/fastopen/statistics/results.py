@@ -1,7 +1,7 @@
 """Everything that tables, documents and verdicts are made from, read from a run."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -19,6 +19,7 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
+from fastopen.statistics.bound import BEYOND_BOUND_NOTE, LOSS_NOTE
 from fastopen.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.statistics.cells import CellResult, summarise
 from fastopen.statistics.corpus import Distribution, distributions
@@ -57,6 +58,18 @@ class Results:
             if result.cell.page == page:
                 rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
         return rows
+
+    def loses(self, cell: CellResult) -> bool:
+        """Whether its network loses segments at random."""
+        network = self.experiment.networks[cell.cell.network]
+        return bool(network.down.loss or network.up.loss)
+
+    def bound_note(self, beaten: Iterable[CellResult]) -> str:
+        """What the mark of savings that beat their bound means; empty where none does."""
+        cells = list(beaten)
+        if not cells:
+            return ""
+        return f"{BEYOND_BOUND_NOTE} {LOSS_NOTE}" if any(map(self.loses, cells)) else BEYOND_BOUND_NOTE
 
     @cached_property
     def factors(self) -> VaryingFactors:

@@ -101,6 +101,21 @@ def test_a_saving_above_the_bound_is_marked_in_table_and_figure_and_named_in_the
         assert "with warm cookies, TFO saves 46.5 % (200 ms), more than the 23.3 % (100 ms)" in text
 
 
+def test_with_random_loss_the_note_of_the_mark_says_that_the_bound_is_no_limit() -> None:
+    source = run(bound=Bound(100, 430))
+    assert "lost at random" not in result_grid(source.results, "small").note
+    network = source.results.experiment.networks[0]
+    up = network.up.model_copy(update={"loss": 0.01})
+    networks = [network.model_copy(update={"up": up})]
+    experiment = source.results.experiment.model_copy(update={"networks": networks})
+    lossy = replace(source, results=replace(source.results, experiment=experiment))
+    assert "lost at random the bound is no limit" in result_grid(lossy.results, "small").note
+    (figure,) = (one for one in overview_figures(lossy) if one.name == "improvement")
+    assert "lost at random the bound is no limit" in figure.caption
+    within = replace(lossy, results=replace(run().results, experiment=experiment))
+    assert "no limit" not in result_grid(within.results, "small").note
+
+
 def test_no_cause_is_named_that_made_no_difference() -> None:
     result = replace(warm(run(bound=Bound(100, 430))), retransmitted=3.0)
     same = excess_sentence("100 ms", result, result)
