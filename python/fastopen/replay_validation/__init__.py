@@ -1,14 +1,14 @@
 """Truth: the network that a recording implies, its page as it went over it, and how near a replay comes."""
 
-from fastopen.replay_validation.calibration import Calibration
+from fastopen.replay_validation.calibration import Misfit, misfit, nearer, without_thinking
 from fastopen.replay_validation.causes import Cause, cause_of
 from fastopen.replay_validation.implied import Replay, Rules, replay_of
 from fastopen.replay_validation.prediction_errors import PredictionError, error_of
 from fastopen.replay_validation.validated import ValidatedReplay, median_error_percent
 
 __all__ = [
-    "Calibration",
     "Cause",
+    "Misfit",
     "PredictionError",
     "Replay",
     "Rules",
@@ -16,5 +16,8 @@ __all__ = [
     "cause_of",
     "error_of",
     "median_error_percent",
+    "misfit",
+    "nearer",
     "replay_of",
+    "without_thinking",
 ]

@@ -12,16 +12,16 @@ from fastopen.contract import LoadRecord, Network
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
-from fastopen.replay_validation import Calibration, PredictionError, error_of
+from fastopen.replay_validation import PredictionError, error_of, misfit, nearer, without_thinking
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.page_loads import PageLoads, last_records
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# Loads that tell think times from queues, some tenths of a second each: two or three for a request.
-ROUNDS: Final = 1000
-FULL_PACKET_BITS: Final = 8 * 1500
+# How often think times are estimated anew from queues: a load is tens of milliseconds of computing, and the
+# first requests of a page are right after the first round, those that wait for them after the next.
+ROUNDS: Final = 4
 # Valid loads by client, network (of its list) and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
@@ -119,20 +119,18 @@ class Transfer:
         return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
 
     def _separated_from_queues(self, imported: ImportedPage, watch: Watch) -> Page:
-        """The page with think times that hold no queue, and with references where they stand."""
+        """The page with think times that hold no queue: of those tried, the nearest to the recording."""
         assert imported.recording is not None
-        rate = self.before.down.rate_bit_per_s
-        packet_ms = 1000 * FULL_PACKET_BITS / rate if rate else 0.0
-        exchanges = imported.recording.exchanges
-        found = Calibration(imported.page, exchanges, packet_ms, self.before.rtt_us / 1000)
-        client = {"kind": LOADER.label}
+        page = without_thinking(imported.page)
+        tried: list[tuple[float, Page]] = []
         for _ in range(ROUNDS):
-            page = ImportedPage(found.page)
-            with self.loads.run(page, [self.before], client, [BASELINE.name], watch) as run:
+            client = {"kind": LOADER.label}
+            with self.loads.run(ImportedPage(page), [self.before], client, [BASELINE.name], watch) as run:
                 ((_, record),) = last_records(run.store)
-            if not found.learn(record):
-                break
-        return found.page
+            found = misfit(page, imported.recording.exchanges, record)
+            tried.append((found.total_us, page))
+            page = nearer(page, found)
+        return min(tried, key=lambda one: one[0])[1]
 
     def _loaded(self, page: Page, clients: Sequence[str], watch: Watch) -> Loads:
         client = {"kind": list(clients)}
