@@ -1,5 +1,5 @@
 """Reads fastopen's own results (`fastopen report -f csv`) as a table of printed figures: a row for each
-treatment, beside the baseline of its comparison, with the digits of a terminal."""
+treatment, with the baseline of its comparison, in the digits of a terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

@@ -121,7 +121,7 @@ def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
 
 
 def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> PrintedTable:
-    """Of a CSV file of `fastopen report`; what it has besides is about other things than the two times."""
+    """Of a CSV file of `fastopen report`; its other columns are not about the two times."""
     read: list[dict[str, str]] = []
     for number, row in enumerate(rows, start=2):
         if len(row) != len(columns):
@@ -133,7 +133,7 @@ def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> Prin
     for number, fields in printed_rows(columns, read, path):
         cells.append(_cell(list(fields), list(fields.values()), f"{path}: line {number}", number))
     if not cells:
-        raise InputError("no load with TFO in it, beside one without", path)
+        raise InputError("no row with TFO that can be held against one without", path)
     return PrintedTable(cells, [])
 
 

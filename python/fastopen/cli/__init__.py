@@ -4,7 +4,7 @@ import gc
 import sys
 
 # Modules, models and records are made by the ten thousand and kept. Looking for garbage cycles among them at
-# CPython's usual threshold took an eighth of a command's processor time.
+# CPython's usual threshold takes a good part of a short command's processor time.
 GARBAGE_THRESHOLD = 100_000
 INTERRUPTED = 130
 

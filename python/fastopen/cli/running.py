@@ -160,7 +160,7 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _estimates(run: StartedRun) -> tuple[float, float]:
-    """Seconds that the whole plan takes on an idle machine, and beside what runs on this one."""
+    """Seconds that the whole plan takes on an idle machine, and with what else runs on this one."""
     parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
     slower = slower_now(parallel) if run.engines.workers is None else {}
     return estimated_s(run.plan, parallel), estimated_s(run.plan, parallel, slower)

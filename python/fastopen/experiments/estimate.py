@@ -29,7 +29,7 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """How many times longer work takes that waits for processors alone, beside what already runs."""
+    """How many times longer work takes that waits for processors alone, with what already runs."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 

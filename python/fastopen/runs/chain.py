@@ -106,11 +106,8 @@ class Handshakes:
         that another request, for which it was opened, needs one more.
         """
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
-        return [
-            (max(opened, since_ns), min(stood, until_ns))
-            for opened, stood in to_origin
-            if opened < until_ns and since_ns < stood and opened < stood and since_ns < until_ns
-        ]
+        cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
+        return [(opened, stood) for opened, stood in cut if opened < stood]
 
 
 def covered_ns(spans: list[Span]) -> int:

@@ -42,7 +42,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """How many times slower than on an idle machine each engine is beside what runs here now.
+    """How many times slower than on an idle machine each engine is with what runs here now.
 
     Virtual time waits for processors alone, real time hardly for any.
     """

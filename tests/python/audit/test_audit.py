@@ -347,7 +347,7 @@ def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_lo
     ("rows", "message"),
     [
         (("a,20,0.0,,,,tcp,off,,0,x,,0", "a,20,0.0,,,,tfo,warm,,0,9.0,1.0,1"), "line 3: plt_ms_median: 'x'"),
-        (("a,20,0.0,,,,tcp,off,,0,9.0,,0",), "no load with TFO in it"),
+        (("a,20,0.0,,,,tcp,off,,0,9.0,,0",), "no row with TFO"),
         (("a,20",), "line 2: 2 fields, but 13 columns"),
     ],
 )

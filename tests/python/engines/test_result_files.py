@@ -18,14 +18,14 @@ from fastopen.errors import InputError, MachineError
 from fastopen.workflows.stored_results import Pruning, facts, open_store, prune, verify
 
 
-@pytest.fixture(params=["folder", "file", "memory", "zip"])
+@pytest.fixture(params=["folder", "file", "memory", "chained"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A folder; its URL; what another process may share; a URL with another URL in it."""
+    """A folder; its URL; the URL of what is no folder; a URL with another in it."""
     yield {
         "folder": str(tmp_path / "store"),
         "file": f"file://{tmp_path}/store",
         "memory": f"memory://{tmp_path.name}/a store",
-        "zip": f"dir::memory://{tmp_path.name}/inner",
+        "chained": f"dir::memory://{tmp_path.name}/inner",
     }[request.param]
     fsspec.filesystem("memory").store.clear()
 
