@@ -1,12 +1,15 @@
 """What pydantic found wrong, as one InputError in our words that names the place."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from fastopen.errors import InputError
+
+# Each has 700 bytes.
+MOST_LISTED: Final = 20_000
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
@@ -27,7 +30,15 @@ def input_error(error: ValidationError, place: str) -> InputError:
 
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
     """Every problem of `error`; `place` is the file or option that it is in."""
-    return [_input_error(problem, place) for problem in error.errors(include_url=False)]
+    return [_input_error(problem, place) for problem in problems_of(error)]
+
+
+def problems_of(error: ValidationError) -> list[Any]:
+    """Those of `error` as pydantic lists them; in place of very many, which fill the memory, one of all."""
+    count = error.error_count()
+    if count <= MOST_LISTED:
+        return list(error.errors(include_url=False))
+    return [{"type": "value_error", "loc": (), "msg": f"no {error.title}: {count:,} problems"}]
 
 
 def _input_error(problem: Mapping[str, Any], place: str) -> InputError:

@@ -6,7 +6,17 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "python" / "fastopen"
 # Leftmost first. The ones that share a line may not import each other.
 LAYERS = [
-    {"errors", "resources", "units", "versions", "atomic", "closing", "collector", "csv_cells"},
+    {
+        "errors",
+        "resources",
+        "units",
+        "versions",
+        "atomic",
+        "closing",
+        "collector",
+        "csv_cells",
+        "json_memory",
+    },
     {"behaviours", "pydantic_errors", "clients", "user_files", "temporary"},
     {"pages", "kernels", "exec_front", "probe", "record", "why"},
     {"contract"},

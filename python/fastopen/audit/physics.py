@@ -9,6 +9,8 @@ no bound on savings is known.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, Self
 
 from fastopen.audit.findings import Finding
@@ -71,10 +73,11 @@ class MeasuredCell:
 def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
     """Of one page over networks that differ in their RTT alone."""
     found: list[Finding] = []
+    tightest = _tightest_below(series)
     for one in series:
         found += _too_soon(one)
         if one.rtt > 0 and one.saved > 0 and one.bounded:
-            reasons = list(_beyond_bounds(one, series))
+            reasons = list(_beyond_bounds(one, tightest[one.rtt]))
             if reasons:
                 detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
                 found.append(Finding(one.cell, "bound", detail + "; ".join(reasons)))
@@ -98,7 +101,18 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
                 yield Finding(one.cell, "below_rate", detail)
 
 
-def _beyond_bounds(one: MeasuredCell, series: Sequence[MeasuredCell]) -> Iterator[str]:
+def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
+    """Of each RTT the load at a smaller one that has the least room."""
+    found: dict[Decimal, MeasuredCell | None] = {}
+    tightest: MeasuredCell | None = None
+    for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
+        found[rtt] = tightest
+        if rtt > 0:
+            tightest = min((one for one in (tightest, *cells) if one is not None), key=attrgetter("room"))
+    return found
+
+
+def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[str]:
     requests, source = _requests(one.cell)
     if requests is not None and one.saved > requests * one.trips_saved * one.rtt * SLACK:
         yield f"{requests} requests can open {requests} connections in a row at most ({source})"
@@ -110,14 +124,11 @@ def _beyond_bounds(one: MeasuredCell, series: Sequence[MeasuredCell]) -> Iterato
             part = f"{one.trips_saved} of {one.trips_off} round trips"
             why = f"{part} of a load", "no more of a connection's go before its first answer"
         yield f"handshakes take no more than {why[0]}, {_ms(most)} of {_ms(one.off)}: {why[1]}"
-    others = [other for other in series if 0 < other.rtt < one.rtt]
-    if others:
-        least = min(others, key=lambda other: other.room)
-        if one.saved > least.room * one.trips_saved * one.rtt * SLACK_OF_ROOM:
-            yield (
-                f"the same page at {least.rtt} ms, {_ms(least.off)}, has room for {least.room:.1f}"
-                " handshakes and requests in a row at most"
-            )
+    if least is not None and one.saved > least.room * one.trips_saved * one.rtt * SLACK_OF_ROOM:
+        yield (
+            f"the same page at {least.rtt} ms, {_ms(least.off)}, has room for {least.room:.1f}"
+            " handshakes and requests in a row at most"
+        )
 
 
 def _requests(cell: PrintedCell) -> tuple[int | None, str]:

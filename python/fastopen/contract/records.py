@@ -15,6 +15,7 @@ from fastopen.contract.load_record import LoadRecord
 from fastopen.contract.record_part import Count, RecordPart
 from fastopen.contract.transactions_record import TransactionsRecord
 from fastopen.contract.world_record import WorldRecord
+from fastopen.pydantic_errors import problems_of
 
 
 class PacketsRecord(RecordPart):
@@ -77,7 +78,7 @@ def parse_record(line: bytes | str) -> Record:
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = problems_of(error)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise RecordError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     if isinstance(record, WorldRecord) and record.contract != CONTRACT:

@@ -27,7 +27,7 @@ from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 from fastopen.experiments.transports import ALL, arms_and_tls
-from fastopen.pydantic_errors import input_error
+from fastopen.pydantic_errors import input_error, problems_of
 from fastopen.units import UnitError
 
 T = TypeVar("T")
@@ -188,12 +188,12 @@ class Asked:
         try:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
         except ValidationError as error:
-            found = error.errors()[0]
+            found = problems_of(error)[0]
             if found["type"] == "conflict":
                 names = [one.name for one in ASKED if one.toml in found["ctx"]["keys"]]
                 refused = input_error(error, "")
                 raise self.fault(refused.message, names, refused.remedy) from None
-            key = self.source.setting_of(str(error.errors()[0]["loc"][0]))
+            key = self.source.setting_of(str(next(iter(found["loc"]), "")))
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
@@ -209,7 +209,7 @@ class Asked:
             yield
         except ValidationError as error:
             found = input_error(error, "")
-            keys = error.errors()[0].get("ctx", {}).get("keys", ())
+            keys = problems_of(error)[0].get("ctx", {}).get("keys", ())
             names = [one.name for one in ASKED if one.toml in keys]
             names = names or [one.name for one in of_part(*parts) if one.name in self.values]
             raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None

@@ -1,7 +1,6 @@
 """Experiments as TOML files: the packaged ones by name, others by path."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,7 @@ from fastopen.experiments.model import Experiment
 from fastopen.experiments.spec import experiment_of
 from fastopen.pages import missing
 from fastopen.resources import packaged_folder
-from fastopen.user_files import read_text
+from fastopen.user_files import read_toml
 
 SUFFIX: Final = ".toml"
 
@@ -38,10 +37,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
     """The experiment in a TOML file, by default of its name. Raises InputError naming file and key, also
     where pages are not to be found and `find_pages` says that they have to be.
     """
-    try:
-        data = tomllib.loads(read_text(path, "TOML is UTF-8 text"))
-    except (ValueError, RecursionError) as error:  # of numbers of thousands of digits, Python's own
-        raise InputError(f"malformed TOML: {error}", str(path)) from None
+    data = read_toml(path)
     problems: list[InputError] = []
     with collected(problems):
         if find_pages:

@@ -1,4 +1,4 @@
-"""What reading one input may cost, whoever made it: bytes that it unpacks to, bytes of one value, work.
+"""What reading one input may cost, whoever made it: bytes that it unpacks to, memory, work.
 
 Small files can unpack to any size. Everything that unpacks or reads whole files asks here before it keeps
 what came out; `load_pages` begins a budget for each input. Work is counted in steps, not by a clock, so that
@@ -25,8 +25,10 @@ REMEDY: Final = "if you trust it: --max-unpacked allows for more"
 # Texts are searched for URLs at some GB/s; a search has a price of its own, of so many bytes.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
-# A step is some 3 us. Each file of an input has one for so many bytes that the input may unpack to: 30 s.
-_BYTES_A_STEP: Final = 128
+# A step is some 3 us. Each file of an input has one for so many bytes that the input may unpack to: 6 s.
+_BYTES_A_STEP: Final = 512
+# Of what an input may unpack to, the part that values of its JSON may take in memory at once: 128 MiB.
+_KEPT_SHARE: Final = 8
 # What is read, in steps: an entry, record or file; a line of a head; a place where a record may begin; a
 # reference that is resolved.
 ENTRY_STEPS: Final = 100
@@ -45,10 +47,19 @@ class Budget:
     left: int
     searchable: int = MAX_SEARCHED_BYTES
     steps: int = 0
+    room: int = 0
 
     def begin_file(self) -> None:
-        """The next file may cost as much work as any."""
+        """The next file may cost as much work and memory as any."""
         self.steps = self.limit // _BYTES_A_STEP
+        self.room = self.limit // _KEPT_SHARE
+
+    def keep(self, size: int) -> None:
+        """Takes `size` bytes of memory off. Raises InputError where they are more than are left."""
+        self.room -= size
+        if self.room < 0:
+            message = f"takes more memory to read than {mebibytes(self.limit)} should"
+            raise InputError(message, self.place, REMEDY)
 
     def work(self, steps: int) -> None:
         """Takes `steps` off. Raises InputError where they are more than are left."""
@@ -91,6 +102,13 @@ def begin_file() -> None:
     budget = _CURRENT.get()
     if budget is not None:
         budget.begin_file()
+
+
+def keep(size: int) -> None:
+    """Takes bytes of memory off that the current input keeps. Raises InputError beyond its budget."""
+    budget = _CURRENT.get()
+    if budget is not None:
+        budget.keep(size)
 
 
 def work(steps: int = 1) -> None:

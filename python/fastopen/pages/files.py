@@ -81,9 +81,16 @@ class TextFile(Closing):
             if text or not data:
                 return text
 
-    def rest(self) -> str:
-        """All that is left."""
-        return "".join(iter(lambda: self.read(_PIECE), ""))
+    def rest(self, limit: int) -> str:
+        """All that is left. Raises InputError where it is longer than `limit` characters."""
+        parts: list[str] = []
+        left = limit
+        while piece := self.read(_PIECE):
+            left -= len(piece)
+            if left < 0:
+                raise InputError(f"is larger than {budget.mebibytes(limit)}", str(self._path))
+            parts.append(piece)
+        return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
         """`size` bytes, fewer at the end. What comes before damage is there first: hence read1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastopen.errors import InputError, nearest, raise_all
+from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile, first_bytes
@@ -22,6 +24,8 @@ from fastopen.resources import packaged_folder
 
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
+# A list of 100,000 URLs.
+MAX_LIST_CHARACTERS = 16 * 2**20
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
@@ -144,7 +148,7 @@ def _load_file(
 
             found = read_har(file.read, str(path), lenient=lenient)
             return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
-        text = file.rest()
+        text = file.rest(MAX_LIST_CHARACTERS)
     _reject_foreign(text, path)
     return _load_list(text, path, library, lenient)
 
@@ -184,7 +188,8 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
     """A `.pages` list: a URL a line, each with its place; blank lines and comments (#) are left out."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+        budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):
             yield line.strip(), f"{path}: line {number}"
 

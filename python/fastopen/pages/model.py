@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from fastopen import json_memory
 from fastopen.atomic import write_atomic
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
-from fastopen.pydantic_errors import input_error
+from fastopen.pydantic_errors import input_error, problems_of
 from fastopen.user_files import read_text
 
 FORMAT: Final = "fastopen-page/1"
@@ -241,6 +242,8 @@ def read_page(path: Path | str) -> Page:
 
 def decode_json(text: str, place: str) -> Any:
     """`json.loads` whose every failure is an InputError with line and column."""
+    if len(text) > json_memory.LITTLE and json_memory.may_take(text) > json_memory.MAX_BYTES:
+        raise InputError("takes more memory than any page", place)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -284,7 +287,7 @@ def _compact(value: object) -> str:
 
 def _as_input_error(error: ValidationError, place: str) -> InputError:
     """The first problem that pydantic found, in our words, with the place in the file."""
-    problems = error.errors(include_url=False)
+    problems = problems_of(error)
     first = problems[0]
     if first["type"] != "resource":
         return input_error(error, place)

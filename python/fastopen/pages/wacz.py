@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from fastopen import json_memory
 from fastopen.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.archives.exchange import Exchange
@@ -127,7 +128,9 @@ def _listed(container: zipfile.ZipFile) -> list[str]:
     except (KeyError, *_DAMAGE):
         return []
     found = []
-    for line in text.splitlines():
+    for line in io.StringIO(text):
+        if json_memory.may_take(line) > json_memory.MAX_BYTES:
+            continue
         try:
             page = json.loads(line)
         except (ValueError, RecursionError):

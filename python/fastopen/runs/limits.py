@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fastopen import json_memory
 from fastopen.errors import InputError
 from fastopen.runs.schema import FILE
 
@@ -81,9 +82,12 @@ class Limits:
             cursor = self._database.execute(query, values)
             while rows := cursor.fetchmany(count):
                 # The quickest way to the bytes of what SQLite has.
-                left -= len(marshal.dumps(rows))
+                size = len(marshal.dumps(rows))
+                left -= size
                 if left < 0:
                     raise self._endless()
+                if size > json_memory.LITTLE and count == 1:
+                    self._check_texts(rows[0])
                 yield rows
         except UnicodeDecodeError:  # in SQLite's own words about a damaged schema
             raise InputError("damaged: a text in it is not UTF-8", str(self._folder)) from None
@@ -92,6 +96,11 @@ class Limits:
                 raise InputError(f"damaged: {error}", str(self._folder)) from None
             # A signal's exception within the handler ends the query as well.
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
+
+    def _check_texts(self, row: tuple[object, ...]) -> None:
+        for value in row:
+            if isinstance(value, str) and json_memory.may_take(value) > json_memory.MAX_BYTES:
+                raise InputError("damaged: a text in it takes more memory than any has", str(self._folder))
 
     def _size_now(self) -> int:
         """Of the file, which may grow, with its log."""
@@ -116,4 +125,6 @@ class Limits:
             raise InputError("damaged: a record unpacks to more than any load has", str(self._folder))
         if not unpack.eof:
             raise InputError("damaged: a record is cut short", str(self._folder))
+        if len(text) > json_memory.LITTLE and json_memory.may_take(text) > json_memory.MAX_BYTES:
+            raise InputError("damaged: a record takes more memory than any has", str(self._folder))
         return text

@@ -1,6 +1,5 @@
 """What a server benchmark asks for: options and the keys of a TOML file, which are the same."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
@@ -14,7 +13,7 @@ from fastopen.errors import InputError
 from fastopen.pydantic_errors import conflict, input_error
 from fastopen.resources import packaged_folder
 from fastopen.units import parse_duration_us, parse_size_bytes
-from fastopen.user_files import read_text
+from fastopen.user_files import read_toml
 
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
@@ -128,10 +127,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
             raise InputError(f"no benchmark is called {name_or_path!r}", "", remedy)
         path = path or Path(name_or_path)
         place = path.name
-        try:
-            data = tomllib.loads(read_text(path, "TOML is UTF-8 text"))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"is no TOML: {error}", str(path)) from None
+        data = read_toml(path)
     given = {key: value for key, value in changes.items() if value is not None}
     # One way of beginning transactions replaces the other.
     if {"rates", "clients"} & given.keys():

@@ -6,6 +6,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
+from fastopen.audit import audit
+from fastopen.audit.physics import MeasuredCell
 from fastopen.audit.table import read_table
 from fastopen.contract import Job
 from fastopen.experiments.trace import read_trace
@@ -206,6 +209,30 @@ def test_jobs_traces_and_tables_grow_no_faster_than_their_lines(tmp_path: Path) 
         once, twice = made(FEW), made(2 * FEW)
         read(once)
         assert calls_of(partial(read, twice)) <= GROWTH * calls_of(partial(read, once))
+
+
+def test_twice_the_cells_of_a_table_are_at_most_twice_the_comparisons(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    read = 0
+
+    def counted(cell: MeasuredCell) -> Decimal:
+        nonlocal read
+        read += 1
+        return Decimal(cell.rtt)
+
+    monkeypatch.setattr(MeasuredCell, "room", property(counted))
+
+    def work(count: int) -> int:
+        nonlocal read
+        rows = "".join(f"x,a,{n + 1},2,1,s\n" for n in range(count))
+        header = "experiment,page,rtt_ms,plt_off,plt_tfo,unit_as_printed\n"
+        table = read_table(write(tmp_path / str(count), "x.csv", (header + rows).encode()))
+        read = 0
+        audit(table.cells)
+        return read
+
+    assert 0 < work(2 * FEW) <= GROWTH * work(FEW)
 
 
 def test_twice_the_loads_of_a_run_are_at_most_twice_the_work(tmp_path: Path) -> None:

@@ -6,17 +6,21 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fastopen import user_files
+from fastopen import json_memory
 from fastopen.audit.table import read_table
 from fastopen.errors import InputError
 from fastopen.experiments import load_experiment, trace
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import budget, load_pages
 from fastopen.pages.references import find_reference
+from security.fuzzer import Memory
 
 MIB = 2**20
 
@@ -122,14 +126,14 @@ def test_an_archive_is_refused_after_so_much_work_as_its_budget_allows(
     record = warc_record(gzip.compress(TOO_MUCH_WORK[what]), coding="Content-Encoding: gzip\r\n")
     bodies = [record.replace(b"//a.test/", b"//%c.test/" % (97 + number)) for number in range(10)]
     path.write_bytes(b"".join(bodies))
-    assert load_pages([path], max_unpacked=64 * MIB)
+    assert load_pages([path], max_unpacked=256 * MIB)
     for mebibytes in (1, 2):
         done = 0
         with pytest.raises(
             InputError, match=rf"takes more work .* {mebibytes} MiB should \(.*--max-unpacked"
         ):
             load_pages([path], max_unpacked=mebibytes * MIB)
-        assert done <= mebibytes * MIB // 128
+        assert done <= mebibytes * MIB // 512
 
 
 def har_of_entries(count: int) -> bytes:
@@ -173,9 +177,85 @@ def test_a_file_of_very_many_things_is_refused_before_all_are_read(what: str, tm
         load_pages([path], lenient=True, max_unpacked=MIB)
 
 
+def har_of_headers(entries: int, of_each: int) -> bytes:
+    """All of them differ, so that none is kept for another."""
+
+    def entry(number: int) -> bytes:
+        names = range(number * of_each, (number + 1) * of_each)
+        return (
+            b'{"request":{"headers":[' + b",".join(b'{"name":"n%d","value":""}' % n for n in names) + b"]}}"
+        )
+
+    return b'{"log":{"entries":[' + b",".join(map(entry, range(entries))) + b"]}}"
+
+
+_ENTRY = har_of_entries(1)[:-4]
+_LISTS = b"[" + b"[]," * (20 * MIB) + b"[]]"
+MUCH_MEMORY: dict[str, tuple[str, Callable[[], bytes], str]] = {
+    "lists of a page": (
+        "x.page.json",
+        lambda: b'{"format":"fastopen-page/1","resources":' + _LISTS + b"}",
+        "one value of it may take more than 160 MiB of memory",
+    ),
+    "lists of a HAR's creator": (
+        "x.har",
+        lambda: b'{"log":{"creator":' + _LISTS + b',"entries":[]}}',
+        "one value of it may take more than 160 MiB of memory",
+    ),
+    "objects of an entry": (
+        "x.har",
+        lambda: _ENTRY + b',"x":[' + b'{"":0},' * (8 * MIB) + b"0]}]}}",
+        "one value of it may take more than 160 MiB of memory",
+    ),
+    "lists in a string of an entry": (
+        "x.har",
+        lambda: _ENTRY + b',"_initiator":"{' + _LISTS + b'}"}]}}',
+        "",
+    ),
+    "entries together": (
+        "x.har.gz",
+        lambda: gzip.compress(_ENTRY + b"}" + (b',{"x":[' + b"[]," * 2000 + b"0]}") * 4000 + b"]}}", 1),
+        "takes more memory to read than 1,024 MiB should",
+    ),
+    "headers together": (
+        "x.har",
+        lambda: har_of_headers(5, 100_000),
+        "takes more memory to read than 1,024 MiB should",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", MUCH_MEMORY)
+def test_no_json_takes_half_a_gigabyte_of_memory(what: str, tmp_path: Path) -> None:
+    name, made, refusal = MUCH_MEMORY[what]
+    path = tmp_path / name
+    path.write_bytes(made())
+    memory = Memory()
+    with pytest.raises(InputError, match=refusal) if refusal else nullcontext():
+        load_pages([path])
+    memory.check()
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+))  # fmt: skip
+def test_what_json_may_take_is_no_less_than_it_takes(value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    longest = 4 * len(text)
+    assert json_memory.taken_by(json.loads(text)) <= json_memory.may_take(text) + longest + 100
+    assert json_memory.may_take(text) == json_memory.may_take(text.encode())
+
+
+def test_brackets_in_long_strings_take_no_memory() -> None:
+    text = json.dumps({"text": 'f([{}],{}); "' * MIB}) + "\n"
+    assert json_memory.may_take(text) < 100 * MIB
+
+
 def test_each_file_of_a_folder_may_cost_as_much_work(tmp_path: Path) -> None:
     for number in range(3):
-        (tmp_path / f"{number}.har").write_bytes(har_of_entries(50))
+        (tmp_path / f"{number}.har").write_bytes(har_of_entries(15))
     assert len(load_pages([tmp_path], max_unpacked=MIB)) == 3
 
 
@@ -266,13 +346,27 @@ def test_what_may_never_end_is_no_file(reader: str, what: str, tmp_path: Path) -
 def test_a_text_that_claims_any_size_is_refused(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_files.read_bytes, "__defaults__", (2**20,))
     monkeypatch.setattr(trace, "MAX_BYTES", 2**20)
     path = tmp_path / "input.toml"
     with path.open("wb") as file:
         file.truncate(2**40)
-    with pytest.raises(InputError, match=r"input\.toml: is larger than 1 MiB"):
+    with pytest.raises(InputError, match=r"input\.toml: is larger than (1|16) MiB"):
         READERS[reader](path)
+
+
+@pytest.mark.parametrize("key", ["a." * 300 + "b = 1", "[" + " . ".join("a" * 301) + "]"])
+def test_a_key_of_very_many_parts_is_refused(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f"name = 'x'\n{key}\n")
+    with pytest.raises(InputError, match=r"x\.toml: malformed TOML: line 2: a key of more than 300 parts"):
+        load_experiment(str(path))
+
+
+def test_very_many_problems_are_told_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.page.json"
+    path.write_text('{"format": "fastopen-page/1", "resources": [' + "[]," * 30_000 + "[]]}")
+    with pytest.raises(InputError, match=r"x\.page\.json: no Page: 10,00\d problems|30,00\d problems"):
+        load_pages([path])
 
 
 def test_a_har_without_compression_may_be_as_large_as_it_is(tmp_path: Path) -> None:

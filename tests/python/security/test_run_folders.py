@@ -26,6 +26,7 @@ from fastopen.runs import RunProgress, RunStore, execute
 from fastopen.runs import limits as run_limits
 from fastopen.runs.limits import MAX_RECORD_BYTES, Limits
 from made_up_run import made_up_run
+from security.fuzzer import Memory
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
@@ -213,6 +214,30 @@ def test_records_that_unpack_to_more_than_loads_have_are_refused(run: Path, size
     database.close()
     with RunStore.open(run) as store, pytest.raises(InputError, match="a record unpacks to more than"):
         [store.load_json(row.job, row.load, row.attempt) for row in store.loads()]
+
+
+LISTS = "[" + "[]," * 1_200_000 + "[]]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("UPDATE facts SET value = ? WHERE name = 'experiment'", f'{{"networks": {LISTS}}}'),
+        ("UPDATE pages SET page = ?", f'{{"resources": {LISTS}}}'),
+        ("UPDATE records SET record_zlib = ?", zlib.compress(f'{{"requests": {LISTS}}}'.encode())),
+        ("UPDATE loads SET invalid = ?", LISTS),
+    ],
+)
+def test_values_that_would_fill_the_memory_are_damage(run: Path, query: str, value: object) -> None:
+    database = sqlite3.connect(run / "run.sqlite")
+    database.execute(query, (value,))
+    database.commit()
+    database.close()
+    memory = Memory()
+    done = fastopen("show", run)
+    assert (done.returncode, "damaged: " in done.stderr) == (2, True), done
+    memory.check()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Edge:
     """Who asked (its index), after how many of its bytes (None: all), for what, and how we know."""
 

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.har import fields
 
+# A tuple of two strings that a set holds, and what each of them has in addition to its characters.
+_PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "serverIPAddress", "comment"])
 
 
@@ -34,8 +37,12 @@ class BodyStripper:
         found = {key: value for key, value in side.items() if key not in _DROPPED}
         listed = side.get("headers")
         seen = self._seen
-        found["headers"] = fields.Headers(seen.setdefault(pair, pair) for pair in fields.headers(listed))
-        found["headers"].binary = fields.has_pseudo_headers(listed)
+        found["headers"] = headers = fields.Headers()
+        for pair in fields.headers(listed):
+            if pair not in seen:
+                budget.keep(_PAIR_BYTES + len(pair[0]) + len(pair[1]))
+            headers.append(seen.setdefault(pair, pair))
+        headers.binary = fields.has_pseudo_headers(listed)
         content = side.get("content")
         if isinstance(content, dict) and content.get("text"):
             found["content"] = content | {"text": self._kept(content)}

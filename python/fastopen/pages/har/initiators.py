@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fastopen import json_memory
 from fastopen.pages import url as urls
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry
@@ -184,6 +185,8 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
         value = raw.get(key)
         if isinstance(value, str) and value.startswith("{"):
             try:
+                if json_memory.may_take(value) > json_memory.MAX_BYTES:
+                    continue
                 value = json.loads(value)
             except (ValueError, RecursionError):
                 continue

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from fastopen import json_memory
 from fastopen.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.har.notes import HarNotes
 
-# How much text is read at once, in characters.
+# How much text is read at once, in characters, and where it is much already.
 PIECE: Final = 2**18
+_LARGEST_PIECE: Final = 16 * 2**20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _OBJECT: Final = re.compile(r'\{\s*"')
 # The longest thing whose beginning json refuses: -Infinity, or an escaped pair of surrogates.
@@ -48,15 +51,23 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Reads on, as much again as is kept, so that nothing is tried too often; forgets what was taken."""
+        """Reads on, as much again as is kept, so that nothing is tried too often; forgets what was taken.
+
+        Raises InputError where a value is too long, or would take too much memory.
+        """
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
         self._columns = len(gone) - gone.rfind("\n") - 1 if lines else self._columns + len(gone)
-        if len(kept) > MAX_PIECE_BYTES:
+        remedy = "export it without content, or leave that request out"
+        # A text with one character beyond Latin-1 has two or four bytes for each.
+        if sys.getsizeof(kept) > MAX_PIECE_BYTES:
             message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
-            raise InputError(message, self._place, "export it without content, or leave that request out")
-        piece = self._read(max(PIECE, len(kept)))
+            raise InputError(message, self._place, remedy)
+        piece = self._read(min(max(PIECE, len(kept)), _LARGEST_PIECE))
+        if len(kept) > json_memory.LITTLE and json_memory.may_take(kept + piece) > json_memory.MAX_BYTES:
+            message = f"one value of it may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
+            raise InputError(message, self._place, remedy)
         self._whole = not piece
         self._text, self._at = kept + piece, 0
 
@@ -219,16 +230,16 @@ def read_json(
     try:
         for key in scanner.members():
             if key != "log" or scanner.peek() != "{":
-                whole[key] = scanner.value()
+                whole[key] = _kept(scanner.value())
                 continue
             log = whole["log"] = {}
             for inner in scanner.members():
                 if inner == "entries" and scanner.peek() == "[":
                     entries: list[object] = []
                     log[inner] = entries
-                    entries.extend(strip(raw) for raw in scanner.elements(damaged))
+                    entries.extend(_kept(strip(raw)) for raw in scanner.elements(damaged))
                 else:
-                    log[inner] = scanner.value()
+                    log[inner] = _kept(scanner.value())
         scanner.end()
     except DamageError as error:
         # What follows the entries is of no use without them, and of little with them.
@@ -238,3 +249,9 @@ def read_json(
         if error.ended and not notes.count("cut"):
             notes.add("cut")
     return whole
+
+
+def _kept(value: Any) -> Any:
+    """`value`, whose memory is taken off the budget."""
+    budget.keep(json_memory.taken_by(value))
+    return value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastopen.pages.model import ResourceType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Named:
     """A reference as it is written. `at` is after how many bytes of the text a parser knows of it.
 

@@ -14,7 +14,7 @@ from fastopen.pages.model import ResourceType
 _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 _MAX_DEPTH: Final = 50
 # Its values take a hundred times their bytes; what a longer one names beyond this does not matter.
-MAX_BYTES: Final = 4 * 2**20
+MAX_BYTES: Final = 2 * 2**20
 _BYTES_A_STEP: Final = 2
 
 
