@@ -20,7 +20,9 @@ MAX_TEXT_BYTES: Final = 16 * 2**20
 MAX_TOML_BYTES: Final = 2**20
 # The time that tomllib takes for a key grows with the square of these.
 _MOST_PARTS_OF_A_KEY: Final = 300
-_BETWEEN_PUNCTUATION: Final = re.compile(r"[^=,\n\[\]{}]+")
+_PARTS_OF_A_KEY: Final = re.compile(
+    r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)++""", re.ASCII
+)
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -61,9 +63,9 @@ def read_text(path: Path, form: str, limit: int = MAX_TEXT_BYTES) -> str:
 def read_toml(path: Path) -> dict[str, Any]:
     """A document of TOML. Raises InputError."""
     text = read_text(path, "TOML is UTF-8 text", MAX_TOML_BYTES)
-    for part in _BETWEEN_PUNCTUATION.finditer(text):
-        if part[0].count(".") >= _MOST_PARTS_OF_A_KEY:
-            line = text.count("\n", 0, part.start()) + 1
+    for parts in _PARTS_OF_A_KEY.finditer(text):
+        if parts[0].count(".") >= _MOST_PARTS_OF_A_KEY:
+            line = text.count("\n", 0, parts.start()) + 1
             message = f"line {line}: a key of more than {_MOST_PARTS_OF_A_KEY} parts"
             raise InputError(f"malformed TOML: {message}", str(path))
     try:

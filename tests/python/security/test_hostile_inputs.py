@@ -362,6 +362,15 @@ def test_a_key_of_very_many_parts_is_refused(key: str, tmp_path: Path) -> None:
         load_experiment(str(path))
 
 
+def test_dots_in_comments_and_strings_are_no_parts_of_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    dots, sentences = "." * 1000, "It ends. " * 1000
+    path.write_text(f"# {dots}\n# {sentences}\nname = 'x'\ndescription = \"{dots} {sentences}\"\n")
+    with pytest.raises(InputError) as refused:
+        load_experiment(str(path))
+    assert "parts" not in str(refused.value)
+
+
 def test_very_many_problems_are_told_as_one(tmp_path: Path) -> None:
     path = tmp_path / "x.page.json"
     path.write_text('{"format": "fastopen-page/1", "resources": [' + "[]," * 30_000 + "[]]}")
