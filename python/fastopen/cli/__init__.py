@@ -13,8 +13,11 @@ def main() -> None:
     """Run the command line; the entry point of the installed program."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
+        # Reading the program takes a good part of a second.
         from fastopen.cli import app
+
+        app.main()
     except KeyboardInterrupt:
-        # Reading the program takes a good part of a second; nothing is begun by then.
+        # Commands have said so themselves.
+        sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)
-    app.main()

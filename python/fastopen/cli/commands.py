@@ -14,6 +14,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.errors import InputError
 
 # Module of this package and name in it, by the command's name, in the order of the help.
@@ -67,12 +68,12 @@ class Commands(TyperGroup):
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         """As TyperGroup; raises InputError where an option is not known."""
-        with _bad_input():
+        with _in_one_line():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         """As TyperGroup; raises InputError where the command's own part of the line cannot be read."""
-        with _bad_input():
+        with _in_one_line():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
@@ -81,10 +82,16 @@ class Commands(TyperGroup):
 
 
 @contextmanager
-def _bad_input() -> Iterator[None]:
-    """Makes an InputError of a command line that cannot be read, so that it is one line like all others."""
+def _in_one_line() -> Iterator[None]:
+    """Makes an InputError of a command line that cannot be read, so that it is one line like all others.
+
+    A command that is interrupted, and has nothing of its own to say of it, says so.
+    """
     try:
         yield
+    except KeyboardInterrupt:
+        errors_console().print("interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     except UsageError as error:
         found: Any = error
         if type(error).__name__ == "NoArgsIsHelpError":

@@ -10,8 +10,9 @@ import csv
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,12 +24,12 @@ from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
 from fastopen.pages.library import LeftOutWarning, load_pages
+from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 from fastopen.pages.where import Kind, Where
 
 TEXTS: Final = ("file", "page", "url", "initiators", "digest")
 KINDS: Final[dict[str, Kind]] = {name: "text" if name in TEXTS else "number" for name in COLUMNS}
 _HEADER: Final = ",".join(COLUMNS[:3]).encode()
-Progress = Callable[[str, int, int], None]
 
 
 class Choice(BaseModel):
@@ -89,7 +90,7 @@ def load_chosen(
     *,
     lenient: bool = False,
     max_unpacked: int = MAX_UNPACKED_BYTES,
-    progress: Progress | None = None,
+    progress: FileProgress | None = None,
 ) -> list[ImportedPage]:
     """The chosen pages, see `load_corpus`; where nothing says which, all as `load_pages` reads them."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
@@ -105,7 +106,7 @@ def load_corpus(
     *,
     lenient: bool = False,
     max_unpacked: int = MAX_UNPACKED_BYTES,
-    progress: Progress | None = None,
+    progress: FileProgress | None = None,
     processes: int | None = None,
 ) -> list[ImportedPage]:
     """The chosen pages, in the order in which they are given. Raises InputError.
@@ -118,8 +119,9 @@ def load_corpus(
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     found: list[Candidate] = []
     total = 0
-    for one in inputs:
-        for candidate in _candidates(Path(one), library, progress, processes, reading):
+    for number, one in enumerate(inputs):
+        watch = silent if progress is None else part_of(partial(progress, str(one)), number, len(inputs))
+        for candidate in _candidates(Path(one), library, watch, processes, reading):
             total += 1
             if meets is None or meets(candidate.facts):
                 found.append(candidate)
@@ -137,7 +139,7 @@ def load_corpus(
 def _candidates(
     given: Path,
     library: Sequence[Path | str],
-    progress: Progress | None,
+    progress: Progress,
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
@@ -146,14 +148,15 @@ def _candidates(
         return
     files = list(corpus_files([given])) if given.is_dir() else []
     if not files:
-        for imported in load_pages([given], library, **reading, progress=progress):
+        for imported in load_pages(
+            [given], library, **reading, progress=lambda _, done, total: progress(done, total)
+        ):
             facts = page_facts(imported.page, given)
             yield Candidate(facts, given, imported)
         return
     cores = processes or len(os.sched_getaffinity(0))
     for number, one in enumerate(index_pages(files, **reading, processes=min(cores, len(files)))):
-        if progress is not None:
-            progress(str(given), number, len(files))
+        progress(number, len(files))
         if one.error:
             warnings.warn(f"left out: {one.error}", LeftOutWarning, stacklevel=3)
         yield from (Candidate(facts, one.file) for facts in one.rows)
@@ -191,7 +194,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def _loaded(
-    chosen: Sequence[Candidate], progress: Progress | None, reading: dict[str, Any]
+    chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
     """Reads each file once for all of its pages that were chosen."""
     files = list(dict.fromkeys(one.file for one in chosen if one.page is None))

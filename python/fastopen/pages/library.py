@@ -19,7 +19,7 @@ from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.folders import NoPageError, import_folder
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import Page, parse_page, read_page
-from fastopen.pages.progress import Progress, silent
+from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 from fastopen.resources import packaged_folder
 
 PAGE_SUFFIX = ".page.json"
@@ -46,12 +46,12 @@ def load_pages(
     *,
     lenient: bool = False,
     max_unpacked: int = MAX_UNPACKED_BYTES,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: FileProgress | None = None,
 ) -> list[ImportedPage]:
     """Every page that the arguments name, in their order. Raises InputError.
 
     An argument is a file or folder (what it is, its content says), a URL to look up, or a packaged page's
-    name. `progress` is called with the file, how much of it is read, and how much it has.
+    name. `progress` is called with the file, how much of all arguments is read, and how much they have.
     `library` are folders in which URLs are looked up, after the folder of a list and before the packaged
     pages. Each argument may unpack to `max_unpacked` bytes. With `lenient` what is damaged is left out: of
     files entries and records, of folders whole files where nothing of them can be read (LeftOutWarning).
@@ -59,8 +59,8 @@ def load_pages(
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])
-    for path in paths:
-        watch = silent if progress is None else partial(progress, str(path))
+    for number, path in enumerate(paths):
+        watch = silent if progress is None else part_of(partial(progress, str(path)), number, len(paths))
         with budget_for(str(path), max_unpacked):
             found += _load(path, library, lenient, watch)
     return found
@@ -117,9 +117,9 @@ def _load_recordings(
     """The pages of all files; with `lenient` those that cannot be read are left out, with a warning."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
-    for file in files:
+    for number, file in enumerate(files):
         try:
-            found += _load_file(file, library, lenient, progress)
+            found += _load_file(file, library, lenient, part_of(progress, number, len(files)))
         except InputError as error:
             if not lenient and len(files) > 1:
                 remedy = error.remedy or "--lenient leaves files that are damaged out"

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.attribution.phrases import capitalised, gain, listed, percents, plural, saves, time
+from fastopen.attribution.phrases import (
+    capitalised,
+    gain,
+    listed,
+    percents,
+    plural,
+    saves,
+    time,
+)
 from fastopen.experiments import Arm, treatments_of
+from fastopen.report.corpus import in_the_middle
 from fastopen.report.deciding import deciding_of_run
 from fastopen.report.surprises import https_in_the_clear
 from fastopen.report.verdict import (
@@ -178,7 +187,20 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
         for effect, words in COUNTED.items()
         if effects[effect]
     ]
-    return f"{sentence} ({gain(median(medians))} in the median of {places}): it {listed(counts)}."
+    differ = pages > 1 and len({round(saving, 1) for saving in medians}) > 2
+    middle = f", {in_the_middle(_named(results, cells))}" if differ else ""
+    return f"{sentence} ({gain(median(medians))} in the median of {places}{middle}): it {listed(counts)}."
+
+
+def _named(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
+    """The savings of cells that have one, by page, with the network where that varies."""
+    one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
+    return {
+        cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
+            cell.improvement_percent or 0.0
+        )
+        for cell in cells
+    }
 
 
 def _carried(cells: Sequence[CellResult]) -> str:

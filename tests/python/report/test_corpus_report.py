@@ -46,6 +46,12 @@ def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(source: Source) -
     assert "Saved over the pages" in printed
     assert "What of a page goes with its saving" in printed
     assert "TFO saves most of" in printed
+    told = " ".join(printed.split())
+    for one in (one for one in source.results.distributions if one.arm.name == "warm"):
+        ordered = sorted(one.savings, key=lambda page: one.savings[page])
+        low, high = ordered[PAGES // 2 - 1], ordered[PAGES // 2]
+        assert f"in the median over pages, between {low} (" in told
+        assert f") and {high} (" in told
     assert len(printed.splitlines()) < 80
     assert max(len(line.rstrip()) for line in printed.splitlines()) <= 80
 
