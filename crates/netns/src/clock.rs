@@ -1,7 +1,6 @@
 //! Clocks in nanoseconds, and waiting in a tokio runtime with the kernel's precision.
 
 use std::io;
-use std::task::{Context, Poll, ready};
 
 use nix::time::{ClockId as Clock, clock_gettime};
 use tokio::io::Interest;
@@ -84,6 +83,14 @@ impl Alarm {
         Ok(Self(timer.map_err(io::Error::from)?))
     }
 
+    /// Has the runtime wake up at `at_ns` of the monotonic clock.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the time.
+    pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
+        self.0.get_mut().set(Some(at_ns))
+    }
+
     /// Waits until `at_ns` of the monotonic clock; returns at once where it is past. Cancel-safe: a later
     /// wait for the same time does not set the timer again.
     ///
@@ -96,17 +103,5 @@ impl Alarm {
             self.0.readable().await?.clear_ready();
         }
         Ok(())
-    }
-
-    /// The same for a future that is written by hand.
-    ///
-    /// # Errors
-    /// Where the kernel refuses the time.
-    pub fn poll_until(&mut self, context: &mut Context<'_>, at_ns: u64) -> Poll<io::Result<()>> {
-        while monotonic_ns() < at_ns {
-            self.0.get_mut().set(Some(at_ns))?;
-            ready!(self.0.poll_read_ready(context))?.clear_ready();
-        }
-        Poll::Ready(Ok(()))
     }
 }

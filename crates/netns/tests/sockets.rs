@@ -1,6 +1,8 @@
 //! Sockets on loopback, without a namespace of their own: options, `TCP_INFO`, destroy events, timestamps.
 
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::future::poll_fn;
+use std::io::IoSliceMut;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use fastopen_netns::process::socket_of_inode;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{self, is_tcp};
 use fastopen_netns::tcp::{self, ESTABLISHED, LISTEN, TcpInfo};
-use fastopen_netns::udp::StampedSocket;
+use fastopen_netns::udp::{BatchSocket, Leaving, Received, StampedSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 
 #[test]
@@ -109,4 +111,38 @@ fn the_kernel_has_the_fast_open_counters() {
     for name in ["TCPFastOpenActive", "TCPFastOpenPassive", "TCPFastOpenListenOverflow", "ActiveOpens"] {
         assert!(names.contains(&name), "{name} is missing");
     }
+}
+
+#[test]
+fn datagrams_cross_many_at_a_time_with_ecn_and_the_address_they_were_sent_to() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it runs");
+    runtime.block_on(async {
+        let server = BatchSocket::bind(0, None, 1 << 20).expect("it binds");
+        let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 9), server.local().port());
+        let client = BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects");
+        let to_server = Leaving { peer: None, own: None, ecn: 0b10 };
+        let sent = client.send(to_server, &[b"first", b"second", b"third"]).expect("loopback works");
+        assert_eq!(sent, 3);
+        let (received, bytes) = receive(&server).await;
+        assert_eq!(bytes, [b"first".as_slice(), b"second", b"third"]);
+        for one in &received {
+            assert_eq!((one.peer, one.own, one.ecn), (client.local(), Some(*address.ip()), 0b10));
+        }
+        let back = Leaving { peer: Some(client.local()), own: Some(*address.ip()), ecn: 0 };
+        assert_eq!(server.send(back, &[b"back"]).expect("loopback works"), 1);
+        let (received, bytes) = receive(&client).await;
+        assert_eq!(bytes, [b"back"]);
+        assert_eq!((received[0].peer, received[0].own, received[0].ecn), (address, None, 0));
+    });
+}
+
+/// What has arrived at a socket.
+async fn receive(socket: &BatchSocket) -> (Vec<Received>, Vec<Vec<u8>>) {
+    let mut buffers = [[0; 16]; 8];
+    let mut received = [Received::default(); 8];
+    let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+    let count = poll_fn(|context| socket.poll_receive(context, &mut slices, &mut received)).await;
+    let received = received[..count.expect("the runtime runs")].to_vec();
+    let bytes = buffers.iter().zip(&received).map(|(buffer, one)| buffer[..one.length].to_vec()).collect();
+    (received, bytes)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::HttpVersion;
 use fastopen_replay::counters::{Duplex, Traffic, counted};
-use fastopen_replay::quic::QuicClient;
+use fastopen_replay::quic::{QuicClient, Runtime};
 use fastopen_replay::tls::{TlsStream, address};
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
@@ -62,7 +62,7 @@ pub fn fetch_tickets(
     hosts: &BTreeMap<String, (SocketAddrV4, HttpVersion)>,
     limit: Duration,
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Runtime::new()?;
     runtime.block_on(async {
         for (host, (address, version)) in hosts {
             let visit = async {

@@ -31,8 +31,8 @@ use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::lock;
 use crate::log::{OriginLog, TlsHandshake};
-use crate::quic::QuicOrigin;
 use crate::quic::table::QuicTable;
+use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
 use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream};
 
@@ -163,7 +163,7 @@ impl Drop for Origins {
 }
 
 struct Listening {
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
     listeners: Vec<TcpListener>,
     quic: Vec<QuicOrigin>,
 }
@@ -172,7 +172,7 @@ impl Listening {
     fn open(shared: &Shared) -> io::Result<Self> {
         let site = &shared.site;
         exact_timers();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = Runtime::new()?;
         let guard = runtime.enter();
         let listen = |port: &u16| {
             let socket = TcpSocket::new_v4()?;

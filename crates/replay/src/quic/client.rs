@@ -1,7 +1,7 @@
 //! The client's end of QUIC connections, each with a socket of its own.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::runtime::ExactRuntime;
-use super::socket::{CountedSocket, End};
+use super::socket::CountedSocket;
 use super::table::QuicTable;
 use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
@@ -118,13 +118,9 @@ impl QuicClient {
         table: &Arc<QuicTable>,
         begun: impl FnOnce(FourTuple),
     ) -> io::Result<Connected> {
-        let own = own_address(address)?;
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)))?;
-        socket.set_nonblocking(true)?;
-        let four_tuple =
-            FourTuple { client: SocketAddrV4::new(own, socket.local_addr()?.port()), origin: address };
+        let socket = Arc::new(CountedSocket::new(port.unwrap_or(0), Some(address), table.clone())?);
+        let four_tuple = FourTuple { client: socket.local(), origin: address };
         begun(four_tuple);
-        let socket = Arc::new(CountedSocket::new(socket, End::Client(own), table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let certified = runtime.certified.clone();
         let endpoint = Endpoint::new_with_abstract_socket(endpoint_config(), None, socket, runtime)?;
@@ -159,15 +155,5 @@ impl QuicClient {
         connected.close();
         connected.endpoint.wait_idle().await;
         Ok(())
-    }
-}
-
-/// The address from which this end reaches `peer`.
-fn own_address(peer: SocketAddrV4) -> io::Result<Ipv4Addr> {
-    let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    probe.connect(peer)?;
-    match probe.local_addr()?.ip() {
-        IpAddr::V4(own) => Ok(own),
-        IpAddr::V6(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }

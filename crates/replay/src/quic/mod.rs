@@ -4,6 +4,7 @@
 mod client;
 mod congestion;
 pub mod packets;
+mod reactor;
 mod runtime;
 mod server;
 mod socket;
@@ -23,6 +24,7 @@ use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, STREAM_WINDOW};
 use crate::tls::{Handshake, Session, Version};
 
 pub use self::client::{Connected, QuicClient};
+pub use self::reactor::Runtime;
 pub(crate) use self::server::{QuicOrigin, accept};
 
 /// Bytes of a full datagram, the least that every path carries (RFC 9000 section 14.1). Paths are not probed

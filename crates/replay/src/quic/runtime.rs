@@ -6,11 +6,13 @@ use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use fastopen_netns::clock::{Alarm, monotonic_ns};
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+use fastopen_netns::clock::monotonic_ns;
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
+
+use super::reactor::Timer;
 
 tokio::task_local! {
     /// Of the tasks of a client's connection: whether its server has shown a certificate.
@@ -31,15 +33,16 @@ pub(super) struct ExactRuntime {
 
 impl Runtime for ExactRuntime {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(ExactTimer { at_ns: ns_at(at), set_ns: 0, alarm: Alarm::new().ok() })
+        Box::pin(ExactTimer { at_ns: ns_at(at), timer: Timer::new() })
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
         tokio::spawn(CERTIFIED.scope(self.certified.clone(), future));
     }
 
-    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        TokioRuntime.wrap_udp_socket(socket)
+    /// Endpoints are given sockets of our own.
+    fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -49,14 +52,9 @@ fn ns_at(instant: Instant) -> u64 {
     monotonic_ns().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A timer that is set anew only when it goes off too early: the deadline of a connection moves with each
-/// packet, mostly to later.
 struct ExactTimer {
     at_ns: u64,
-    /// When the alarm goes off.
-    set_ns: u64,
-    /// None where there are no descriptors left: then the load fails for other reasons.
-    alarm: Option<Alarm>,
+    timer: Timer,
 }
 
 impl AsyncTimer for ExactTimer {
@@ -65,20 +63,13 @@ impl AsyncTimer for ExactTimer {
     }
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<()> {
-        let this = &mut *self;
-        loop {
-            let now = monotonic_ns();
-            if now >= this.at_ns {
-                return Poll::Ready(());
-            }
-            if this.set_ns <= now || this.set_ns > this.at_ns {
-                this.set_ns = this.at_ns;
-            }
-            let Some(alarm) = &mut this.alarm else { return Poll::Pending };
-            if ready!(alarm.poll_until(context, this.set_ns)).is_err() {
-                this.alarm = None;
-            }
+        let at_ns = self.at_ns;
+        if monotonic_ns() >= at_ns {
+            self.timer.clear();
+            return Poll::Ready(());
         }
+        self.timer.set(at_ns, context.waker());
+        Poll::Pending
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use super::runtime::ExactRuntime;
-use super::socket::{CountedSocket, End};
+use super::socket::CountedSocket;
 use super::table::QuicTable;
 use super::tickets::UsedTokens;
 use super::{Settings, endpoint_config, handshake};
@@ -50,9 +50,7 @@ impl QuicOrigin {
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
         config.transport_config(settings.transport()).validation_token_config(tokens);
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
-        socket.set_nonblocking(true)?;
-        let socket = Arc::new(CountedSocket::new(socket, End::Origin, table.clone())?);
+        let socket = Arc::new(CountedSocket::new(port, None, table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;

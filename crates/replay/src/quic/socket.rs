@@ -2,64 +2,54 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use fastopen_netns::udp::{BatchSocket, Leaving, Received};
+use quinn::udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
-use socket2::SockRef;
-use tokio::io::Interest;
 
+use super::reactor;
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
 
-/// What is asked of the kernel for datagrams that wait, in bytes; it grants `net.core.rmem_max` at most.
-/// TCP's buffers grow with its windows, those of UDP do not.
+/// What is asked of the kernel for datagrams that wait, in bytes. TCP's buffers grow with its windows, those
+/// of UDP do not.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// Which end of connections a socket is.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum End {
-    /// A client of one address of its own.
-    Client(Ipv4Addr),
-    /// The origins behind one port.
-    Origin,
-}
-
 pub(super) struct CountedSocket {
-    socket: tokio::net::UdpSocket,
-    state: UdpSocketState,
-    port: u16,
-    end: End,
+    socket: Arc<BatchSocket>,
+    /// Of a client's connection.
+    origin: Option<SocketAddrV4>,
+    /// The [`reactor::turn`] of its beginning.
+    turn: u64,
     table: Arc<QuicTable>,
 }
 
 impl CountedSocket {
-    /// To be called inside the runtime.
-    pub(super) fn new(socket: UdpSocket, end: End, table: Arc<QuicTable>) -> io::Result<Self> {
-        let reference = SockRef::from(&socket);
-        // SO_RCVBUFFORCE, for the root of the machine: that is a virtual engine's.
-        let _ = fastopen_netns::udp::force_receive_buffer(&socket, BUFFER_BYTES)
-            .or_else(|_| reference.set_recv_buffer_size(BUFFER_BYTES));
-        let _ = reference.set_send_buffer_size(BUFFER_BYTES);
-        let port = socket.local_addr()?.port();
-        let state = UdpSocketState::new((&socket).into())?;
-        // Which that has enabled, with megabytes of buffers for each socket.
-        let _ = fastopen_netns::udp::disable_receive_offload(&socket);
-        Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)?, state, port, end, table })
+    /// A socket of the origins behind `port`, or of a client's connection to `origin` from there. To be
+    /// called inside a [`reactor::Runtime`].
+    pub(super) fn new(port: u16, origin: Option<SocketAddrV4>, table: Arc<QuicTable>) -> io::Result<Self> {
+        if !reactor::is_running() {
+            return Err(io::Error::other("a QUIC endpoint needs the runtime that sends its datagrams"));
+        }
+        let socket = Arc::new(BatchSocket::bind(port, origin, BUFFER_BYTES)?);
+        Ok(Self { socket, origin, turn: reactor::turn(), table })
+    }
+
+    /// Its own address and port.
+    pub(super) fn local(&self) -> SocketAddrV4 {
+        self.socket.local()
     }
 
     /// The connection of a datagram to or from `peer`; `own` is the address of this end.
     fn four_tuple(&self, peer: SocketAddr, own: Option<IpAddr>) -> Option<FourTuple> {
-        let SocketAddr::V4(peer) = peer else { return None };
-        match (self.end, own) {
-            (End::Client(own), _) => {
-                Some(FourTuple { client: SocketAddrV4::new(own, self.port), origin: peer })
-            }
-            (End::Origin, Some(IpAddr::V4(own))) => {
-                Some(FourTuple { client: peer, origin: SocketAddrV4::new(own, self.port) })
+        match (self.origin, peer, own) {
+            (Some(origin), ..) => Some(FourTuple { client: self.local(), origin }),
+            (None, SocketAddr::V4(client), Some(IpAddr::V4(own))) => {
+                Some(FourTuple { client, origin: SocketAddrV4::new(own, self.local().port()) })
             }
             _ => None,
         }
@@ -68,15 +58,26 @@ impl CountedSocket {
 
 impl AsyncUdpSocket for CountedSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Writable { socket: self, waits: None })
+        Box::pin(Begun(self))
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
-        let socket = &self.socket;
-        socket.try_io(Interest::WRITABLE, || self.state.send(socket.into(), transmit))?;
-        if let Some(four_tuple) = self.four_tuple(transmit.destination, transmit.src_ip) {
-            let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
-            transmit.contents.chunks(size).for_each(|datagram| self.table.sent(four_tuple, datagram));
+        let SocketAddr::V4(peer) = transmit.destination else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let ecn = transmit.ecn.map_or(0, |codepoint| codepoint as u8);
+        let leaving = match (self.origin, transmit.src_ip) {
+            (None, Some(IpAddr::V4(own))) => Leaving { peer: Some(peer), own: Some(own), ecn },
+            (None, _) => Leaving { peer: Some(peer), own: None, ecn },
+            (Some(_), _) => Leaving { peer: None, own: None, ecn },
+        };
+        let four_tuple = self.four_tuple(transmit.destination, transmit.src_ip);
+        let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
+        for datagram in transmit.contents.chunks(size) {
+            reactor::send(&self.socket, leaving, datagram);
+            if let Some(four_tuple) = four_tuple {
+                self.table.sent(four_tuple, datagram);
+            }
         }
         Ok(())
     }
@@ -87,61 +88,50 @@ impl AsyncUdpSocket for CountedSocket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let socket = &self.socket;
-        let count = loop {
-            ready!(socket.poll_recv_ready(context))?;
-            let receive = || self.state.recv(socket.into(), buffers, meta);
-            // Other errors are of earlier datagrams (ICMP), and gone with this call.
-            if let Ok(count) = socket.try_io(Interest::READABLE, receive) {
-                break count;
-            }
-        };
-        if count < meta.len() {
-            // It was emptied, and epoll tells of what comes next: no call that returns EAGAIN.
-            let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-        }
-        for (buffer, meta) in buffers.iter().zip(meta.iter()).take(count) {
+        let mut received = [Received::default(); BATCH_SIZE];
+        let most = meta.len().min(BATCH_SIZE);
+        let count = ready!(self.socket.poll_receive(context, buffers, &mut received[..most]))?;
+        for ((buffer, meta), received) in buffers.iter().zip(meta).zip(received).take(count) {
+            *meta = RecvMeta {
+                addr: SocketAddr::V4(received.peer),
+                len: received.length,
+                stride: received.length,
+                ecn: EcnCodepoint::from_bits(received.ecn),
+                dst_ip: received.own.map(IpAddr::V4),
+            };
             if let Some(four_tuple) = self.four_tuple(meta.addr, meta.dst_ip) {
-                let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
-                datagrams.for_each(|datagram| self.table.received(four_tuple, datagram));
+                self.table.received(four_tuple, &buffer[..received.length]);
             }
         }
         Poll::Ready(Ok(count))
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        Ok(SocketAddr::V4(self.local()))
     }
 
     fn may_fragment(&self) -> bool {
-        self.state.may_fragment()
+        false
     }
 }
 
-/// Waits until a socket takes datagrams again.
-struct Writable {
-    socket: Arc<CountedSocket>,
-    waits: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>>,
-}
+/// A client's connection begins when all tasks that can go on have done so, so that its first flight holds
+/// all early data that there is. Later what finds no room in the socket waits in the reactor.
+#[derive(Debug)]
+struct Begun(Arc<CountedSocket>);
 
-impl UdpPoller for Writable {
-    fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
-        let socket = self.socket.clone();
-        let waits = self.waits.get_or_insert_with(|| Box::pin(async move { socket.socket.writable().await }));
-        let outcome = ready!(waits.as_mut().poll(context));
-        self.waits = None;
-        Poll::Ready(outcome)
-    }
-}
-
-impl Debug for Writable {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        self.socket.fmt(to)
+impl UdpPoller for Begun {
+    fn poll_writable(self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
+        if reactor::turn() > self.0.turn {
+            return Poll::Ready(Ok(()));
+        }
+        reactor::wake_before_wait(context.waker());
+        Poll::Pending
     }
 }
 
 impl Debug for CountedSocket {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(to, "CountedSocket(port {}, {:?})", self.port, self.end)
+        write!(to, "CountedSocket({})", self.local())
     }
 }

@@ -12,7 +12,7 @@ use bytes::Buf;
 use fastopen_netns::clock::realtime_ns;
 use fastopen_replay::http3::{Early, OpenStreams, Quic, StreamTable};
 use fastopen_replay::quic::table::{QuicEvidence, QuicTable};
-use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Settings};
+use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Runtime, Settings};
 use fastopen_replay::tls::{Authority, KeyShare};
 use h3::error::StreamError;
 use hyper::Request;
@@ -196,7 +196,7 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_and_resumes_its_session(
     };
     let client = QuicClient::new(settings, KeyShare::X25519, &authority, 1, true, Arc::default());
     let client = client.expect("its authority is good");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
+    let runtime = Runtime::new().expect("it runs");
     let visits = runtime.block_on(async {
         let both = async {
             let first = visit(&client, address).await;

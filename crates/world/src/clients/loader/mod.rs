@@ -18,8 +18,8 @@ use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::quic::QuicClient;
 use fastopen_replay::quic::table::QuicTable;
+use fastopen_replay::quic::{QuicClient, Runtime};
 use fastopen_replay::sockets::{FourTuple, SocketTable};
 use hyper::Request;
 use rustls::ClientConfig;
@@ -62,7 +62,7 @@ impl UserAgent for Loader {
 
 /// Loads the page, calls `after`, and then closes all connections with a reset.
 fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Runtime::new()?;
     let sockets = Arc::new(SocketTable::default());
     let quic_table = Arc::<QuicTable>::default();
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -111,7 +111,9 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     })?;
     after();
     sockets.reset_on_close();
-    drop((senders, runtime));
+    // First the tasks, for whom the end of their channels would be an event that wakes the runtime.
+    drop(runtime);
+    drop(senders);
     Ok(loaded)
 }
 

@@ -1,0 +1,301 @@
+//! What all QUIC endpoints of a thread ask of its kernel between two waits, asked once: datagrams leave
+//! together, and one timer stands for those of all connections. A system call in the virtual engine's
+//! kernel costs several switches between processes of the host.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::task::Waker;
+
+use fastopen_netns::clock::{Alarm, monotonic_ns};
+use fastopen_netns::udp::{BatchSocket, Leaving};
+
+/// After how long a full socket is tried again.
+const RETRY_NS: u64 = 1_000_000;
+
+thread_local! {
+    static REACTOR: RefCell<Reactor> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Reactor {
+    /// Whether the thread has a [`Runtime`].
+    running: bool,
+    queued: Vec<Queued>,
+    /// The datagrams of `queued`, one after another.
+    bytes: Vec<u8>,
+    /// How often the thread was about to wait.
+    turn: u64,
+    /// Of tasks that go on before the thread waits.
+    waking: Vec<Waker>,
+    /// By deadline on the monotonic clock, and number.
+    timers: BTreeMap<(u64, u64), Waker>,
+    next_timer: u64,
+    /// None where there are no descriptors left: then the load fails for other reasons.
+    alarm: Option<Alarm>,
+    /// When the alarm goes off.
+    armed_ns: Option<u64>,
+}
+
+/// A datagram that leaves before the thread waits.
+struct Queued {
+    socket: Arc<BatchSocket>,
+    leaving: Leaving,
+    bytes: Range<usize>,
+}
+
+/// A tokio runtime of the calling thread whose tasks may have QUIC endpoints.
+pub struct Runtime(tokio::runtime::Runtime);
+
+impl Runtime {
+    /// To be used on this thread alone, one at a time.
+    ///
+    /// # Errors
+    /// If the kernel gives no epoll instance.
+    pub fn new() -> io::Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().on_thread_park(before_wait).on_thread_unpark(after_wait);
+        let runtime = builder.build()?;
+        REACTOR.replace(Reactor { running: true, ..Reactor::default() });
+        Ok(Self(runtime))
+    }
+
+    /// Runs a future to its end; what was sent by then has left.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let output = self.0.block_on(future);
+        REACTOR.with_borrow_mut(Reactor::flush);
+        output
+    }
+}
+
+impl Deref for Runtime {
+    type Target = tokio::runtime::Runtime;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// Whether the calling thread has a [`Runtime`], without which no datagram would leave.
+pub(super) fn is_running() -> bool {
+    REACTOR.with_borrow(|reactor| reactor.running)
+}
+
+/// Sends a datagram before the thread waits.
+pub(super) fn send(socket: &Arc<BatchSocket>, leaving: Leaving, datagram: &[u8]) {
+    REACTOR.with_borrow_mut(|reactor| {
+        let start = reactor.bytes.len();
+        reactor.bytes.extend_from_slice(datagram);
+        let bytes = start..reactor.bytes.len();
+        reactor.queued.push(Queued { socket: socket.clone(), leaving, bytes });
+    });
+}
+
+/// How often the calling thread was about to wait, since no task could go on.
+pub(super) fn turn() -> u64 {
+    REACTOR.with_borrow(|reactor| reactor.turn)
+}
+
+/// Wakes a task in the next turn.
+pub(super) fn wake_before_wait(waker: &Waker) {
+    REACTOR.with_borrow_mut(|reactor| reactor.waking.push(waker.clone()));
+}
+
+/// A timer of a connection.
+pub(super) struct Timer {
+    number: u64,
+    /// When it wakes.
+    set_ns: Option<u64>,
+}
+
+impl Timer {
+    pub(super) fn new() -> Self {
+        let number = REACTOR.with_borrow_mut(|reactor| {
+            reactor.next_timer += 1;
+            reactor.next_timer
+        });
+        Self { number, set_ns: None }
+    }
+
+    /// Wakes `waker`, and it alone, at `at_ns` of the monotonic clock, or at an earlier time to which it is
+    /// set: the deadline of a connection moves with each packet, mostly to later.
+    pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
+        let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
+        if earlier.is_none() {
+            self.clear();
+        }
+        let set_ns = earlier.unwrap_or(at_ns);
+        self.set_ns = Some(set_ns);
+        REACTOR.with_borrow_mut(|reactor| match reactor.timers.get_mut(&(set_ns, self.number)) {
+            Some(set) => set.clone_from(waker),
+            None => drop(reactor.timers.insert((set_ns, self.number), waker.clone())),
+        });
+    }
+
+    /// Wakes nobody any more.
+    pub(super) fn clear(&mut self) {
+        if let Some(set_ns) = self.set_ns.take() {
+            // A waker may be the last owner of a task, whose end may come back here.
+            let _waker = REACTOR
+                .try_with(|reactor| reactor.borrow_mut().timers.remove(&(set_ns, self.number)))
+                .unwrap_or_default();
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Before the thread waits: all datagrams leave, and the alarm is set to the first deadline. It is set anew
+/// only to go off sooner.
+fn before_wait() {
+    let waking = REACTOR.with_borrow_mut(|reactor| {
+        reactor.turn += 1;
+        std::mem::take(&mut reactor.waking)
+    });
+    waking.into_iter().for_each(Waker::wake);
+    REACTOR.with_borrow_mut(|reactor| {
+        reactor.flush();
+        let retry_ns = (!reactor.queued.is_empty()).then(|| monotonic_ns() + RETRY_NS);
+        let first_ns = reactor.timers.first_key_value().map(|(&(at_ns, _), _)| at_ns);
+        let Some(at_ns) = first_ns.into_iter().chain(retry_ns).min() else { return };
+        if reactor.armed_ns.is_some_and(|armed_ns| armed_ns <= at_ns) {
+            return;
+        }
+        if reactor.alarm.is_none() {
+            reactor.alarm = Alarm::new().ok();
+        }
+        if let Some(alarm) = &mut reactor.alarm {
+            reactor.armed_ns = alarm.set(at_ns).is_ok().then_some(at_ns);
+        }
+    });
+}
+
+/// After the thread has waited: the tasks whose deadline is over go on.
+fn after_wait() {
+    let due: Vec<_> = REACTOR.with_borrow_mut(|reactor| {
+        let Some(armed_ns) = reactor.armed_ns else { return Vec::new() };
+        let now = monotonic_ns();
+        if armed_ns > now {
+            return Vec::new();
+        }
+        reactor.armed_ns = None;
+        let later = reactor.timers.split_off(&(now + 1, 0));
+        std::mem::replace(&mut reactor.timers, later).into_values().collect()
+    });
+    due.into_iter().for_each(Waker::wake);
+}
+
+impl Reactor {
+    /// Sends the queued datagrams in their order, those that leave one socket alike with one call. What finds
+    /// no room stays; what the kernel refuses is lost, as on a link.
+    fn flush(&mut self) {
+        let mut sent = 0;
+        while let Some(first) = self.queued.get(sent) {
+            let alike = self.queued[sent..]
+                .iter()
+                .take_while(|one| Arc::ptr_eq(&one.socket, &first.socket) && one.leaving == first.leaving);
+            let datagrams: Vec<_> = alike.map(|one| &self.bytes[one.bytes.clone()]).collect();
+            sent += match first.socket.send(first.leaving, &datagrams) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Of an earlier datagram (ICMP), and gone with this call.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => 0,
+                Err(_) => 1,
+            };
+        }
+        self.queued.drain(..sent);
+        if self.queued.is_empty() {
+            self.bytes.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::socket::CountedSocket;
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+
+    #[test]
+    fn an_endpoint_outside_of_its_runtime_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
+        let _inside = runtime.enter();
+        let refused = CountedSocket::new(0, None, Arc::default()).expect_err("no datagram would leave");
+        assert!(refused.to_string().contains("runtime"), "{refused}");
+    }
+
+    #[test]
+    fn datagrams_leave_in_their_order_when_the_thread_waits_or_the_future_ends() {
+        let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback works");
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, peer.local_addr().expect("it is bound").port());
+        peer.set_nonblocking(true).expect("it can be");
+        let received = || {
+            let mut buffer = [0; 16];
+            peer.recv(&mut buffer).map(|length| buffer[..length].to_vec()).ok()
+        };
+        let runtime = Runtime::new().expect("it runs");
+        runtime.block_on(async {
+            let socket = Arc::new(BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects"));
+            let leaving = |ecn| Leaving { peer: None, own: None, ecn };
+            for (number, ecn) in [0, 0, 2, 0].into_iter().enumerate() {
+                send(&socket, leaving(ecn), &[number as u8]);
+            }
+            assert_eq!(received(), None);
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            assert_eq!(
+                [(); 5].map(|()| received()),
+                [Some(vec![0]), Some(vec![1]), Some(vec![2]), Some(vec![3]), None]
+            );
+            send(&socket, leaving(0), b"last");
+        });
+        assert_eq!(received(), Some(b"last".to_vec()));
+    }
+
+    #[test]
+    fn a_refusal_of_an_earlier_datagram_costs_no_later_one() {
+        let gone = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback works");
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, gone.local_addr().expect("it is bound").port());
+        drop(gone);
+        let runtime = Runtime::new().expect("it runs");
+        let leaving = Leaving { peer: None, own: None, ecn: 0 };
+        let socket = runtime.block_on(async {
+            let socket = Arc::new(BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects"));
+            send(&socket, leaving, b"refused");
+            socket
+        });
+        let peer = UdpSocket::bind(address).expect("nobody else takes the port");
+        peer.set_nonblocking(true).expect("it can be");
+        runtime.block_on(async { send(&socket, leaving, b"later") });
+        let mut buffer = [0; 16];
+        let length = peer.recv(&mut buffer).expect("it has arrived");
+        assert_eq!(&buffer[..length], b"later");
+    }
+
+    #[test]
+    fn a_timer_wakes_at_its_time_or_earlier_if_it_was_set_to_that() {
+        let runtime = Runtime::new().expect("it runs");
+        let mut timer = Timer::new();
+        let begun = monotonic_ns();
+        let mut wakes = Vec::new();
+        runtime.block_on(std::future::poll_fn(|context| {
+            let now = monotonic_ns();
+            wakes.push(now - begun);
+            match wakes.len() {
+                1 => {
+                    timer.set(begun + 5_000_000, context.waker());
+                    timer.set(begun + 20_000_000, context.waker());
+                }
+                2 => timer.set(begun + 20_000_000, context.waker()),
+                _ => return std::task::Poll::Ready(()),
+            }
+            std::task::Poll::Pending
+        }));
+        assert!(wakes[1] >= 5_000_000 && wakes[2] >= 20_000_000, "{wakes:?}");
+    }
+}
