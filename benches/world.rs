@@ -211,6 +211,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
                 method: resource.method.clone(),
                 target: resource.url.target().to_owned(),
                 normalized_target: resource.url.target().to_owned(),
+                alternatives: Vec::new(),
                 status: 200,
                 mime: resource.mime.clone(),
                 head: None,

@@ -5,6 +5,7 @@ use crate::{Page, Phase, Resource};
 const MAX_RESOURCES: usize = 10_000;
 /// No page reaches these limits; they keep sums over all resources within 64 bits.
 const MAX_BYTES: u64 = 1 << 40;
+const MAX_ALTERNATIVES: usize = 100;
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
@@ -92,6 +93,9 @@ impl Resource {
         at_most("server_send_us", self.server_send_us, MAX_US)?;
         at_most("processing_us", self.processing_us, MAX_US)?;
         at_most("fresh_s", self.fresh_s.unwrap_or_default(), MAX_FRESH_S)?;
+        ensure(self.alternatives.len() <= MAX_ALTERNATIVES, "alternatives", || {
+            format!("{} URLs are more than {MAX_ALTERNATIVES}", self.alternatives.len())
+        })?;
         ensure(self.body_bytes == 0 || !self.must_have_no_body(), "body_bytes", || {
             format!("a {} answered with {} has no body", self.method, self.status)
         })?;

@@ -147,11 +147,16 @@ fn resources(
         let head = resource.head_offset.filter(|_| job.origins.bodies == Bodies::Recorded);
         let head = head.and_then(|offset| bodies.get(offset as usize..)).map(recorded_head::fields);
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
+        let alternatives = resource.alternatives.iter().filter_map(|url| {
+            let address = hosts.get(url.host())?;
+            Some((SocketAddrV4::new(*address, url.port()), url.normalized_target()))
+        });
         Ok(ServedResource {
             origin: SocketAddrV4::new(
                 hosts[resource.url.host()],
                 job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
             ),
+            alternatives: alternatives.collect(),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
             normalized_target: resource.url.normalized_target(),

@@ -18,7 +18,8 @@ class Request(RecordPart):
     resource: Count
     """Its index in the page."""
     url: str | None = None
-    """With recorded bodies: what was asked for, where the resource's own URL differs in port or query."""
+    """With recorded bodies: what was asked for, where the resource's own URL differs in port or query, or is
+    another choice of the same picture."""
     connection: Count | None
     """The id of the connection that carried it."""
     queued_ns: Nanoseconds | None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from fastopen import json_memory
@@ -24,6 +24,7 @@ MAX_RESOURCES: Final = 10_000
 MAX_BYTES: Final = 2**40
 MAX_US: Final = 10**12
 MAX_FRESH_S: Final = 10**9
+MAX_ALTERNATIVES: Final = 100
 
 ResourceType = Literal["document", "stylesheet", "script", "image", "font", "xhr", "media", "other"]
 Phase = Literal["load", "async", "after"]
@@ -32,10 +33,25 @@ Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Microseconds = Annotated[int, Field(ge=0, le=MAX_US)]
 Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
 
+
+def _checked_url(value: str) -> str:
+    problem = urls.problem_of(value)
+    if problem is not None:
+        raise PydanticCustomError("page_url", "{problem}", {"problem": problem})
+    return value
+
+
+Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
+
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 # Keys that pages of earlier versions do not have, with what was so before them.
-_LATER_KEYS: Final = {"server_send_us": 0, "fresh_s": None, "validator": False}
+_LATER_KEYS: Final[dict[str, object]] = {
+    "server_send_us": 0,
+    "fresh_s": None,
+    "validator": False,
+    "alternatives": [],
+}
 
 
 def body_is_empty(method: str, status: int) -> bool:
@@ -48,7 +64,7 @@ class Resource(BaseModel):
 
     model_config = _CONFIG
 
-    url: str
+    url: Url
     """Absolute, `http` or `https`, without user name and fragment. The host is in lower case; the port, where
     given, counts; a path is there and percent-encoded. Several resources may have the same URL."""
     method: str = Field(default="GET", pattern=r"^[A-Z][A-Z_-]{0,31}$")
@@ -92,17 +108,14 @@ class Resource(BaseModel):
     age, Expires, or what a browser concludes from Last-Modified); 0: not at all; null: not known."""
     validator: bool = False
     """Whether a cache can have the response validated (it had an ETag or a Last-Modified)."""
+    alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
+    """Of a picture: its other choices (of the same `srcset` or `picture`) that were not recorded, written as
+    `url` is. With [recorded bodies](recorded.md) requests for them get this response."""
     body_offset: Bytes | None = None
     """In a job only: the recorded body is `body_bytes` long and starts here in the job's `bodies_file`."""
     head_offset: Bytes | None = None
     """In a job only: the recorded head of the response starts here in the job's `bodies_file`, as HTTP/1.1
     writes it, and ends with an empty line."""
-
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, value: str) -> str:
-        _reject_url(value)
-        return value
 
     @property
     def host(self) -> str:
@@ -125,7 +138,7 @@ class Page(BaseModel):
     """The version of the format."""
     name: Annotated[Line, Field(min_length=1)]
     """What tables call it."""
-    url: str
+    url: Url
     """The URL a person would type; `resources[0].url` is the same or what it is served as."""
     source: Line
     """Where the facts come from."""
@@ -138,12 +151,6 @@ class Page(BaseModel):
     """Client processing between the last byte of the last `load` resource and the load event."""
     resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
     """The first is the root document; every other has an initiator of a smaller index."""
-
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, value: str) -> str:
-        _reject_url(value)
-        return value
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
@@ -186,12 +193,6 @@ class Page(BaseModel):
                     del resource[key]
         canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _reject_url(value: str) -> None:
-    problem = urls.problem_of(value)
-    if problem is not None:
-        raise PydanticCustomError("page_url", "{problem}", {"problem": problem})
 
 
 def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -> Iterator[tuple[str, str]]:

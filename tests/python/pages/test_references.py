@@ -46,6 +46,17 @@ def test_a_document_names_what_a_browser_would_ask_for(text: str, expected: list
     assert "no" not in "".join(urls(text)).replace("noscript", "")
 
 
+def test_what_a_browser_takes_one_of_is_one_picture() -> None:
+    text = b"""<img src=a srcset='b 1x, c 2x'><img src=d><picture><source srcset='e 1x, f 2x' type=image/webp>
+        <source srcset=g><img src=h></picture><img src=i srcset=j>
+        <link rel=preload as=image href=k imagesrcset=l>"""
+    found: dict[int | None, str] = {}
+    for name in names_in(text, "document").found:
+        found[name.picture] = found.get(name.picture, "") + name.url
+    assert sorted(found.values()) == ["abc", "d", "efgh", "ij", "kl"]
+    assert found[None] == "d"
+
+
 def test_a_reference_is_known_when_its_tag_is_there_and_not_before() -> None:
     text = b"<html><body>" + b"words " * 1000 + b"<img src=a.png>" + b"more " * 1000
     (name,) = names_in(text, "document").found

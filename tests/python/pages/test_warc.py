@@ -124,6 +124,15 @@ def test_bodies_are_served_as_they_crossed_the_wire(tmp_path: Path) -> None:
     assert found.bodies[by_url["http://cdn.test/app.js"]] == site()[6].body
 
 
+def test_choices_of_a_picture_that_were_not_recorded_are_alternatives_of_the_one_that_was(
+    tmp_path: Path,
+) -> None:
+    found = imported(tmp_path, archive(site()))
+    alternatives = {one.url: one.alternatives for one in found.page.resources if one.alternatives}
+    assert alternatives == {"http://a.test/pic/one.png": ("http://a.test/pic/two.png",)}
+    assert said(found, "were not recorded: 1")
+
+
 def test_sizes_of_heads_are_those_of_the_records(tmp_path: Path) -> None:
     resource = imported(tmp_path, archive(site())).page.resources[0]
     assert resource.response_header_bytes == len(

@@ -24,6 +24,7 @@ pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
         fresh_s: None,
         validator: false,
         body_offset: None,
+        alternatives: Vec::new(),
         head_offset: None,
     }
 }

@@ -1,4 +1,5 @@
-//! Finds the resource of a request: by host, method and path; then by port and query.
+//! Finds the resource of a request: by host, method and path; then by port and query. Other choices of a
+//! recorded picture find that picture.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ pub(super) struct Index {
     candidates: BTreeMap<(Ipv4Addr, String, String), Vec<Candidate>>,
     /// By resource: how often it was found without [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
-    /// Whether a request may differ from its resource in port and query.
+    /// Whether a request may differ from its resource in port and query, or ask for another choice.
     nearest: bool,
 }
 
@@ -25,6 +26,8 @@ struct Candidate {
     resource: usize,
     port: u16,
     query: String,
+    /// Whether this is the resource's URL, and not one of its alternatives.
+    own: bool,
 }
 
 /// The resource of a request.
@@ -39,6 +42,7 @@ pub(super) struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
     exact: bool,
+    own: bool,
     same_port: bool,
     shared_parameters: usize,
     shared_names: usize,
@@ -50,11 +54,17 @@ impl Index {
         let found = resources.iter().map(|_| AtomicUsize::new(0)).collect();
         let mut index = Self { found, nearest, ..Self::default() };
         for (resource, served) in resources.iter().enumerate() {
-            for target in BTreeSet::from([&served.target, &served.normalized_target]) {
+            let mut add = |origin: SocketAddrV4, target, own| {
                 let (path, query) = split(target);
-                let key = (*served.origin.ip(), served.method.clone(), path.to_owned());
-                let candidate = Candidate { resource, port: served.origin.port(), query: query.to_owned() };
+                let key = (*origin.ip(), served.method.clone(), path.to_owned());
+                let candidate = Candidate { resource, port: origin.port(), query: query.to_owned(), own };
                 index.candidates.entry(key).or_default().push(candidate);
+            };
+            for target in BTreeSet::from([&served.target, &served.normalized_target]) {
+                add(served.origin, target, true);
+            }
+            for (origin, target) in served.alternatives.iter().filter(|_| nearest) {
+                add(*origin, target, false);
             }
         }
         index
@@ -94,7 +104,7 @@ impl Index {
             self.found[chosen.1.resource].fetch_add(1, Ordering::Relaxed);
             Some(chosen)
         })?;
-        Some(Found { resource: chosen.resource, exact: nearness.exact })
+        Some(Found { resource: chosen.resource, exact: nearness.exact && nearness.own })
     }
 }
 
@@ -113,6 +123,7 @@ impl Candidate {
         };
         Nearness {
             exact: same_port && self.query == query,
+            own: self.own,
             same_port,
             shared_parameters: shared(|parameter| parameter),
             shared_names: shared(|parameter| parameter.split('=').next().unwrap_or_default()),
@@ -156,6 +167,7 @@ mod tests {
             method: method.into(),
             target: target.into(),
             normalized_target: target.into(),
+            alternatives: Vec::new(),
             status: 200,
             mime: String::new(),
             head: None,
@@ -243,6 +255,22 @@ mod tests {
         for expected in [6, 7, 7] {
             assert_eq!(found(&index, 80, Method::GET, "/same?_=1"), Some((expected, false)));
         }
+    }
+
+    #[test]
+    fn another_choice_of_a_picture_gets_the_recorded_one_and_what_was_recorded_itself() {
+        let alternative = |target: &str| (SocketAddrV4::new(HOST, 80), target.to_owned());
+        let mut picture = served(80, "GET", "/2x.png");
+        picture.alternatives =
+            vec![alternative("/1x.png"), alternative("/scaled?i=1&w=1"), alternative("/own.png")];
+        let resources = [picture, served(80, "GET", "/own.png"), served(80, "GET", "/scaled?i=2&w=1")];
+        let index = Index::of(&resources, true);
+        let get = |target| found(&index, 80, Method::GET, target);
+        assert_eq!(get("/1x.png"), Some((0, false)));
+        assert_eq!(get("/own.png"), Some((1, true)));
+        assert_eq!(get("/scaled?i=1&w=1"), Some((0, false)));
+        assert_eq!(get("/scaled?i=3&w=1"), Some((2, false)));
+        assert_eq!(found(&Index::of(&resources, false), 80, Method::GET, "/1x.png"), None);
     }
 
     #[test]

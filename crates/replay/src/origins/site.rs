@@ -39,7 +39,7 @@ pub struct Site {
     pub versions: BTreeMap<Ipv4Addr, HttpVersion>,
     /// How the site is served over TLS, if any load uses TLS.
     pub tls: Option<TlsSite>,
-    /// Whether requests get the nearest resource: what differs in port and query alone.
+    /// Whether requests get the nearest resource: what differs in port and query, or is another choice.
     pub nearest: bool,
 }
 
@@ -76,6 +76,8 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers write them.
     pub normalized_target: String,
+    /// What else gets this response where it is the nearest: origin, path and query as browsers write them.
+    pub alternatives: Vec<(SocketAddrV4, String)>,
     /// Status code of the response.
     pub status: u16,
     /// Content-Type of the response.

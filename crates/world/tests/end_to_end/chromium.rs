@@ -210,7 +210,8 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
         <img src=https://localhost/i><img src=https://en.wikipedia.org/i><script>
         fetch('https://192.0.2.1/x?_=2').catch(() => 0); fetch('http://nowhere.test/').catch(() => 0);
         fetch('/gone'); navigator.sendBeacon('https://192.0.2.1/seen?_=2');</script>
-        <script src=https://localhost/blocked></script>";
+        <script src=https://localhost/blocked></script>
+        <img src=https://localhost/2x srcset='https://localhost/1x 1x, https://localhost/2x 2x'>";
     let blocked = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Content-Type-Options: nosniff\r\n\r\n";
     fs::write(&path, format!("{head}{text}{blocked}")).expect("the temporary folder is writable");
     let root = json!({"url": "http://192.0.2.1/", "body_offset": head.len(), "head_offset": 0});
@@ -226,6 +227,7 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
         with(image("https://192.0.2.1/x?_=1"), json!({"type": "xhr"})),
         image("https://192.0.2.1/seen?_=1"),
         with(image("https://localhost/blocked"), blocked),
+        with(image("https://localhost/2x"), json!({"alternatives": ["https://localhost/1x"]})),
     ]);
     let asked = json!({
         "client": {"kind": "chromium"},
@@ -236,11 +238,12 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
     fs::remove_file(&path).expect("it is there");
     for id in ["tls", "tls-warm"] {
         let load = run.valid(id);
-        for number in 0..8 {
+        for number in 0..9 {
             assert_eq!(request(load, number)["status"], 200, "{number}: {run}");
         }
         assert_eq!(request(load, 5)["url"], "https://192.0.2.1/x?_=2", "{run}");
         assert_eq!(request(load, 6)["url"], "https://192.0.2.1/seen?_=2", "a beacon: {run}");
+        assert_eq!(request(load, 8)["url"], "https://localhost/1x", "another choice of a picture: {run}");
         // Of an answer that the browser keeps from the page it reports the end alone.
         let kept = request(load, 7);
         assert_eq!(kept["first_byte_ns"], kept["end_ns"], "{run}");

@@ -12,7 +12,7 @@ from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.archives.roots import navigated_or_first
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.model import MAX_RESOURCES, Page, Resource, ResourceType
+from fastopen.pages.model import MAX_ALTERNATIVES, MAX_RESOURCES, Page, Resource, ResourceType
 
 # Who may ask for what when nothing names it; the document asks for everything else.
 _ASKERS: Final[dict[ResourceType, ResourceType]] = {
@@ -110,10 +110,16 @@ def _page(
     if local:
         notes.add("local", len(edges))
         notes.add("compressed", sum(exchange.coding != "" for exchange in local))
+    alternatives = {
+        i: tuple(graph.alternatives[i])[:MAX_ALTERNATIVES] for i in graph.alternatives.keys() & edges.keys()
+    }
+    if alternatives:
+        notes.add("choices", len(alternatives))
     notes.add("times")
     types = _types(graph, edges)
     resources = tuple(
-        _resource(graph.exchanges[index], edge, positions, types[index]) for index, edge in edges.items()
+        _resource(graph.exchanges[index], edge, positions, types[index], alternatives.get(index, ()))
+        for index, edge in edges.items()
     )
     stored = {positions[i]: graph.exchanges[i].recorded for i in edges}
     page = Page(
@@ -142,7 +148,13 @@ def _types(graph: Graph, edges: dict[int, Edge]) -> dict[int, ResourceType]:
     return types
 
 
-def _resource(exchange: Exchange, edge: Edge, positions: dict[int, int], kind: ResourceType) -> Resource:
+def _resource(
+    exchange: Exchange,
+    edge: Edge,
+    positions: dict[int, int],
+    kind: ResourceType,
+    alternatives: tuple[str, ...],
+) -> Resource:
     return Resource(
         url=exchange.url,
         method=exchange.method,
@@ -152,6 +164,7 @@ def _resource(exchange: Exchange, edge: Edge, positions: dict[int, int], kind: R
         request_header_bytes=exchange.request_header_bytes,
         request_body_bytes=exchange.request_body_bytes,
         response_header_bytes=exchange.response_header_bytes,
+        alternatives=alternatives,
         body_bytes=exchange.body_bytes,
         initiator=positions[edge.by] if edge.by is not None else None,
         initiator_at_bytes=edge.at_bytes,

@@ -32,6 +32,20 @@ class Edge:
     way: Way = "named"
 
 
+@dataclass
+class _Picture:
+    """The first of its choices that was recorded, and those that were not."""
+
+    recorded: int | None = None
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def add(self, choice: int | str | None) -> None:
+        if isinstance(choice, str):
+            self.missing[choice] = None
+        elif self.recorded is None:
+            self.recorded = choice
+
+
 def as_url(_: Exchange, written: str, base: str) -> str | None:
     """References as the web resolves them."""
     return urls.cleaned(written, base=base)
@@ -46,6 +60,8 @@ class Graph:
     by_url: dict[str, list[int]] = field(init=False)
     unreadable: set[int] = field(default_factory=set)
     linked: set[int] = field(default_factory=set)
+    alternatives: defaultdict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """Of pictures, by exchange: what a browser may take in their place, and was not recorded."""
 
     def __post_init__(self) -> None:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -120,15 +136,22 @@ class Graph:
         names = names_in(text, exchange.type, exchange.charset)
         base = _joined(exchange.url, names.base)
         found = []
+        pictures: defaultdict[int, _Picture] = defaultdict(_Picture)
         for name in names.found:
             budget.work(budget.NAME_STEPS)
             url = self.resolve(exchange, name.url, base)
             known = self.by_url.get(url, ()) if url is not None else ()
+            if name.picture is not None:
+                choice = url or urls.cleaned(name.url, base=base)
+                pictures[name.picture].add(known[0] if known else choice)
             for other in known[:1]:
                 if name.link:
                     self.linked.add(other)
                 elif other != index:
                     found.append((other, Edge(index, self._at(index, name.at, len(text)), name.type)))
+        for picture in pictures.values():
+            if picture.recorded is not None and picture.missing:
+                self.alternatives[picture.recorded].update(picture.missing)
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:

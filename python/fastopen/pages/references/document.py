@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from lxml import etree
@@ -41,6 +42,8 @@ _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
     "td": (("background", "image"),),
     "th": (("background", "image"),),
 }
+# Attributes that name several pictures, of which a browser takes one.
+_CHOICES: Final = frozenset(["srcset", "imagesrcset"])
 _LINKS: Final = ("a", "area")
 _BETWEEN: Final = re.compile(r"[\s,]*")
 _WORD: Final = re.compile(r"\S+")
@@ -97,6 +100,8 @@ class _Collector:
         self.base: str | None = None
         self._silent = 0
         self._style: list[str] | None = None
+        self._pictures = 0
+        self._in_picture = False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         budget.work()
@@ -108,7 +113,13 @@ class _Collector:
             self.base = attributes.get("href")
         if tag == "style":
             self._style = []
-        self.found.extend(self._of_tag(tag, attributes))
+        has_choices = self._in_picture or not _CHOICES.isdisjoint(attributes)
+        if tag == "picture" or (has_choices and not self._in_picture):
+            self._pictures += 1
+        self._in_picture |= tag == "picture"
+        for one in self._of_tag(tag, attributes):
+            is_choice = has_choices and one.type == "image"
+            self.found.append(replace(one, picture=self._pictures) if is_choice else one)
 
     def end(self, tag: str) -> None:
         if tag in _SILENT and self._silent:
@@ -116,6 +127,8 @@ class _Collector:
         if tag == "style" and self._style is not None:
             self.found.extend(self._in_css("".join(self._style)))
             self._style = None
+        if tag == "picture":
+            self._in_picture = False
 
     def data(self, text: str) -> None:
         if self._style is not None:
@@ -140,8 +153,8 @@ class _Collector:
             yield from self._one(refresh and refresh[1], "document", link=True)
         for attribute, kind in _SOURCES.get(tag, ()):
             yield from self._one(attributes.get(attribute), kind)
-        for attribute in ("srcset", "imagesrcset"):
-            for candidate in _candidates(attributes.get(attribute, "")):
+        for attribute in sorted(_CHOICES.intersection(attributes)):
+            for candidate in _candidates(attributes[attribute]):
                 yield from self._one(candidate, "image")
         yield from self._in_css(attributes.get("style", ""))
 

@@ -13,12 +13,14 @@ class Named:
     """A reference as it is written. `at` is after how many bytes of the text a parser knows of it.
 
     `type` is what the browser will take it for, None where that is not said. People alone follow a `link`.
+    Of those with the same `picture` a browser takes one; None: it is no choice of a picture.
     """
 
     url: str
     at: int
     type: ResourceType | None = None
     link: bool = False
+    picture: int | None = None
 
 
 @dataclass(frozen=True)
