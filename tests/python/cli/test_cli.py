@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from command_line import FASTOPEN, fastopen
-from fastopen.cli import commands, doctor, output
+from fastopen.cli import commands, doctor, output, reading
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 FakeWorld = Callable[..., Path]
@@ -303,18 +303,10 @@ def test_an_interrupted_run_prints_what_is_finished_and_leaves_nothing_running(
     assert sum(cell["loads"] for cell in kept["cells"]) in (3, 4)
 
 
-def test_ctrl_c_while_pages_are_read_ends_in_one_line(tmp_path: Path) -> None:
-    files = [tmp_path / f"{number}.har" for number in range(3)]
-    for file in files:
-        os.mkfifo(file)
-    command = [*FASTOPEN, "run", *map(str, files), "--rtt", "20ms"]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running,
-        files[0].open("w"),  # which waits for the reader
-    ):
-        running.send_signal(signal.SIGINT)
-        stdout, stderr = running.communicate(timeout=60)
-    assert (running.returncode, stdout, stderr) == (130, "", "interrupted\n")
+def test_ctrl_c_while_pages_are_read_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "load_chosen", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    done = fastopen("run", "example", "--rtt", "20ms")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_closed_pipe_ends_it_without_a_traceback(fake_world: FakeWorld) -> None:
