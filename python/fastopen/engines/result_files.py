@@ -1,5 +1,6 @@
 """Where a store of results keeps its files: in a folder, or as objects behind a URL that fsspec knows."""
 
+import errno
 import os
 import secrets
 import stat
@@ -89,17 +90,30 @@ class FolderFiles:
         """See ResultFiles."""
         return str(self.folder / name)
 
-    def read(self, name: str, limit: int) -> bytes:
-        """A pipe or a device, which may never end, is no file."""
+    def _path(self, name: str) -> Path:
+        """Raises OSError where a link in the place of a folder leads elsewhere."""
         path = self.folder / name
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if path.parent != self.folder and path.parent.is_symlink():
+            raise OSError(errno.ELOOP, "a folder in it is a link", str(path.parent))
+        return path
+
+    def read(self, name: str, limit: int) -> bytes:
+        """A pipe or a device, which may never end, is no file, and a link may lead out of the store."""
+        path = self._path(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise DamagedResultError("a link") from None
+            raise
+        with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise DamagedResultError("no file")
             return file.read(limit)
 
     def create(self, name: str, data: bytes) -> bool:
         """By a link, which is atomic on local disks and NFS alike."""
-        path = self.folder / name
+        path = self._path(name)
         if path.exists():
             return False
         new = self._written(path, data)
@@ -117,7 +131,8 @@ class FolderFiles:
 
     def replace(self, name: str, data: bytes) -> None:
         """See ResultFiles."""
-        os.replace(self._written(self.folder / name, data), self.folder / name)
+        path = self._path(name)
+        os.replace(self._written(path, data), path)
 
     def _written(self, path: Path, data: bytes) -> Path:
         new = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
@@ -132,7 +147,7 @@ class FolderFiles:
 
     def remove(self, name: str) -> None:
         """See ResultFiles."""
-        (self.folder / name).unlink(missing_ok=True)
+        self._path(name).unlink(missing_ok=True)
 
     def exists(self, name: str) -> bool:
         """See ResultFiles."""
@@ -144,8 +159,10 @@ class FolderFiles:
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
                     for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            continue
                         with suppress(FileNotFoundError):  # others may remove some meanwhile
-                            found = entry.stat()
+                            found = entry.stat(follow_symlinks=False)
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import zstandard
 
+from fastopen import json_memory
 from fastopen.contract import CONTRACT, Job
 from fastopen.engines.result_files import (
     FOLDER_NAME_CHARS,
@@ -30,8 +31,10 @@ MARK: Final = "fastopen-store"
 DISPUTED: Final = "disputed"
 STALE_S: Final = 86_400
 LEVEL: Final = 3
-# A page of 2,000 resources has records of 1 MB.
-MAX_BYTES: Final = 256 * 2**20
+# Of a result, unpacked: what has more is not kept. A page of 2,000 resources has records of 1 MB.
+MAX_BYTES: Final = 64 * 2**20
+# The world's, and those of as many loads as a job may have.
+MAX_RECORDS: Final = 10_001
 HEAD_BYTES: Final = 256
 # Lines of a key: the maker, the digest of recorded bodies, the job.
 DECIDED_BY: Final = 3
@@ -81,6 +84,11 @@ class Result:
             raise ValueError(f"no job: {error}") from None
         return Job.model_validate_json(json.dumps(described))
 
+    @property
+    def size(self) -> int:
+        """Characters of all that is kept."""
+        return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
+
     def packed(self) -> bytes:
         """As a file holds it."""
         lines = [*self.decided_by, *self.records]
@@ -97,13 +105,16 @@ class Result:
         if hashlib.sha256(body).hexdigest() != digest:
             raise DamagedResultError("cut short or changed")
         try:
-            if not 0 <= zstandard.frame_content_size(body) <= MAX_BYTES:
+            if not 0 <= zstandard.frame_content_size(body) <= MAX_BYTES or records > MAX_RECORDS:
                 raise DamagedResultError("unpacks to more than any job has")
-            lines = zstandard.ZstdDecompressor().decompress(body).decode().split("\n")
+            text = zstandard.ZstdDecompressor().decompress(body)
+            if decided != DECIDED_BY or text.count(b"\n") + 1 != decided + records:
+                raise DamagedResultError("has other records than it says")
+            lines = text.decode().split("\n")
         except (zstandard.ZstdError, UnicodeDecodeError) as error:
             raise DamagedResultError(str(error)) from None
-        if decided != DECIDED_BY or len(lines) != decided + records:
-            raise DamagedResultError("has other records than it says")
+        if any(json_memory.may_take(line) > json_memory.MAX_BYTES for line in lines):
+            raise DamagedResultError("takes more memory than any job")
         return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
 
 
@@ -126,6 +137,8 @@ def read_head(data: bytes) -> tuple[str, str, int, int]:
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
+    if not rest[1].isalnum():  # it is shown
+        raise DamagedResultError("names no maker")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
 
@@ -193,7 +206,12 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Keeps a result where there is none. Raises MachineError where another is there; both are kept."""
+        """Keeps a result where there is none, and not one of more than MAX_BYTES.
+
+        Raises MachineError where another is there; both are kept.
+        """
+        if result.size > MAX_BYTES:
+            return
         started = time.perf_counter()
         name, data = self.name(result.key), result.packed()
         try:

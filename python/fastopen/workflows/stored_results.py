@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from fastopen import json_memory
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
 from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head_of, read_result
-from fastopen.engines.stored import result_of
+from fastopen.engines.stored import can_be_stored, result_of
 from fastopen.errors import InputError, unreadable
 
 AT_ONCE = 300
@@ -147,33 +148,41 @@ def verify(
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
     found = Verified()
-    for first in range(0, len(names), AT_ONCE):
-        kept: dict[str, tuple[Result, Job]] = {}
-        for name in names[first : first + AT_ONCE]:
-            result = _read(store, name, found)
-            if result is None:
-                continue
-            if result.maker != maker.digest:
-                found.of_others += 1
-            elif result.decided_by[1]:
-                found.not_again += 1
-            else:
-                kept[result.key] = (result, result.job(result.key))
-        _again(store, engine, maker, kept, found)
-        watch(min(first + AT_ONCE, len(names)))
+    kept: dict[str, tuple[Result, Job]] = {}
+    taken = 0
+    for number, name in enumerate(names, 1):
+        result, job = _read(store, name)
+        if result is None or job is None:
+            found.damaged += 1
+        elif result.maker != maker.digest:
+            found.of_others += 1
+        elif result.decided_by[1]:
+            found.not_again += 1
+        else:
+            kept[result.key] = (result, job)
+            taken += result.size + json_memory.may_take(result.decided_by[-1])
+        if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
+            _again(store, engine, maker, kept, found)
+            kept, taken = {}, 0
+            watch(number)
     return found
 
 
-def _read(store: ResultsStore, name: str, found: Verified) -> Result | None:
+def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
+    """A result with its job, which may be anybody's: none that runs what others name."""
     try:
         result = read_result(store.files, name)
-        if store.name(result.key) == name:
-            result.job(result.key)
-            return result
+        job = result.job(result.key)
     except (OSError, DamagedResultError, ValueError):
-        pass
-    found.damaged += 1
-    return None
+        return None, None
+    if (
+        store.name(result.key) != name
+        or not can_be_stored(job)
+        or job.origins.bodies_file is not None
+        or len(result.records) != 1 + len(job.loads)
+    ):
+        return None, None
+    return result, job
 
 
 def _again(

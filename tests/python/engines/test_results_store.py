@@ -4,6 +4,7 @@ import json
 import os
 import random
 import threading
+import tracemalloc
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -248,6 +249,7 @@ def body_of(decided: list[str], records: list[str]) -> bytes:
         body_of([MAKER.text(), "", "[1]"], []),
         body_of([MAKER.text(), "", "[" * 100_000], []),
         body_of([MAKER.text(), "", "no JSON"], []),
+        Result("\x1b]0;maker", (MAKER.text(), "", ""), ()).packed(),
     ],
 )
 def test_a_hostile_result_is_damaged_wherever_it_is_read(data: bytes, tmp_path: Path) -> None:
@@ -265,6 +267,74 @@ def test_a_hostile_result_is_damaged_wherever_it_is_read(data: bytes, tmp_path: 
     engine = MadeUpEngine()
     list(stored(tmp_path, engine).run([one.job for one in plan.jobs], {}))
     assert len(engine.done) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client": {"kind": "command", "command": ["touch", "made"]}},
+        {"client": {"kind": "chromium"}},
+        {"origins": {"server": ["touch", "made"]}},
+        {"origins": {"bodies_file": "/etc/passwd"}},
+        {"loads": [{"id": str(number), "transport": "tcp", "cookies": None} for number in range(9)]},
+    ],
+)
+def test_a_result_is_made_again_only_if_a_store_would_keep_it(change: dict[str, Any], tmp_path: Path) -> None:
+    (first,) = filled(tmp_path, plan_of(repeats=1, rtts_ms=(20,)))
+    whole = Result.unpacked(first.read_bytes())
+    first.unlink()
+    job = json.loads(whole.decided_by[-1]) | change
+    foreign = Result(MAKER.digest, (MAKER.text(), "", json.dumps(job)), whole.records)
+    ResultsStore(tmp_path).put(foreign)
+    engine = MadeUpEngine()
+    assert foreign.job("valid").loads
+    assert verify(open_store(tmp_path), engine, MAKER, 1.0).damaged == 1
+    assert engine.done == []
+
+
+def test_a_result_of_very_many_lines_is_not_cut_into_them() -> None:
+    data = body_of([MAKER.text(), "", "\n" * 2**23], [])
+    tracemalloc.start()
+    with pytest.raises(DamagedResultError, match="other records"):
+        Result.unpacked(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * 2**23
+
+
+def test_a_result_that_would_take_much_memory_is_refused() -> None:
+    with pytest.raises(DamagedResultError, match="more memory"):
+        Result.unpacked(body_of([MAKER.text(), "", "{}"], ["[" + "[]," * 2**21 + "[]]"]))
+
+
+def test_a_result_that_is_too_large_to_be_read_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 100)
+    assert filled(tmp_path, plan_of(repeats=1, rtts_ms=(20,))) == []
+
+
+def test_no_link_in_a_store_is_followed(tmp_path: Path) -> None:
+    store, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
+    plan = plan_of(repeats=1, rtts_ms=(20,))
+    (first,) = filled(store, plan)
+    whole = first.read_bytes()
+    elsewhere.mkdir()
+    (elsewhere / "result").write_bytes(whole)
+    first.unlink()
+    first.symlink_to(elsewhere / "result")
+    first.with_name("ring").symlink_to("ring")
+    assert facts(open_store(store)).damaged == 2
+    engine = MadeUpEngine()
+    list(stored(store, engine).run([plan.jobs[0].job], {}))
+    assert engine.done == [plan.jobs[0].job.id]
+    assert first.read_bytes() == whole and not first.is_symlink()
+    assert prune(open_store(store), Pruning(), 0) == (1, 4)
+    first.unlink()
+    first.parent.rmdir()
+    first.parent.symlink_to(elsewhere)
+    list(stored(store, engine).run([plan.jobs[0].job], {}))
+    assert [path.name for path in elsewhere.iterdir()] == ["result"]
 
 
 def test_a_pipe_in_a_store_is_no_result_and_nobody_waits_for_it(tmp_path: Path) -> None:
