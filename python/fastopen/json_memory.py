@@ -9,8 +9,9 @@ import re
 import sys
 from typing import Any, Final
 
-# Of one text, whoever wrote it. A load with 140,000 samples of connections is said to take as much; a page
-# of 10,000 resources 20 MB. If all of it is wrong, pydantic's errors take twice as much again.
+# Of one text, whoever wrote it. The largest record of a load is said to take 158 MiB (runs/limits.py says
+# what it has), a page of 10,000 resources 20 MB. If all of it is wrong, pydantic's errors take twice as much
+# again.
 MAX_BYTES: Final = 160 * 2**20
 # So long a text takes little, whatever it holds.
 LITTLE: Final = 2**20

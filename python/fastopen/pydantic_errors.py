@@ -1,15 +1,18 @@
 """What pydantic found wrong, as one InputError in our words that names the place."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import FailFast, ValidationError
 from pydantic_core import PydanticCustomError
 
 from fastopen.errors import InputError
 
 # Each has 700 bytes.
 MOST_LISTED: Final = 20_000
+Item = TypeVar("Item")
+Items = Annotated[list[Item], FailFast()]
+"""As many as anybody likes: each `{}` among them would be an error for every key that it lacks."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:

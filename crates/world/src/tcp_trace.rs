@@ -20,8 +20,9 @@ use crate::contract::TcpSample;
 /// from the one before.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// The most samples of a load.
-const MOST: usize = 200_000;
+/// The most samples of a load: records of more could not be read (`MAX_RECORD_BYTES` of
+/// python/fastopen/runs/limits.py).
+const MOST: usize = 40_000;
 /// Shortest and longest time between two samples; a twentieth of the RTT lies between.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
@@ -32,7 +33,7 @@ pub struct TcpTrace {
 }
 
 struct Shared {
-    samples: Mutex<Samples>,
+    kept: Mutex<Kept>,
     stopped: AtomicBool,
     waker: Waker,
 }
@@ -44,7 +45,7 @@ impl TcpTrace {
     /// Where there are no more descriptors or threads.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            samples: Mutex::default(),
+            kept: Mutex::default(),
             stopped: AtomicBool::new(false),
             waker: Waker::new()?,
         });
@@ -61,7 +62,7 @@ impl TcpTrace {
     /// Ends it and returns the samples.
     pub fn take(mut self) -> Samples {
         self.stop();
-        std::mem::take(&mut *self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).samples)
     }
 
     fn stop(&mut self) {
@@ -80,10 +81,9 @@ impl Drop for TcpTrace {
 }
 
 impl Shared {
-    fn sample(&self, sockets: &SocketTable, mut timer: Timer, interval_ns: u64) {
-        let mut kept = 0;
+    fn sample(&self, sockets: &SocketTable, mut timer: Timer, mut interval_ns: u64) {
         let mut next_ns = monotonic_ns();
-        while kept < MOST {
+        loop {
             // No sooner than the next whole interval, so that a late thread does not catch up.
             next_ns = (next_ns + interval_ns).max(monotonic_ns());
             let waited = timer
@@ -93,15 +93,73 @@ impl Shared {
                 return;
             }
             let at_ns = monotonic_ns();
-            let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             for (four_tuple, info) in sockets.open() {
-                let sample = TcpSample::new(at_ns, &info);
-                let of_connection = samples.entry(four_tuple).or_default();
-                if of_connection.last().is_none_or(|last| !last.says_the_same_as(&sample)) {
-                    of_connection.push(sample);
-                    kept += 1;
-                }
+                kept.add(four_tuple, TcpSample::new(at_ns, &info));
+            }
+            if kept.count > MOST {
+                kept.thin_out();
+                interval_ns *= 2;
             }
         }
+    }
+}
+
+/// What is kept of the samples that were taken.
+#[derive(Default)]
+struct Kept {
+    samples: Samples,
+    count: usize,
+}
+
+impl Kept {
+    fn add(&mut self, four_tuple: FourTuple, sample: TcpSample) {
+        let of_connection = self.samples.entry(four_tuple).or_default();
+        if of_connection.last().is_none_or(|last| !last.says_the_same_as(&sample)) {
+            of_connection.push(sample);
+            self.count += 1;
+        }
+    }
+
+    /// Keeps every second sample of each connection, from its first on.
+    fn thin_out(&mut self) {
+        for of_connection in self.samples.values_mut() {
+            let mut number = 0;
+            of_connection.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+        self.count = self.samples.values().map(Vec::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use super::*;
+
+    #[test]
+    fn a_trace_that_grows_too_long_is_thinned_out_from_its_first_sample_to_its_last() {
+        let end = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let connection = |port| FourTuple { client: end(port), origin: end(80) };
+        let sample = |at_ns, window| TcpSample {
+            at_ns,
+            congestion_window_segments: window,
+            in_flight_segments: 0,
+            segment_bytes: 1448,
+            rtt_us: 20_000,
+        };
+        let mut kept = Kept::default();
+        for at_ns in 0..=1000 {
+            kept.add(connection(1), sample(at_ns, at_ns as u32));
+            kept.add(connection(2), sample(at_ns, 7));
+        }
+        assert_eq!(kept.count, 1002);
+        kept.thin_out();
+        assert_eq!(kept.count, 502);
+        let times = |port| kept.samples[&connection(port)].iter().map(|sample| sample.at_ns);
+        assert!(times(1).eq((0..=1000).step_by(2)) && times(2).eq([0]));
     }
 }

@@ -7,6 +7,7 @@ from pydantic import AliasChoices, Field
 from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
 from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
+from fastopen.pydantic_errors import Items
 
 # Null where it was not reached.
 Nanoseconds = Annotated[int, Field(ge=0)]
@@ -187,9 +188,10 @@ class Connection(RecordPart):
     """What the kernel said of the origin's end."""
     quic: Quic | None = None
     """What crossed its sockets, if it is QUIC's: then the kernels say nothing. null: TCP."""
-    origin_samples: list[TcpSample] = Field(default=[])
+    origin_samples: Items[TcpSample] = Field(default=[])
     """The same over time, where the job asked for it (`tcp_trace`): a sample each twentieth of the RTT (1 ms
-    at least, 10 ms at most) that differs from the one before."""
+    at least, 10 ms at most) that differs from the one before. Where a load has more than 40,000
+    of them every second goes, and the time between two doubles."""
 
     @property
     def carried_syn_data(self) -> bool:
@@ -239,7 +241,7 @@ class Browser(RecordPart):
     """What it showed when the load was over, in base64, where the job asked for it."""
     screenshot_error: str | None = None
     """Why there is no such picture, where the job asked for one."""
-    frames: list[Frame] = Field(default=[])
+    frames: Items[Frame] = Field(default=[])
     """What it showed each time that this changed, in order, where the job asked for it."""
     frames_dropped: Count = 0
     """How many of these were left out, since a load keeps 4 MiB of them."""
@@ -275,7 +277,7 @@ class Server(RecordPart):
     """What the kernel says of a server of others. Connections that found its queue full are counted by
     TCPFastOpenListenOverflow of the origins' counters."""
 
-    listeners: list[Listener]
+    listeners: Items[Listener]
     """On the port that the client connects to."""
     upstream: Upstream = Upstream(connections=0, syn_data=0)
     """Its own connections to the origins behind it; in records of before they were counted none."""
@@ -291,7 +293,7 @@ class LoadRecord(RecordPart):
     cookies: Cookies
     valid: bool
     """Whether it counts."""
-    invalid: list[Invalid]
+    invalid: Items[Invalid]
     """Why it does not."""
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
@@ -311,9 +313,9 @@ class LoadRecord(RecordPart):
     """How many were for what the page does not have; the origins answered them with 404."""
     unmatched: list[str] = Field(default=[])
     """These, each with its method: `GET http://a.test/x`."""
-    requests: list[Request]
+    requests: Items[Request]
     """In the order of the page's resources; seen at the origins, in the order in which they arrived."""
-    connections: list[Connection]
+    connections: Items[Connection]
     """In the order in which they were opened."""
     given_up: GivenUp = GivenUp()
     counters: Counters

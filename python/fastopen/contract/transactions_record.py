@@ -6,6 +6,7 @@ from pydantic import Field
 
 from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
+from fastopen.pydantic_errors import Items
 
 # Of a histogram: a value, and how often it occurred.
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
@@ -57,7 +58,7 @@ class TransactionsRecord(RecordPart):
     cookies: Cookies
     valid: bool
     """Whether they count."""
-    invalid: list[Invalid]
+    invalid: Items[Invalid]
     """Why they do not. What overload, a flood or a change of key does to them is no such reason."""
     started_unix_ms: Count
     """When they began."""

@@ -12,7 +12,7 @@ from fastopen.errors import any_of
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
-from fastopen.pydantic_errors import conflict
+from fastopen.pydantic_errors import Items, conflict
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
 QUEUE_MIN_BYTES: Final = 256_000
@@ -173,8 +173,8 @@ class Experiment(BaseModel):
     pages: Annotated[list[str], Field(min_length=1)]
     corpus: Choice | None = None
     """Which of the pages are loaded; None: all."""
-    networks: Annotated[list[Network], Field(min_length=1)]
-    setups: Annotated[list[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
+    networks: Annotated[Items[Network], Field(min_length=1)]
+    setups: Annotated[Items[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = list(DEFAULT_ARMS)
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
     """`auto` stands for the one that the machine can run best; a plan names it."""

@@ -9,6 +9,8 @@ from fastopen.runs.rows import LoadRow, file_name
 
 FOLDER: Final = "packets"
 ENDING: Final = "pcapng"
+# The world program keeps 65,536 frames of an end (crates/world/src/capture.rs).
+MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
@@ -23,9 +25,14 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """The file of a load; None where the run did not keep it. A link may lead out of the run: it is none."""
+    """The file of a load; None where the run did not keep it.
+
+    It is none where it is a link, which may lead out of the run, or claims a size that no load's has.
+    """
     path = run / FOLDER / packets_name(row)
-    return path if path.is_file() and path.resolve() == run.resolve() / FOLDER / path.name else None
+    if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
+        return None
+    return path if path.stat().st_size <= MAX_BYTES else None
 
 
 def packets_name(row: LoadRow) -> str:

@@ -206,6 +206,7 @@ class RunReader(Closing):
         """Every load, without its record, in the order in which they were written."""
         with self._short_rows("SELECT number, id FROM jobs") as numbered:
             jobs = dict(numbered)
+        self._count_cells()  # by the experiment, which is no short row
         with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
             return [self._load_row(row, jobs[row[0]]) for row in rows]
 
@@ -349,12 +350,15 @@ class RunReader(Closing):
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"damaged: {what}: {error!r}", self.place) from None
 
+    def _count_cells(self) -> int:
+        self._cell_count = len(self.cells())
+        return self._cell_count
+
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
         """Of a row of _LOADS, which has the columns of LoadRow but for the job."""
-        if self._cell_count is None:
-            self._cell_count = len(self.cells())
+        cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
-        if not 0 <= cell < self._cell_count:
+        if not 0 <= cell < cells:
             raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
         # SQLite has neither truth values nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)

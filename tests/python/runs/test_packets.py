@@ -1,6 +1,7 @@
 """Packets of loads: kept by the run, and of virtual time there again when they were not."""
 
 import json
+import os
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,9 @@ def test_a_run_has_a_file_for_each_load_with_packets_and_is_removed_with_them(
         assert kept.read_bytes() == b"abc"
         assert kept.name.startswith("000001-")
         assert kept_packets(tmp_path / "run", second) is None
+        # A file without contents may claim any size, and fills the disk when it is copied.
+        os.truncate(kept, 2**40)
+        assert kept_packets(tmp_path / "run", first) is None
     remove_run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

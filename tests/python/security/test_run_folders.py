@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import json
+import re
 import resource
 import shutil
 import signal
@@ -12,22 +14,29 @@ import threading
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from pydantic import ValidationError
 
 from command_line import fastopen
+from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine
 from fastopen.errors import InputError, MachineError
-from fastopen.experiments import Plan
+from fastopen.experiments import Experiment, Plan
 from fastopen.pages import load_pages
+from fastopen.pages.model import MAX_RESOURCES
 from fastopen.runs import RunProgress, RunStore, execute
 from fastopen.runs import limits as run_limits
-from fastopen.runs.limits import MAX_RECORD_BYTES, Limits
+from fastopen.runs.limits import MAX_BATCHED_VALUE_BYTES, MAX_RECORD_BYTES, Limits
 from made_up_run import made_up_run
 from security.fuzzer import Memory
 
+GOLDEN = Path(__file__).parents[2] / "contract"
+TRACE = Path(__file__).parents[3] / "crates/world/src/tcp_trace.rs"
+SAMPLES = int(re.findall(r"const MOST: usize = ([0-9_]+);", TRACE.read_text())[0])
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
 PAGE_SIZE = 4096
@@ -238,6 +247,65 @@ def test_values_that_would_fill_the_memory_are_damage(run: Path, query: str, val
     done = fastopen("show", run)
     assert (done.returncode, "damaged: " in done.stderr) == (2, True), done
     memory.check()
+
+
+def test_what_very_many_entries_of_a_list_lack_is_said_of_the_first() -> None:
+    lacking = "[" + "{}," * 1000 + "{}]"
+    for model, key in ((LoadRecord, "requests"), (Experiment, "networks")):
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate_json(f'{{"{key}": {lacking}}}')
+        assert {error["loc"][1] for error in caught.value.errors() if error["loc"][0] == key} == {0}
+
+
+@pytest.mark.slow
+def test_a_run_of_very_many_networks_is_read(small_plan: MakePlan, tmp_path: Path) -> None:
+    plan = small_plan(rtts_ms=tuple(range(1, 4001)), repeats=1)
+    done = replace(plan, jobs=plan.jobs[:1])
+    with RunStore.open(made_up_run(tmp_path / "run", done)) as run:
+        assert len(run.experiment().model_dump_json()) > MAX_BATCHED_VALUE_BYTES
+        assert len(run.loads()) == len(done.jobs[0].job.loads)
+
+
+@pytest.mark.slow
+def test_the_largest_record_that_a_load_can_write_is_read(run: Path) -> None:
+    golden = json.loads((GOLDEN / "load.json").read_text())
+    sample = {
+        "at_ns": 10**11,
+        "congestion_window_segments": 10**5,
+        "in_flight_segments": 10**5,
+        "segment_bytes": 1448,
+        "rtt_us": 10**6,
+    }
+    request, connection = (
+        max(golden[key], key=lambda one: len(str(one))) for key in ("requests", "connections")
+    )
+    with RunStore.open(run) as store:
+        row = store.loads()[0]
+    record = {
+        **golden,
+        "job": row.job,
+        "id": row.load,
+        "requests": [{**request, "resource": 0}] * MAX_RESOURCES,
+        "connections": [
+            {**connection, "id": number, "origin_samples": [] if number else [sample] * SAMPLES}
+            for number in range(MAX_RESOURCES)
+        ],
+        "browser": {
+            **golden["browser"],
+            # A picture of noise has three bytes a pixel, four in base64.
+            "screenshot_png": "A" * (1366 * 768 * 4),
+            "frames": [{"at_ns": 0, "jpeg": "A" * 2**22}],
+        },
+    }
+    database = sqlite3.connect(run / "run.sqlite")
+    packed = zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 1)
+    database.execute("UPDATE records SET record_zlib = ? WHERE load = ?", (packed, row.number))
+    database.commit()
+    database.close()
+    with RunStore.open(run) as store:
+        read = store.load_record(row.job, row.load, row.attempt)
+    assert len(read.requests) == MAX_RESOURCES
+    assert len(read.connections[0].origin_samples) == SAMPLES
 
 
 @pytest.mark.parametrize(
