@@ -351,25 +351,25 @@ fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_proces
     let pid = outside.id();
     let (view, made) = (View { writable: vec![own.clone()], ..View::default() }, own.join("made"));
     let restricted = thread::spawn(move || {
-        if !view.restrict(false).expect("it is asked for what the kernel has") {
-            return false;
+        let can = view.restrict(false).expect("it is asked for what the kernel has");
+        if can {
+            let denied = |result: io::Result<()>| result.is_err_and(|error| error.kind() == PermissionDenied);
+            assert!(denied(fs::read(&private).map(drop)), "it was read");
+            assert!(denied(fs::write(&private, "changed")), "it was written");
+            assert!(denied(fs::write(private.with_file_name("made"), "")), "it was made");
+            fs::write(&made, "own").expect("its own folder is writable");
+            // A scope of signals came with Linux 6.12.
+            let script = format!(
+                "cat {} && echo read; kill -0 {pid} && echo signalled; cat {}",
+                private.display(),
+                made.display()
+            );
+            let said =
+                Command::new("sh").args(["-c", &script]).output().expect("programs are in the view").stdout;
+            let said = String::from_utf8_lossy(&said);
+            assert_eq!(said, if has_scopes() { "own" } else { "signalled\nown" });
         }
-        let denied = |result: io::Result<()>| result.is_err_and(|error| error.kind() == PermissionDenied);
-        assert!(denied(fs::read(&private).map(drop)), "it was read");
-        assert!(denied(fs::write(&private, "changed")), "it was written");
-        assert!(denied(fs::write(private.with_file_name("made"), "")), "it was made");
-        fs::write(&made, "own").expect("its own folder is writable");
-        // A scope of signals came with Linux 6.12.
-        let script = format!(
-            "cat {} && echo read; kill -0 {pid} && echo signalled; cat {}",
-            private.display(),
-            made.display()
-        );
-        let said =
-            Command::new("sh").args(["-c", &script]).output().expect("programs are in the view").stdout;
-        let said = String::from_utf8_lossy(&said);
-        assert_eq!(said, if has_scopes() { "own" } else { "signalled\nown" });
-        true
+        can
     });
     let restricted = restricted.join();
     outside.kill().and_then(|()| outside.wait()).expect("it runs");
