@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from fastopen import kernels
 from fastopen.contract import Job
@@ -18,9 +18,13 @@ from fastopen.pages import Page
 
 # The tests of every day try the same examples each time, so that what fails was broken by a change;
 # `make fuzz` looks for more.
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
-settings.register_profile("long", max_examples=20_000, deadline=None)
+# How long an example takes says how busy the machine is.
+always = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.register_profile("same", always, derandomize=True)
+settings.register_profile("quick", always, derandomize=True, max_examples=10)
+settings.register_profile("long", always, max_examples=20_000)
 settings.load_profile("same")
 
 # Programs under test take signals as in a terminal, also where these tests were started with some ignored: by

@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -91,14 +91,12 @@ def complaint_of_the_program(job: Any) -> str:
 
 
 @given(broken_jobs())
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_one_reader_takes_the_other_takes_and_other_jobs_never_break_it(job: Any) -> None:
     said = complaint_of_the_program(job)
     assert said.startswith("job 2") == ours_takes(job), said
 
 
 @given(st.binary(max_size=300))
-@settings(deadline=None)
 def test_any_bytes_are_refused_in_one_line(content: bytes) -> None:
     done = subprocess.run([PROGRAM], input=content, capture_output=True, check=False, timeout=60)
     assert done.returncode == 2

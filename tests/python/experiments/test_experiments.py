@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastopen.errors import InputError
@@ -161,7 +161,6 @@ def test_every_cell_of_the_paper_is_compared_with_one_of_ours() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_bytes_are_read_or_refused_with_an_input_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "fuzz.toml"
     path.write_bytes(content)

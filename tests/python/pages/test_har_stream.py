@@ -51,7 +51,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(VALUES, st.integers(1, 30), st.sampled_from([None, 1]), st.booleans())
 def test_values_read_in_pieces_are_those_read_whole(
     value: Any, size: int, indent: int | None, ascii_only: bool
@@ -62,7 +62,7 @@ def test_values_read_in_pieces_are_those_read_whole(
     scanner.end()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(VALUES, st.integers(1, 30), st.data())
 def test_an_error_has_the_line_and_column_that_json_gives(value: Any, size: int, data: st.DataObject) -> None:
     text = json.dumps({"a": value}, indent=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastopen.errors import InputError
@@ -103,7 +103,7 @@ def test_a_damaged_message_is_named_and_left_out_leniently(tmp_path: Path) -> No
     assert "damaged records left out: 1" in found.page.notes
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(at=st.integers(0, 300), junk=st.binary(max_size=10), gone=st.integers(0, 20), lenient=st.booleans())
 def test_whatever_is_done_to_a_message_it_is_a_page_or_an_input_error(
     tmp_path: Path, at: int, junk: bytes, gone: int, lenient: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastopen.errors import InputError
@@ -96,7 +96,7 @@ def check(page: Page) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(st.lists(entries(), max_size=8), JSON, NUMBERS, st.booleans())
 def test_every_har_becomes_valid_pages_or_an_input_error(
     found: list[Any], pages: Any, on_load: Any, lenient: bool
@@ -119,7 +119,7 @@ def test_every_har_becomes_valid_pages_or_an_input_error(
             assert len(body) == imported.page.resources[index].body_bytes
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(JSON)
 def test_any_json_is_refused_in_words_or_is_a_page(data: Any) -> None:
     for read in (lambda: import_har(data, "f"), lambda: parse_page(data, "f")):

@@ -89,7 +89,7 @@ def test_a_stylesheet_names_imports_fonts_and_images(text: str, expected: list[t
     assert [(name.url, name.type) for name in names_in(text.encode(), "stylesheet").found] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200) | st.text("<>/ahrefscriptnol=\"' ;{}@url()", max_size=200).map(str.encode))
 def test_any_bytes_are_read_as_document_and_as_stylesheet(text: bytes) -> None:
     for name in names_in(text, "document").found:
@@ -121,7 +121,7 @@ def test_a_coded_body_that_is_damaged_or_of_an_unknown_coding_is_nothing() -> No
     assert unpacked(b"text", "sdch") is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=60), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip,br"]))
 def test_any_bytes_are_unpacked_or_are_nothing(body: bytes, coding: str) -> None:
     assert isinstance(unpacked(body, coding), bytes | None)

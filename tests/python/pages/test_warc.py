@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
@@ -291,7 +291,7 @@ WHOLE = archive(site())
 PLAIN = archive(site(), packed=False)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.data())
 def test_whatever_is_done_to_an_archive_it_is_a_page_or_an_input_error(
     tmp_path: Path, data: st.DataObject

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -231,7 +231,6 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(
     library.cache_clear()
 
 
-@settings(deadline=None)
 @given(st.recursive(st.text() | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3)))
 def test_json_in_a_script_is_the_same_json_and_holds_no_markup(value: Any) -> None:
     text = script_json(value)
