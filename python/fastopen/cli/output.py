@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -20,11 +22,24 @@ EXIT_INTERRUPTED: Final = 130
 # Files and pipes have no width; unless COLUMNS says one, tables are made to fit this one.
 PLAIN_WIDTH: Final = 100
 LEAST_WIDTH: Final = 40
+# But for tabs and ends of lines: what terminals obey (C0 and C1), and what turns the direction of text.
+CONTROLS: Final = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class _PlainConsole(Console):
+    """Shows what others wrote: nothing of it moves the cursor, hides what stands there, or sets titles."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """See Console. A segment without control codes of rich's own is text."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(
+                text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), style, control
+            )
 
 
 def console() -> Console:
     """For what was asked for: standard output. Colours only on a terminal and without NO_COLOR."""
-    return Console(width=None if sys.stdout.isatty() else _piped_width(), highlight=False, emoji=False)
+    return _PlainConsole(width=None if sys.stdout.isatty() else _piped_width(), highlight=False, emoji=False)
 
 
 def _piped_width() -> int:
@@ -34,7 +49,7 @@ def _piped_width() -> int:
 
 def errors_console() -> Console:
     """For progress and complaints: standard error."""
-    return Console(stderr=True, highlight=False, emoji=False)
+    return _PlainConsole(stderr=True, highlight=False, emoji=False)
 
 
 def figures_table(title: str, labels: Sequence[str], figures: Sequence[str]) -> Table:
@@ -73,6 +88,11 @@ def nothing_to_compare_when_interrupted() -> Iterator[None]:
 
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     sys.stdout.flush()
+
+
+def print_text(text: str) -> None:
+    """A document on standard output as it is, without what terminals obey."""
+    typer.echo(CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), nl=False)

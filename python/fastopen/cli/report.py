@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import errors_console, print_text
 from fastopen.runs import RunStore, find_run
 from fastopen.user_files import write_file
 
@@ -31,7 +31,7 @@ def report(
     with RunStore.open(folder) as store:
         text = report_text(store, form)
     if output is None and form != "html":
-        typer.echo(text, nl=False)
+        print_text(text)
         return
     _write(text, output or folder / NAME)
 

@@ -19,6 +19,7 @@ from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment,
 from fastopen.pages import Page
 from fastopen.pydantic_errors import input_error
 from fastopen.runs import database as files
+from fastopen.runs.facts import SHAPES
 from fastopen.runs.limits import Limits
 from fastopen.runs.listing import Listing
 from fastopen.runs.rows import LoadRow
@@ -121,7 +122,8 @@ class RunReader(Closing):
     def label(self) -> str:
         """What people call the run in lists; empty where nobody gave it a name."""
         rows = self._rows("SELECT value FROM facts WHERE name = 'label'")
-        return next((str(json.loads(value)) for (value,) in rows), "")
+        with self._understanding("the label"):
+            return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
         """What was asked."""
@@ -338,7 +340,9 @@ class RunReader(Closing):
 
     def _document(self, name: str) -> dict[str, Any]:
         with self._understanding(name):
-            return dict(self._fact(name))
+            document = dict(self._fact(name))
+            SHAPES[name].model_validate(document)
+            return document
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:

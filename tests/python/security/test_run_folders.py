@@ -344,6 +344,88 @@ def test_values_that_make_no_run_are_named_as_damage(run: Path, damage: str) -> 
         assert str(run) in done.stderr or done.returncode == 0, (command, done.stderr)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("environment", {"started": "yesterday"}),
+        ("environment", {"started": 7}),
+        ("environment", {"versions": ["fastopen"]}),
+        ("environment", {"virtual_kernel": "linux"}),
+        ("environment", {"virtual_kernel": {"name": 7}}),
+        ("environment", {"clients": 7}),
+        ("environment", {"memory_bytes": "much"}),
+        ("environment", {"merged": 7}),
+        ("environment", {"resumed": [7]}),
+        ("options", {"until": "narrow"}),
+        ("options", {"until": {"half_width_percent": 1.0, "max_repeats": 2, "more": 1}}),
+        ("options", {"watched": {"more": True}}),
+        ("options", {"inputs": 7}),
+        ("options", {"bodies": None}),
+        ("options", {"shard": 7}),
+        ("options", {"shard": "9/2"}),
+        ("label", {}),
+        ("status", ["running"]),
+        ("status", {"running": 1}),
+    ],
+)
+def test_facts_of_another_shape_are_damage(run: Path, name: str, value: object) -> None:
+    database = sqlite3.connect(run / "run.sqlite")
+    database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+    database.commit()
+    database.close()
+    for command in (
+        ["show", run],
+        ["ls", run.parent],
+        ["compare", run, run],
+        ["merge", run, "-q", "-o", run.with_name("merged")],
+        ["resume", run, "-q"],
+        ["report", run, "-f", "markdown"],
+    ):
+        done = fastopen(*command)
+        assert "a bug" not in done.stderr, (command, done.stderr)
+
+
+def test_a_label_that_is_no_json_is_damage(run: Path) -> None:
+    change(run, "INSERT OR REPLACE INTO facts VALUES ('label', '[')")
+    assert "damaged: the label" in " ".join(fastopen("ls", run.parent, columns=300).stdout.split())
+
+
+ESCAPES = "\x1b[31m\x1b]0;title\x07\x9b31m\u202e"
+
+
+def test_nothing_of_a_run_controls_the_terminal(run: Path) -> None:
+    database = sqlite3.connect(run / "run.sqlite")
+    ((text,),) = database.execute("SELECT value FROM facts WHERE name = 'experiment'")
+    experiment = json.loads(text)
+    experiment.update(title=ESCAPES, source=ESCAPES, notes=[ESCAPES], name=ESCAPES)
+    experiment["setups"][0]["client"]["name"] = ESCAPES
+    environment = {"versions": {"fastopen": ESCAPES}, "kernel": ESCAPES, "processor": ESCAPES}
+    for name, value in (("experiment", experiment), ("environment", environment), ("label", ESCAPES)):
+        database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+    invalid = json.dumps([["incomplete", ESCAPES]])
+    database.execute("UPDATE loads SET valid = 0, invalid = ? WHERE number = 1", (invalid,))
+    database.execute("INSERT INTO faults SELECT number, ? FROM jobs", (ESCAPES,))
+    database.commit()
+    database.close()
+    for command in (
+        ["show", run],
+        ["show", run, "--json"],
+        ["ls", run.parent],
+        ["ls", run.parent, "--json"],
+        ["compare", run, run],
+        ["report", run, "-f", "csv"],
+        ["report", run, "-f", "markdown"],
+        ["resume", run, "-q"],
+        ["label", run, "other"],
+        ["rm", run],
+    ):
+        done = fastopen(*command)
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", done.stdout + done.stderr), (
+            command,
+            done,
+        )
+
+
 def test_a_query_that_takes_long_gives_way_to_a_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,65 @@
+"""The shapes of a run's facts `environment` and `options`, whoever wrote them. Other keys may be anything."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+
+def _moment(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+class Facts(BaseModel):
+    """What a document has at least, and any other keys."""
+
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
+
+
+class Environment(Facts):
+    """What a run ran on."""
+
+    started: Annotated[str, AfterValidator(_moment)] | None = None
+    versions: dict[str, str] = {}
+    clients: dict[str, str | dict[str, Any] | None] | None = None
+    virtual_kernel: dict[str, str] | None = None
+    memory_bytes: int | None = None
+    resumed: list[dict[str, Any]] = []
+    merged: list[dict[str, Any]] = []
+
+
+class Arguments(BaseModel):
+    """What is passed on by its keys, and so has no others."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+
+
+class Until(Arguments):
+    """The precision that was asked for."""
+
+    half_width_percent: float
+    max_repeats: int
+
+
+class Watched(Arguments):
+    """What is kept of loads besides records."""
+
+    packets: bool = False
+    tcp_trace: bool = False
+
+
+class Options(Facts):
+    """What resuming needs."""
+
+    until: Until | None = None
+    inputs: list[str] = []
+    library: list[str] = []
+    lenient: bool = False
+    max_unpacked: int | None = None
+    watched: Watched = Watched()
+    bodies: dict[str, str] = {}
+    shard: str | None = None
+
+
+SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "options": Options}
