@@ -25,11 +25,17 @@ VARIANTS: dict[str, Rules] = {
     "no limit of rate": Rules(window_ms=None),
     "initial window of ten": Rules(initial_window=False),
     "servers that send at once": Rules(sending=False),
+    "pushed resources asked for when found": Rules(pushes=False),
     "TCP's handshakes in place of the recorded ones": Rules(handshakes=False),
     "HTTP/1.1 with every host": Rules(versions=False),
     "six connections to the hosts of HTTP/1.1": Rules(waits=False),
     "none of them": Rules(
-        window_ms=None, initial_window=False, sending=False, handshakes=False, versions=False
+        window_ms=None,
+        initial_window=False,
+        sending=False,
+        pushes=False,
+        handshakes=False,
+        versions=False,
     ),
 }
 

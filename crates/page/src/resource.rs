@@ -48,6 +48,9 @@ pub struct Resource {
     /// response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
+    /// The loader knows of it when it queues the initiator's request, as of what a server pushes.
+    #[serde(default)]
+    pub pushed: bool,
     /// Processing time of the client from that moment until it queues the request.
     #[serde(default)]
     pub processing_us: u64,

@@ -56,6 +56,7 @@ impl Page {
             ensure(resource.initiator_at_bytes.is_none(), "initiator_at_bytes", || {
                 "the root document has no initiator".to_owned()
             })?;
+            ensure(!resource.pushed, "pushed", || "the root document has no initiator".to_owned())?;
             return ensure(resource.phase == Phase::Load, "phase", || {
                 "the root document is in phase load".to_owned()
             });

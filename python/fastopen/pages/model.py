@@ -51,6 +51,7 @@ _LATER_KEYS: Final[dict[str, object]] = {
     "fresh_s": None,
     "validator": False,
     "alternatives": [],
+    "pushed": False,
 }
 
 
@@ -94,6 +95,9 @@ class Resource(BaseModel):
     initiator_at_bytes: Bytes | None = None
     """How many body bytes of the initiator, of those that it has, must have arrived before the client can
     know of this resource; null: all of them."""
+    pushed: bool = False
+    """In a replay: the server pushed it, so that the loader knows of it when it queues the initiator's
+    request, whatever `initiator_at_bytes` says."""
     processing_us: Microseconds = 0
     """Client processing between that moment and the moment the request is queued."""
     phase: Phase = "load"
@@ -206,6 +210,8 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
             yield "initiator", "the root document has none (null)"
         elif resource.initiator_at_bytes is not None:
             yield "initiator_at_bytes", "the root document has no initiator"
+        elif resource.pushed:
+            yield "pushed", "the root document has no initiator"
         elif resource.phase != "load":
             yield "phase", "the root document is in phase load"
         return

@@ -30,6 +30,8 @@ class RecordedExchange:
     """The rest of that handshake."""
     carrier: Carrier
     received_bytes: int
+    pushed: bool = False
+    """Whether the server sent it without being asked; `asked` is then when it announced it."""
 
     @property
     def multiplexed(self) -> bool:

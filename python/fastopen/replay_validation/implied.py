@@ -58,6 +58,8 @@ class Rules:
     """Responses that came in one go widen the initial window."""
     sending: bool = True
     """Servers that sent slowly do so again."""
+    pushes: bool = True
+    """What a server pushed is asked for when its initiator is; else when that reveals it."""
     handshakes: bool = True
     """Handshakes and lookups where they were recorded, and no others; else TCP's own on each connection."""
     versions: bool = True
@@ -296,6 +298,11 @@ def _as_recorded(
             if len(resource.url) > URL_MAX_BYTES:
                 # Two URLs may begin alike.
                 update["url"] = f"{resource.url[:URL_MAX_BYTES]}~{number}"
+        initiator = resource.initiator
+        if rules.pushes and exchange.pushed and initiator is not None:
+            queued = recording.exchanges[initiator].asked + held[initiator]
+            update["pushed"] = True
+            update["processing_us"] = _us(exchange.asked + hold - queued)
         if rules.sending:
             update["server_send_us"] = _us(_sending(exchange, recording.round_trip_ms[resource.host], *link))
         return resource.model_copy(update=update)

@@ -9,9 +9,9 @@ from made_up_loads import load, page, request
 
 
 def exchange(asked: float, sent: float, first_byte: float, end: float) -> RecordedExchange:
-    times = {"asked": asked, "sent": sent, "first_byte": first_byte, "end": end}
-    handshakes = {"lookup": 0.0, "tcp": 0.0, "tls": 0.0}
-    return RecordedExchange(**times, **handshakes, carrier="one at a time", received_bytes=1000)
+    return RecordedExchange(
+        *(asked, sent, first_byte, end), lookup=0, tcp=0, tls=0, carrier="one at a time", received_bytes=1000
+    )
 
 
 def waited(ms: float) -> RecordedExchange:

@@ -197,6 +197,18 @@ class TestThePage:
         assert page.resources[1].initiator_at_bytes == 310  # it was asked for while the document came
         assert page_of(imported, Rules(sending=False)).resources[0].server_send_us == 0
 
+    def test_what_the_server_pushed_is_asked_for_when_its_initiator_is(self) -> None:
+        h2 = {"httpVersion": "h2"}
+        timings = {"dns": 10, "connect": 20, "ssl": 10, "wait": 90}
+        root = entry("https://a.test/", time=130, timings=timings, response=h2)
+        timings = {"connect": -1, "wait": 60}
+        pushed = entry("https://a.test/s.css", 60, time=70, timings=timings, response=h2, _was_pushed=1)
+        imported = one_page(root, pushed, on_load=200)
+        style = page_of(imported).resources[1]
+        assert (style.pushed, style.initiator, style.processing_us) == (True, 0, 30_000)
+        found = page_of(imported, Rules(pushes=False)).resources[1]
+        assert (found.pushed, found.processing_us) == (False, 0)
+
     def test_no_moment_of_the_recording_is_in_the_page(self) -> None:
         """What is asked for an hour later in the file is asked for an hour later by its processing alone."""
         entries = small()["log"]["entries"]

@@ -96,12 +96,12 @@ impl Discovery {
 
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
         if self.state(resource) == ResourceState::Requested {
-            self.make_children_known(now, resource, bytes_so_far);
+            self.make_children_known(now, resource, Some(bytes_so_far));
         }
     }
 
     pub(crate) fn ended(&mut self, now: Nanos, resource: usize) {
-        self.make_children_known(now, resource, Nanos::MAX);
+        self.make_children_known(now, resource, Some(u64::MAX));
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
@@ -110,7 +110,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
         while let Some(parent) = never_known.pop() {
-            while let Some(child) = self.next_child(parent, Nanos::MAX) {
+            while let Some(child) = self.next_child(parent, Some(u64::MAX)) {
                 self.resolve(now, child, ResourceState::NeverRequested);
                 never_known.push(child);
             }
@@ -175,14 +175,15 @@ impl Discovery {
         self.set_timer(now + processing, Timer::Queue(resource));
     }
 
-    fn make_children_known(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
+    fn make_children_known(&mut self, now: Nanos, resource: usize, bytes_so_far: Option<u64>) {
         while let Some(child) = self.next_child(resource, bytes_so_far) {
             self.make_known(now, child);
         }
     }
 
-    /// The next child of `parent` that `bytes_so_far` reveal and that was not returned before.
-    fn next_child(&mut self, parent: usize, bytes_so_far: u64) -> Option<usize> {
+    /// The next child of `parent` that `bytes_so_far`, or without them its request, reveal and that was not
+    /// returned before.
+    fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;
         if child.at_bytes > bytes_so_far {
@@ -200,6 +201,7 @@ impl Discovery {
     fn queue(&mut self, at: Nanos, resource: usize) -> usize {
         let progress = &mut self.resources[resource];
         (progress.state, progress.queued_at) = (ResourceState::Requested, Some(at));
+        self.make_children_known(at, resource, None);
         resource
     }
 

@@ -24,10 +24,11 @@ pub(crate) struct PlannedRequest {
     pub(crate) after_load_event: bool,
 }
 
-/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at its end.
+/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at its end; without
+/// them, when its initiator is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
-    pub(crate) at_bytes: u64,
+    pub(crate) at_bytes: Option<u64>,
     /// Among those that the same byte reveals; equal ones are in the order of the page.
     place: u64,
     pub(crate) resource: usize,
@@ -36,7 +37,7 @@ pub(crate) struct Child {
 impl PlannedRequest {
     pub(crate) fn reveals_before_end(&self) -> bool {
         // Children are sorted by their bytes.
-        self.children.first().is_some_and(|child| child.at_bytes != AT_END)
+        self.children.iter().find_map(|child| child.at_bytes).is_some_and(|at_bytes| at_bytes != AT_END)
     }
 }
 
@@ -69,6 +70,7 @@ impl Plan {
             let Some(initiator) = initiator else { continue };
             let redirects = page.resources[initiator].redirect_to.is_some();
             let at_bytes = resource.initiator_at_bytes.filter(|_| is_browser && !redirects).unwrap_or(AT_END);
+            let at_bytes = (!(is_browser && resource.pushed)).then_some(at_bytes);
             let seed = policy.order_seed.filter(|_| is_browser);
             let place = seed.map_or(0, |seed| split_mix(seed.wrapping_add(index as u64)));
             plan.link(initiator, Child { at_bytes, place, resource: index });

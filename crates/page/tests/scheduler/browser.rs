@@ -33,6 +33,17 @@ fn learns_of_a_resource_when_its_place_in_the_initiator_has_arrived() {
 }
 
 #[test]
+fn learns_of_what_is_pushed_when_the_initiator_is_requested() {
+    let pushed = |url| Resource { pushed: true, processing_us: 30_000, ..image(url) };
+    let child = Resource { initiator: Some(1), ..image("http://a.test/3") };
+    let page = page(root("http://a.test/"), [pushed("http://b.test/1"), pushed("http://a.test/2"), child]);
+    let load = load(&page, &Policy::browser());
+    let queued: Vec<_> = (1..=3).map(|index| load.scheduler.queued_at(index).unwrap() / MS).collect();
+    assert_eq!(queued, [30, 30, 230]);
+    assert!(load.scheduler.is_finished());
+}
+
+#[test]
 fn learns_of_the_rest_when_a_response_ends_without_progress_events() {
     let page =
         page(root("http://a.test/"), [Resource { initiator_at_bytes: Some(10), ..image("http://a.test/1") }]);

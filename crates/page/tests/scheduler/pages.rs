@@ -25,6 +25,7 @@ pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
         validator: false,
         body_offset: None,
         alternatives: Vec::new(),
+        pushed: false,
         head_offset: None,
     }
 }

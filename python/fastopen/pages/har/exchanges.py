@@ -47,6 +47,7 @@ def _exchange(entry: Entry, started: float, shared: bool) -> RecordedExchange:
         tls=tls,
         carrier=_carrier(entry, shared),
         received_bytes=entry.sizes.response_header + entry.sizes.body,
+        pushed=entry.pushed,
     )
 
 
