@@ -234,7 +234,8 @@ def _sent_again(was: _Carried, now: _Carried) -> str:
     """`3 segments of its connection had to be sent again (1 by the client, 2 by the origin), against 0`."""
     ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
-    against = f", against {sum(was.sent_again)}"
+    alike = sum(now.sent_again) == sum(was.sent_again)
+    against = f", against {sum(was.sent_again)}{' that delayed it less' if alike else ''}"
     segments = plural(sum(now.sent_again), "segment")
     return f"{segments} of its connection had to be sent again ({', '.join(whose)}){against}"
 

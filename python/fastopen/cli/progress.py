@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from fastopen.cli.output import errors_console
 from fastopen.closing import Closing
 from fastopen.experiments import Pace
-from fastopen.runs import RunProgress
+from fastopen.runs import RunProgress, TimeLimit
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
@@ -86,7 +86,7 @@ class RunWatcher(LiveBar):
     """Shows how far a run is. Where no `pace` knows its loads, the mean one so far is that to come.
 
     A run that takes longer than `expected_s`, the estimate that was shown of it, says so once its pace is
-    known, with what `shorter` has to say of so many seconds.
+    known, with what `shorter` has to say of so many seconds. What is left of it is no more than of `limit`.
     """
 
     def __init__(
@@ -98,8 +98,10 @@ class RunWatcher(LiveBar):
         pace: Pace | None = None,
         expected_s: float = 0.0,
         shorter: Callable[[float], str] | None = None,
+        limit: TimeLimit | None = None,
     ) -> None:
         super().__init__(console, quiet, clock)
+        self._limit = limit
         self._pace = pace
         self._expected_s = expected_s
         self._shorter = None if quiet else shorter
@@ -113,6 +115,8 @@ class RunWatcher(LiveBar):
                 self._pace.finished(progress.finished.job, progress.finished.id)
             # Once all were done, some are done again: as many as are invalid, as far as is known.
             left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.asked else left_s
+        if self._limit is not None and left_s is not None:
+            left_s = min(left_s, self._limit.left_s)
         if left_s is not None and reported >= PACE_LOADS and self.elapsed_s >= PACE_AFTER_S:
             self._warn(progress, self.elapsed_s + left_s)
         left = "" if left_s is None else f", {shown_duration(left_s)} left"

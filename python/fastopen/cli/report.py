@@ -65,4 +65,4 @@ def report_text(store: RunStore, form: Form) -> str:
     if form == "csv":
         return csv_text(cells_grid(source))
     experiment = source.results.experiment
-    return latex(paper_grids(source), [experiment.title], experiment.name)
+    return latex(paper_grids(source), filter(None, [experiment.title]), experiment.name)

@@ -27,7 +27,7 @@ from fastopen.report.terminal import plain
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.statistics import FULL_MIN, Results
-from fastopen.workflows.engines import slower_now
+from fastopen.workflows.engines import auto_engine, slower_now
 from fastopen.workflows.run import (
     ExecutedRun,
     RunOptions,
@@ -127,6 +127,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
             pace=Pace.of(run.plan, run.store.pending()),
             expected_s=expected_s,
             shorter=None if run.limit else partial(_ways, run),
+            limit=run.limit,
         )
         with watcher:
             yield watcher
@@ -257,16 +258,16 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         messages.print(f"stopped: {run.outcome.hopeless} (--keep-going: go on)", markup=False, soft_wrap=True)
         return EXIT_FAULTS
     if options.limit_s is not None and run.outcome is not None and not printing.quiet:
-        _say_unanswered(run, run.outcome)
+        _say_unanswered(run, run.outcome, options)
     if printing.report:
         announce_report(run.store)
     return EXIT_FAULTS if faults or any(cell.without_valid for cell in run.results.cells) else 0
 
 
-def _say_unanswered(run: ExecutedRun, outcome: RunOutcome) -> None:
+def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
     """Why a limit of time left a question open, and what answers it; nothing where it is answered."""
-    judged = treatments_of(run.results.experiment.arms)[:1]
-    cells = [cell for cell in run.results.cells if cell.cell.arm in judged]
+    judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
+    cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):
         return
     done = run.store.attempts_done()
@@ -275,8 +276,10 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome) -> None:
     message = f"{seconds} had time for {plural(done, 'load')}, {fewest} of them valid for all rows"
     message = f"--quick: {message if done else f'{seconds} were too short for one load'}"
     wanted = FULL_MIN * len(run.results.cells)
-    ways = [f"--repeats {FULL_MIN} in place of --quick"]
-    if done:
+    late = any(kind == "link_late" for load in run.store.loads() for kind, _ in load.invalid)
+    virtual = late and auto_engine(options.kernel) == "virtual"
+    ways = [f"{'--engine virtual ' if virtual else ''}--repeats {FULL_MIN} in place of --quick"]
+    if done and not virtual:
         ways[0] += f" ({shown_duration(outcome.took_s * wanted / done)} or so)"
     clients = [setup.client for setup in run.results.experiment.setups]
     if all(client.type.virtual_load_s for client in clients):

@@ -59,7 +59,10 @@ def result_grid(results: Results, page: str) -> Grid:
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
     """The same of all pages, or of these, in one table, with a column for the page."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
-    return replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
+    grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
+    if len(results.pages) > 1:
+        return grid
+    return replace(grid, subtitle="; ".join(filter(None, (*results.pages, grid.subtitle))))
 
 
 def _results_of(results: Results, pages: Sequence[str]) -> Grid:

@@ -254,7 +254,8 @@ def _closing(results: Results) -> Iterator[str]:
     if measured:
         yield f"RTT measured in the worlds (ms): {'; '.join(measured)}."
     if results.server_use is not None:
-        yield from _listeners(results.server_use)
+        kinds = {reason.kind for cell in results.cells for reason in cell.reasons}
+        yield from _listeners(results.server_use, other_answers="wrong_bytes" in kinds)
     columns = ["PLT: median page load time."]
     if any(cell.improvement_percent is not None for cell in results.cells):
         columns += [
@@ -294,8 +295,13 @@ def _without(left: Sequence[str], results: Results) -> str:
     return f", with nothing of {len(left)} of {len(results.pages)} pages ({some(left)}) loaded"
 
 
-def _listeners(use: ServerUse) -> Iterator[str]:
-    """What the kernel says of the listeners of servers of others."""
+def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
+    """What the kernel says of the listeners of servers of others, and what a wrong answer calls for."""
+    if other_answers:
+        yield (
+            "What no file can be (redirects, answers to POST) the server has to ask the origins for, on port"
+            " 8080: examples/servers/nginx.conf does."
+        )
     if not use.listeners and not use.upstream_connections:
         yield "In no load with TFO did the server listen where the client connected to."
         return

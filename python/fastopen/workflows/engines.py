@@ -41,6 +41,11 @@ def auto_engine(kernel: str | None) -> EngineName:
     return "virtual" if named or kernels.installed() else "host"
 
 
+def is_busy() -> bool:
+    """Whether others use all processors of this machine, so that programs in real time wait for them."""
+    return os.getloadavg()[0] >= len(os.sched_getaffinity(0))
+
+
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
     """How many times slower than on an idle machine each engine is with what runs here now.
 

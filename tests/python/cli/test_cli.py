@@ -303,6 +303,16 @@ def test_an_interrupted_run_prints_what_is_finished_and_leaves_nothing_running(
     assert sum(cell["loads"] for cell in kept["cells"]) in (3, 4)
 
 
+@pytest.mark.parametrize("transports", ["tcp,tfo", "tls,tls+tfo"])
+def test_quick_says_what_answers_where_its_minute_was_too_short(
+    fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch, transports: str
+) -> None:
+    fake_world()
+    monkeypatch.setattr("fastopen.cli.run_settings.QUICK_S", 0.0)
+    done = fastopen("run", "example", "--engine", "host", "--quick", "--transports", transports)
+    assert "too short for one load; for a verdict: --repeats 6 in place of --quick" in done.stderr
+
+
 def test_ctrl_c_while_pages_are_read_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "load_chosen", lambda *_, **__: signal.raise_signal(signal.SIGINT))
     done = fastopen("run", "example", "--rtt", "20ms")

@@ -12,7 +12,7 @@ from rich.console import Console
 from command_line import fastopen
 from fastopen.cli.progress import LiveBar, RunWatcher
 from fastopen.cli.reading import BAR_AFTER_S, reading_progress
-from fastopen.runs import RunProgress
+from fastopen.runs import RunProgress, TimeLimit
 
 
 class Clock:
@@ -105,6 +105,15 @@ def test_a_run_that_takes_about_as_long_as_was_said_or_less_than_a_minute_says_n
     done_in_6_s: int, expected_s: float
 ) -> None:
     assert len(loading(done_in_6_s=done_in_6_s, expected_s=expected_s)) == 1
+
+
+def test_no_more_is_left_of_a_run_than_of_the_time_that_it_may_take() -> None:
+    clock, out = Clock(), StringIO()
+    limit = TimeLimit(45.0, clock)
+    with RunWatcher(Console(file=out, width=200), False, clock, limit=limit) as watcher:
+        clock.now = 11
+        watcher(RunProgress((), None, 1, 600, 0, 0, 599))
+    assert out.getvalue().startswith("1 of 600 loads, 34 s left")
 
 
 def test_nothing_is_said_where_nothing_is_to_be() -> None:

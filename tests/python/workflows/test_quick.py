@@ -1,5 +1,7 @@
 """What an answer within a minute leaves out, and what it never does."""
 
+import os
+
 import pytest
 
 from fastopen.contract import Client, Tcp
@@ -66,3 +68,16 @@ def test_a_browser_is_loaded_by_the_engine_that_gives_the_first_pair_sooner(
     shorter, left_out = quickened(asked(setups=[Setup(client=CHROMIUM)]), [large], (), None, 2)
     assert shorter.engines == ["host"]
     assert left_out[-1].startswith("on the engine host")
+
+
+@pytest.mark.parametrize(("requests", "in_real_time"), [(10, False), (250, True)])
+def test_on_a_busy_machine_real_time_is_for_what_virtual_time_cannot_load_once(
+    monkeypatch: pytest.MonkeyPatch, requests: int, in_real_time: bool
+) -> None:
+    monkeypatch.setattr(quick, "auto_engine", lambda _: "virtual")
+    cores = len(os.sched_getaffinity(0))
+    monkeypatch.setattr("os.getloadavg", lambda: (2.0 * cores, 0.0, 0.0))
+    page = ImportedPage(made_up_page("one", requests=requests))
+    shorter, left_out = quickened(asked(setups=[Setup(client=CHROMIUM)]), [page], (), None, cores)
+    assert (shorter.engines == ["host"]) == in_real_time
+    assert ("late loads do not count" in "".join(left_out)) == in_real_time
