@@ -149,6 +149,24 @@ def test_the_document_of_a_run_says_what_the_kernel_says_of_a_server() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("kernel")
+def test_a_server_of_files_alone_is_told_that_origins_know_the_redirects(tmp_path: Path) -> None:
+    if shutil.which("nginx") is None and shutil.which("nginx", path="/usr/sbin") is None:
+        pytest.skip("nginx is not installed: apt install nginx-light")
+    folders = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = " ".join(f"{folder}_temp_path {folder};" for folder in folders)
+    configuration = tmp_path / "files.conf"
+    configuration.write_text(
+        f"daemon off; pid nginx.pid; events {{}} http {{ access_log off; {temporary}"
+        " server { listen 80 fastopen=256; root site/$host; } }"
+    )
+    server = f"nginx -p . -e stderr -c {configuration}"
+    options = ["--rtt", "50ms", "--no-keep", "--quiet", "--engine", "virtual"]
+    done = fastopen("run", "example", "--transports", "off,warm", "--server", server, *options)
+    assert "What no file can be (redirects, answers to POST) the server has to ask" in done.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
 def test_a_run_says_what_tfo_saves_between_a_proxy_and_the_origins() -> None:
     if shutil.which("nginx") is None and shutil.which("nginx", path="/usr/sbin") is None:
         pytest.skip("nginx is not installed: apt install nginx-light")

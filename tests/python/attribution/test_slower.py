@@ -30,8 +30,10 @@ def slower_cold(
     change: Callable[[dict[str, Any]], None],
     interval: tuple[float, float] = (-31.0, -29.0),
     page: Page | None = None,
+    without: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> tuple[Results, Reasons]:
-    """A run whose cold load is as that without TFO, but for a change and a load event 300 ms later."""
+    """A run whose cold load is as the others, but for a change and a load event 300 ms later; of the others
+    `without` changes something."""
     plan = made_up_plan([page or made_up_page("one")], rtts_ms=(100,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
         (planned,) = plan.jobs
@@ -42,6 +44,8 @@ def slower_cold(
                 data["plt_ns"] += 300 * MS
                 data["requests"][LAST]["end_ns"] += 300 * MS
                 change(data)
+            else:
+                without(data)
             raw = json.dumps(data)
             store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
         results = collect(store)
@@ -123,6 +127,21 @@ def test_a_request_that_waited_for_its_first_byte_since_it_was_lost_is_said_to_h
     _, reasons = slower_cold(lost)
     (reason,) = reasons.of_cells.values()
     assert reason.endswith("1 segment of its connection had to be sent again (by the client), against 0")
+
+
+def test_as_many_segments_sent_again_are_said_to_have_delayed_the_other_load_less() -> None:
+    def lost(data: dict[str, Any]) -> None:
+        (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
+        own["client"] = {**own["client"], "retransmits": 0}
+        own["origin"] = {**own["origin"], "retransmits": 1}
+
+    def lost_and_late(data: dict[str, Any]) -> None:
+        lost(data)
+        data["requests"][LAST]["first_byte_ns"] += 300 * MS
+
+    _, reasons = slower_cold(lost_and_late, without=lost)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith("sent again (by the origin), against 1 that delayed it less")
 
 
 def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:

@@ -272,6 +272,11 @@ def test_latex_shows_any_text_as_text(text: str) -> None:
     assert not set(bare) & set("\\{}$&#%_^<>|\"'`[]")
 
 
+def test_the_table_of_a_single_page_names_it_in_latex() -> None:
+    text = latex.latex(paper_grids(source_of(made_up_plan([made_up_page("front", 6)]))))
+    assert r"TCP Fast Open. front; 4 Mbit/s down" in text
+
+
 def test_a_page_called_like_a_command_is_printed_in_latex() -> None:
     named = made_up_page(r"\input{/etc/passwd} 50% & $x_1^2$ #~", 6)
     text = latex.latex(all_grids(source_of(made_up_plan([named]))))
