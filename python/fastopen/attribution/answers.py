@@ -27,7 +27,7 @@ from fastopen.attribution.phrases import (
     time,
 )
 from fastopen.attribution.segments import Kind
-from fastopen.experiments import Factor, treatments_of
+from fastopen.experiments import Factor, place_word, treatments_of
 from fastopen.experiments.factors import RTT
 from fastopen.statistics import Bound, CellResult, Results
 
@@ -257,9 +257,10 @@ def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]
         return
     for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
         low, high = min(gains[page]), max(gains[page])
+        places = place_word([pair.place.comparison for pair in of_page[page]])
         yield (
             f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
-            f" {plural(len(gains[page]), 'network')} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f" {plural(len(gains[page]), places)} ({signed(low)} to {signed(high)}{NBSP}%)"
             f"{_because(of_page[page])}."
         )
     middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]

@@ -16,6 +16,16 @@ def time(milliseconds: float) -> str:
     return f"{sign}{size:.{1 if size < 10 else 0}f}{NBSP}ms"
 
 
+def times(low_ms: float, high_ms: float) -> str:
+    """`62 to 410 ms`, `0.98 to 1.71 s`: a range in one unit; of equal ends one."""
+    low, high = time(low_ms), time(high_ms)
+    if low == high:
+        return low
+    if max(abs(low_ms), abs(high_ms)) >= 1000:
+        low, high = (f"{MINUS if end < 0 else ''}{abs(end) / 1000:.2f}{NBSP}s" for end in (low_ms, high_ms))
+    return f"{low.partition(NBSP)[0]} to {high}"
+
+
 def change(milliseconds: float) -> str:
     """`+44 ms`, `-410 ms` with a true minus sign; nothing is `0 ms`."""
     if abs(milliseconds) < 0.05:

@@ -50,7 +50,7 @@ from fastopen.experiments.sweep import clients_of, setups_of, with_clients
 from fastopen.experiments.trace import read_trace
 from fastopen.experiments.transports import SESSION_WORDS, arms_and_tls
 from fastopen.experiments.variation import DRAWS, UNKNOWNS, Draw, Variation
-from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors
+from fastopen.experiments.varying import VaryingFactors, place_word, point_of, varying_factors
 
 __all__ = [
     "ARMS", "ASKED", "BASELINE", "COMMAND_LINE", "CONTROL", "DRAWS", "FACTORS", "HEADLINE", "KINDS",
@@ -60,7 +60,7 @@ __all__ = [
     "VaryingFactors", "all_named", "arms_and_tls", "asked_for", "baseline_of", "clients_of", "compared",
     "default_draws", "default_queue_bytes", "derive_seed", "draw_of", "estimated_s", "exact", "headline_of",
     "load_experiment", "make_plan", "name_of", "networks_asked", "of_part", "packaged_experiments",
-    "point_of", "published_cells", "read_asked", "read_experiment", "read_trace", "repeats_of",
+    "place_word", "point_of", "published_cells", "read_asked", "read_experiment", "read_trace", "repeats_of",
     "setups_asked", "setups_of", "slowed_down", "treatments_of", "unknown", "varying_factors", "with_clients",
     "with_drawn_seed", "without_chance",
 ]  # fmt: skip

@@ -110,6 +110,14 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
     return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), varying_rtt)
 
 
+def place_word(places: Sequence[Located]) -> str:
+    """`network` where these differ in nothing else, or `setting`."""
+    networks = {at.network for at in places}
+    return (
+        "network" if len({(at.network, at.setup, at.engine) for at in places}) == len(networks) else "setting"
+    )
+
+
 def network_labels(experiment: Experiment) -> list[str]:
     """A short name for each network, for ids of jobs: `20ms`, `20ms,down2mbit`; numbered where need be."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]

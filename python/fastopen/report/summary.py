@@ -13,9 +13,9 @@ from fastopen.attribution.phrases import (
     percents,
     plural,
     saves,
-    time,
+    times,
 )
-from fastopen.experiments import Arm, treatments_of
+from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
 from fastopen.report.deciding import deciding_of_run
 from fastopen.report.surprises import https_in_the_clear
@@ -31,7 +31,6 @@ from fastopen.report.verdict import (
 )
 from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
-COMBINATIONS: Final = ("combination of page and network", "combinations of page and network")
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"
 # What https pages are not, which are loaded without TLS.
@@ -180,7 +179,9 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     if len(cells) == 1:
         return f"{sentence}."
     pages = len({cell.cell.page for cell in cells})
-    what = ("page",) if pages == len(cells) else COMBINATIONS if pages > 1 else ("network",)
+    one = place_word([cell.cell for cell in cells])
+    combinations = (f"combination of page and {one}", f"combinations of page and {one}")
+    what = ("page",) if pages == len(cells) else combinations if pages > 1 else (one,)
     places = plural(len(cells), *what)
     counts = [
         words.format("every one" if effects[effect] == len(cells) else effects[effect])
@@ -218,12 +219,7 @@ def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool
     if known and one_question:
         saved = [cell.saved_ms or 0.0 for cell in known]
         tiles.append(Tile(saves(_savings(known)).removeprefix("saves "), SAVED))
-        tiles.append(
-            Tile(
-                " to ".join(dict.fromkeys((time(min(saved)), time(max(saved))))),
-                "saved a load, in the median",
-            )
-        )
+        tiles.append(Tile(times(min(saved), max(saved)), "saved a load, in the median"))
     if carried := _carried(known):
         tiles.append(Tile(carried, "connections sent data in the SYN"))
     tiles.append(Tile(f"{valid:,} of {loads:,}", "loads valid"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fastopen.attribution.phrases import times
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
@@ -230,6 +231,40 @@ def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> Non
     of_draws = [replace(cell, deterministic=False, varied=True) for cell in everywhere]
     assert said(of_draws) == said(everywhere)
     assert said([replace(cell, deterministic=False) for cell in same]) == []
+
+
+@pytest.mark.parametrize(
+    ("rtts_ms", "values", "pages", "words"),
+    [
+        ((20, 50, 100), ["cubic"], 1, "in the median of 3 networks"),
+        ((20,), ["cubic", "bbr", "reno"], 1, "in the median of 3 settings"),
+        ((20, 100), ["cubic"], 2, "in the median of 4 combinations of page and network"),
+        ((20, 100), ["cubic", "bbr"], 2, "in the median of 8 combinations of page and setting"),
+    ],
+)
+def test_what_a_median_is_over_is_called_what_it_is(
+    rtts_ms: tuple[int, ...], values: list[str], pages: int, words: str
+) -> None:
+    setups = [{"tcp": {"congestion_control": value}} for value in values]
+    made_up = [made_up_page(f"page-{number}") for number in range(pages)]
+    plan = made_up_plan(made_up, rtts_ms, 1, engines=["virtual"], setups=setups)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        summary = summarise_run(collect(store))
+    assert words in summary.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((62.0, 410.0), "62 to 410 ms"),
+        ((978.0, 1710.0), "0.98 to 1.71 s"),
+        ((-1200.0, 30.0), "\N{MINUS SIGN}1.20 to 0.03 s"),
+        ((62.2, 62.3), "62 ms"),
+    ],
+)
+def test_a_range_of_times_has_one_unit(ends: tuple[float, float], words: str) -> None:
+    assert times(*ends) == words.replace(" ms", "\N{NO-BREAK SPACE}ms").replace(" s", "\N{NO-BREAK SPACE}s")
 
 
 def test_rows_are_not_named_by_a_factor_all_of_whose_values_say_the_same() -> None:
