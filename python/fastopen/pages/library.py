@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
 # A list of 100,000 URLs.
 MAX_LIST_CHARACTERS = 16 * 2**20
+# The Common Log Format, and its like: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
+_ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
@@ -171,6 +174,9 @@ def _reject_foreign(text: str, path: Path) -> None:
     """An error of its own for what is likely to be given by mistake."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("an experiment, not a page", str(path), f"fastopen reproduce {path}")
+    if _ACCESS_LOG.match(text):
+        remedy = "it does not say what a page is made of: save the page as a HAR, or fastopen record its URL"
+        raise InputError("a server's access log, not a page", str(path), remedy)
     kinds = {"<": "looks like HTML or XML", "\x00": "is a binary file"}
     for start, kind in kinds.items():
         if text.lstrip().startswith(start) or (start == "\x00" and start in text):

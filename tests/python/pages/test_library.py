@@ -109,6 +109,10 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
         (b"<html>", "looks like HTML"),
         (b'format = "fastopen-experiment/1"', "an experiment, not a page (fastopen reproduce"),
         (b"WARC/1.0\r\n", "holds no exchange"),
+        (
+            b'192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 1',
+            "a server's access log, not a page",
+        ),
         (b"PK\x00\x01", "is a binary file"),
         (b"# nothing\n", "lists no URL"),
         (b"two words\n", "line 1: 'two words' is not"),
