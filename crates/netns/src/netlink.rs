@@ -1,11 +1,13 @@
 //! Blocking netlink exchanges: a request, and its answers up to the acknowledgement or the end of the dump.
+//!
+//! Messages are put together here, a family header with its attributes, and read attribute by attribute:
+//! few kinds of them are used (docs/decisions/rust-dependencies.md).
 
-use std::fmt::Debug;
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-    NetlinkSerializable,
+    DefaultNla, Emitable, NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
+    NlasIterator,
 };
 use netlink_sys::{Socket, SocketAddr};
 
@@ -14,6 +16,16 @@ pub(crate) struct Netlink(Socket, Vec<u8>);
 
 /// The kernel's datagrams are smaller: `NLMSG_GOODSIZE`, and 32 KiB at most in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
+/// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
+const HEADER_BYTES: usize = 16;
+
+/// A message that the kernel answered with.
+pub(crate) struct Answer {
+    /// `nlmsg_type`.
+    pub(crate) kind: u16,
+    /// What follows `struct nlmsghdr`: the family's header and attributes.
+    pub(crate) payload: Vec<u8>,
+}
 
 impl Netlink {
     /// Opens a socket of `protocol` in the calling thread's namespace.
@@ -24,17 +36,16 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    /// Sends `request` and collects the answers. `flags` are added to `NLM_F_REQUEST` and `NLM_F_ACK`.
-    pub(crate) fn exchange<M>(&mut self, request: M, flags: u16) -> io::Result<Vec<M>>
-    where
-        M: NetlinkSerializable + NetlinkDeserializable + Debug + Into<NetlinkPayload<M>>,
-    {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        let mut message = NetlinkMessage::new(header, request.into());
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
+    /// Sends a message of type `kind` and collects the answers. `flags` are added to `NLM_F_REQUEST` and
+    /// `NLM_F_ACK`.
+    pub(crate) fn exchange(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<Vec<Answer>> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.extend(payload);
+        let length = bytes.len() as u32;
+        let mut header = NetlinkBuffer::new(&mut bytes);
+        header.set_length(length);
+        header.set_message_type(kind);
+        header.set_flags(NLM_F_REQUEST | NLM_F_ACK | flags);
         self.0.send(&bytes, 0)?;
 
         let mut answers = Vec::new();
@@ -43,15 +54,50 @@ impl Netlink {
             self.0.recv(&mut self.1, 0)?;
             let mut rest = self.1.as_slice();
             while !rest.is_empty() {
-                let answer = NetlinkMessage::<M>::deserialize(rest).map_err(io::Error::other)?;
-                rest = &rest[(answer.header.length as usize).next_multiple_of(4).min(rest.len())..];
-                match answer.payload {
-                    NetlinkPayload::InnerMessage(inner) => answers.push(inner),
-                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
-                    _ => {}
+                let answer = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
+                rest = &rest[(answer.length() as usize).next_multiple_of(4).min(rest.len())..];
+                let payload = answer.payload();
+                match (answer.message_type(), word(payload, 0).map(|error| error as i32)) {
+                    // `struct nlmsgerr`: a negated errno, or 0 for an acknowledgement.
+                    (NLMSG_ERROR, Some(error)) if error != 0 => {
+                        return Err(io::Error::from_raw_os_error(error.saturating_neg()));
+                    }
+                    (NLMSG_ERROR | NLMSG_DONE, _) => return Ok(answers),
+                    (kind, _) => answers.push(Answer { kind, payload: payload.to_vec() }),
                 }
             }
         }
     }
+}
+
+/// An attribute (`struct nlattr`) with its padding.
+pub(crate) fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
+    let attribute = DefaultNla::new(kind, payload.into());
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
+}
+
+/// An attribute whose payload is text, as C has it.
+pub(crate) fn text(kind: u16, text: &str) -> Vec<u8> {
+    attribute(kind, [text.as_bytes(), &[0]].concat())
+}
+
+/// An attribute of 32 bits.
+pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
+    attribute(kind, value.to_ne_bytes())
+}
+
+/// The payloads of the attributes of type `kind` in `bytes`, up to where these are no attributes.
+pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
+    let attributes = NlasIterator::new(bytes).map_while(Result::ok);
+    attributes.filter(move |attribute| attribute.kind() == kind).filter_map(|attribute| {
+        let length = attribute.length() as usize;
+        attribute.into_inner().get(NLA_HEADER_SIZE..length)
+    })
+}
+
+/// The 32 bits at an offset.
+pub(crate) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }

@@ -1,10 +1,9 @@
 //! Queueing disciplines of an interface: the kernel's own emulation of a link (rtnetlink,
 //! `include/uapi/linux/pkt_sched.h`).
 
-use netlink_packet_core::{DefaultNla, Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 
+use crate::netlink::{Answer, attribute, number, payloads, text, word};
 use crate::route::RouteSocket;
 use crate::{Doing, Operation, Result};
 
@@ -59,14 +58,13 @@ pub struct QdiscStats {
     pub dropped: u64,
 }
 
-const ROOT: TcHandle = TcHandle { major: 1, minor: 0 };
 /// The Ethernet header, which a link of IP packets does not have.
 const OVERHEAD: i32 = -14;
 /// Packets on their way: more than any link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
 
 // Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
-const TCA_OPTIONS: u16 = 2;
+const TC_H_ROOT: u32 = u32::MAX;
 const TCA_STAB_BASE: u16 = 1;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
@@ -81,6 +79,13 @@ const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
+// Of gen_stats.h.
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+/// `sizeof(struct tcmsg)`, and the offsets in it of `tcm_ifindex` and `tcm_handle`.
+const MESSAGE_BYTES: usize = 20;
+const INDEX: usize = 4;
+const HANDLE: usize = 8;
 
 impl RouteSocket {
     /// Puts disciplines on what `interface` sends, each the parent of the next; one that has a next must be
@@ -89,20 +94,16 @@ impl RouteSocket {
     /// # Errors
     /// ENOENT where the kernel lacks one of them; EEXIST where the interface has some already.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
-        let index = self.index(interface)? as i32;
-        for (number, qdisc) in (1..).zip(chain) {
-            let mut message = TcMessage::with_index(index);
-            message.header.handle = TcHandle { major: number, minor: 0 };
-            message.header.parent =
-                if number == 1 { TcHandle::ROOT } else { TcHandle { major: number - 1, minor: 1 } };
-            message.attributes.push(TcAttribute::Kind(qdisc.kind().into()));
-            message
-                .attributes
-                .push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, qdisc.options(interface)?)));
-            if number == 1 {
-                message.attributes.push(TcAttribute::Stab(size_table()));
+        let index = self.index(interface)?;
+        for (major, qdisc) in (1..).zip(chain) {
+            let parent = if major == 1 { TC_H_ROOT } else { handle(major - 1, 1) };
+            let mut message = header(index, handle(major, 0), parent);
+            message.extend(text(libc::TCA_KIND, qdisc.kind()));
+            message.extend(attribute(libc::TCA_OPTIONS, qdisc.options(interface)?));
+            if major == 1 {
+                message.extend(attribute(libc::TCA_STAB, size_table()));
             }
-            self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL)
+            self.ask(libc::RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &[message])
                 .operation(|| Operation::AddQdisc { kind: qdisc.kind(), interface: interface.to_owned() })?;
         }
         Ok(())
@@ -113,10 +114,8 @@ impl RouteSocket {
     /// # Errors
     /// ENOENT where it has none.
     pub fn delete_qdiscs(&mut self, interface: &str) -> Result<()> {
-        let mut message = TcMessage::with_index(self.index(interface)? as i32);
-        message.header.handle = ROOT;
-        message.header.parent = TcHandle::ROOT;
-        self.ask(RouteNetlinkMessage::DelQueueDiscipline(message), 0)
+        let message = header(self.index(interface)?, handle(1, 0), TC_H_ROOT);
+        self.ask(libc::RTM_DELQDISC, 0, &[message])
             .doing(|| format!("taking the queueing disciplines off {interface}"))
     }
 
@@ -125,43 +124,48 @@ impl RouteSocket {
     /// # Errors
     /// As the kernel says.
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
-        let index = self.index(interface)? as i32;
-        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
+        let index = self.index(interface)?;
         let answers = self
-            .exchange(request, NLM_F_DUMP)
+            .exchange(libc::RTM_GETQDISC, NLM_F_DUMP, &[header(index, 0, 0)])
             .doing(|| format!("reading the queueing disciplines of {interface}"))?;
         let mut stats: Vec<_> = answers
             .iter()
-            .filter_map(|answer| match answer {
-                RouteNetlinkMessage::NewQueueDiscipline(message) if message.header.index == index => {
-                    Some((message.header.handle.major, counted(message)))
-                }
-                _ => None,
-            })
-            .filter(|(number, _)| *number > 0)
+            .filter(|answer| answer.kind == libc::RTM_NEWQDISC && word(&answer.payload, INDEX) == Some(index))
+            .filter_map(|answer| Some((word(&answer.payload, HANDLE)? >> 16, counted(answer))))
+            .filter(|(major, _)| *major > 0)
             .collect();
-        stats.sort_by_key(|(number, _)| *number);
+        stats.sort_by_key(|(major, _)| *major);
         Ok(stats.into_iter().map(|(_, stats)| stats).collect())
     }
 }
 
-fn counted(message: &TcMessage) -> QdiscStats {
+/// `TC_H_MAKE`: the number of a discipline, or of a class of it.
+fn handle(major: u32, minor: u32) -> u32 {
+    (major << 16) | minor
+}
+
+/// `struct tcmsg`.
+fn header(index: u32, handle: u32, parent: u32) -> Vec<u8> {
+    // tcm_family and padding; tcm_ifindex, tcm_handle, tcm_parent, tcm_info
+    [0, index, handle, parent, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+fn counted(answer: &Answer) -> QdiscStats {
     let mut stats = QdiscStats::default();
-    for attribute in &message.attributes {
-        let TcAttribute::Stats2(all) = attribute else { continue };
-        for counts in all {
-            match counts {
-                TcStats2::Basic(basic) => {
-                    stats.packets += u64::from(basic.packets);
-                    stats.bytes += basic.bytes;
-                }
-                TcStats2::Queue(queue) => {
-                    stats.packets += u64::from(queue.qlen);
-                    stats.bytes += u64::from(queue.backlog);
-                    stats.dropped += u64::from(queue.drops);
-                }
-                _ => {}
-            }
+    let attributes = answer.payload.get(MESSAGE_BYTES..).unwrap_or_default();
+    for all in payloads(attributes, libc::TCA_STATS2) {
+        // `struct gnet_stats_basic`: bytes, packets.
+        for basic in payloads(all, TCA_STATS_BASIC) {
+            stats.bytes += basic.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+            stats.packets += u64::from(word(basic, 8).unwrap_or(0));
+        }
+        // `struct gnet_stats_queue`: qlen, backlog, drops.
+        for queue in payloads(all, TCA_STATS_QUEUE) {
+            let [waiting, backlog, drops] =
+                [0, 4, 8].map(|offset| u64::from(word(queue, offset).unwrap_or(0)));
+            stats.packets += waiting;
+            stats.bytes += backlog;
+            stats.dropped += drops;
         }
     }
     stats
@@ -184,7 +188,7 @@ impl Qdisc {
                 let parameters = tbf_parameters(byte_per_s, limit_bytes);
                 let mut options = attribute(TCA_TBF_PARMS, parameters);
                 options.extend(attribute(TCA_TBF_RATE64, byte_per_s.to_ne_bytes()));
-                options.extend(attribute(TCA_TBF_BURST, burst_bytes.to_ne_bytes()));
+                options.extend(number(TCA_TBF_BURST, burst_bytes));
                 Ok(options)
             }
             Self::Codel { limit_packets } => Ok(words(&[(TCA_CODEL_LIMIT, limit_packets)])),
@@ -214,7 +218,7 @@ impl Qdisc {
 
 /// Attributes of 32 bits each.
 fn words(attributes: &[(u16, u32)]) -> Vec<u8> {
-    attributes.iter().flat_map(|(kind, word)| attribute(*kind, word.to_ne_bytes())).collect()
+    attributes.iter().flat_map(|(kind, word)| number(*kind, *word)).collect()
 }
 
 /// `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for bytes replace.
@@ -257,11 +261,4 @@ fn size_table() -> Vec<u8> {
         bytes.extend(word.to_ne_bytes());
     }
     attribute(TCA_STAB_BASE, bytes)
-}
-
-fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
-    let attribute = DefaultNla::new(kind, payload.into());
-    let mut bytes = vec![0; attribute.buffer_len()];
-    attribute.emit(&mut bytes);
-    bytes
 }

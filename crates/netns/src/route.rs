@@ -11,21 +11,22 @@ use std::thread;
 use std::time::Duration;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
-};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
-    RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::netlink::Netlink;
+use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word};
 use crate::{Doing, Operation, Result, check};
 
 /// How often to look whether an interface is ready, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
+
+// Numbers of include/uapi/linux/veth.h, if.h and rtnetlink.h.
+const VETH_INFO_PEER: u16 = 1;
+const IF_OPER_UP: u8 = 6;
+const RTAX_INITCWND: u16 = 11;
+const RTAX_CC_ALGO: u16 = 16;
+/// `sizeof(struct ifinfomsg)`, and the offset in it of `ifi_index`.
+const LINK_BYTES: usize = 16;
+const LINK_INDEX: usize = 4;
 
 /// One end of a veth pair that is to be made.
 pub struct VethEnd<'a> {
@@ -75,22 +76,18 @@ impl RouteSocket {
     /// Where the kernel has no veth or the name is taken.
     pub fn add_veth(&mut self, one: &VethEnd, other: &VethEnd, mtu: u32) -> Result<()> {
         let end = |end: &VethEnd| {
-            vec![
-                LinkAttribute::IfName(end.name.to_owned()),
-                LinkAttribute::Address(end.mac.to_vec()),
-                LinkAttribute::Mtu(mtu),
-                LinkAttribute::NetNsFd(end.namespace.as_fd().as_raw_fd()),
+            [
+                link_header(0, 0),
+                text(libc::IFLA_IFNAME, end.name),
+                attribute(libc::IFLA_ADDRESS, end.mac),
+                number(libc::IFLA_MTU, mtu),
+                number(libc::IFLA_NET_NS_FD, end.namespace.as_fd().as_raw_fd() as u32),
             ]
+            .concat()
         };
-        let mut peer = LinkMessage::default();
-        peer.attributes = end(other);
-        let mut link = LinkMessage::default();
-        link.attributes = end(one);
-        link.attributes.push(LinkAttribute::LinkInfo(vec![
-            LinkInfo::Kind(InfoKind::Veth),
-            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
-        ]));
-        self.ask(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)
+        let peer = attribute(libc::IFLA_INFO_DATA, attribute(VETH_INFO_PEER, end(other)));
+        let pair = attribute(libc::IFLA_LINKINFO, [text(libc::IFLA_INFO_KIND, "veth"), peer].concat());
+        self.ask(libc::RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &[end(one), pair])
             .doing(|| format!("making the veth pair {} and {}", one.name, other.name))
     }
 
@@ -99,11 +96,8 @@ impl RouteSocket {
     /// # Errors
     /// Where there is no such interface.
     pub fn bring_up(&mut self, interface: &str) -> Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = self.index(interface)?;
-        link.header.flags = LinkFlags::Up | LinkFlags::Noarp;
-        link.header.change_mask = LinkFlags::Up | LinkFlags::Noarp;
-        self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("bringing {interface} up"))
+        let link = link_header(self.index(interface)?, (libc::IFF_UP | libc::IFF_NOARP) as u32);
+        self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
     }
 
     /// Sets the largest packet that an interface takes.
@@ -111,10 +105,9 @@ impl RouteSocket {
     /// # Errors
     /// Where there is no such interface, or it takes none of that size.
     pub fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = self.index(interface)?;
-        link.attributes.push(LinkAttribute::Mtu(mtu));
-        self.ask(RouteNetlinkMessage::SetLink(link), 0).doing(|| format!("setting the MTU of {interface}"))
+        let link = link_header(self.index(interface)?, 0);
+        self.ask(libc::RTM_SETLINK, 0, &[link, number(libc::IFLA_MTU, mtu)])
+            .doing(|| format!("setting the MTU of {interface}"))
     }
 
     /// Waits until an interface that was brought up, as its other end was, sends packets: before that the
@@ -123,13 +116,12 @@ impl RouteSocket {
     /// # Errors
     /// Where there is no such interface, or it does not become ready within seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = self.index(interface)?;
-        let up = LinkAttribute::OperState(State::Up);
+        let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
-            let answers = self.exchange(RouteNetlinkMessage::GetLink(link.clone()), 0);
+            let answers = self.exchange(libc::RTM_GETLINK, 0, &[&link]);
             let is_up = answers.doing(|| format!("asking for {interface}"))?.iter().any(|answer| {
-                matches!(answer, RouteNetlinkMessage::NewLink(state) if state.attributes.contains(&up))
+                let attributes = answer.payload.get(LINK_BYTES..).unwrap_or_default();
+                payloads(attributes, libc::IFLA_OPERSTATE).any(|state| state == [IF_OPER_UP])
             });
             if is_up {
                 return Ok(());
@@ -144,10 +136,9 @@ impl RouteSocket {
     /// # Errors
     /// Where there is no such interface.
     pub fn delete(&mut self, interface: &str) -> Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = self.index(interface)?;
+        let link = link_header(self.index(interface)?, 0);
         self.known.remove(interface);
-        self.ask(RouteNetlinkMessage::DelLink(link), 0).doing(|| format!("deleting {interface}"))
+        self.ask(libc::RTM_DELLINK, 0, &[link]).doing(|| format!("deleting {interface}"))
     }
 
     /// Makes every address of a network local to the namespace, without configuring each (a route of type
@@ -156,11 +147,11 @@ impl RouteSocket {
     /// # Errors
     /// Where loopback is missing.
     pub fn add_local_network(&mut self, network: (Ipv4Addr, u8)) -> Result<()> {
-        let mut route = route_to(network, self.index("lo")?);
-        route.header.table = 255;
-        route.header.scope = RouteScope::Host;
-        route.header.kind = RouteType::Local;
-        self.ask(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)
+        let kind =
+            RouteKind { table: libc::RT_TABLE_LOCAL, scope: libc::RT_SCOPE_HOST, kind: libc::RTN_LOCAL };
+        let mut route = route_to(network, kind);
+        route.extend(number(libc::RTA_OIF, self.index("lo")?));
+        self.ask(libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &[route])
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
@@ -169,15 +160,16 @@ impl RouteSocket {
     /// # Errors
     /// As the kernel says.
     pub fn set_silent(&mut self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
-        let mut route = route_to(part, 0);
-        route.attributes.truncate(1);
-        route.header.table = 255;
-        route.header.scope = RouteScope::Universe;
-        route.header.kind = RouteType::BlackHole;
+        let kind = RouteKind {
+            table: libc::RT_TABLE_LOCAL,
+            scope: libc::RT_SCOPE_UNIVERSE,
+            kind: libc::RTN_BLACKHOLE,
+        };
+        let route = route_to(part, kind);
         let done = if silent {
-            self.ask(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)
+            self.ask(libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &[route])
         } else {
-            self.ask(RouteNetlinkMessage::DelRoute(route), 0)
+            self.ask(libc::RTM_DELROUTE, 0, &[route])
         };
         done.doing(|| format!("silencing {}/{}", part.0, part.1))
     }
@@ -187,20 +179,20 @@ impl RouteSocket {
     /// # Errors
     /// EINVAL where the kernel lacks the congestion control.
     pub fn replace_route(&mut self, route: &Route) -> Result<()> {
-        let mut message = route_to(route.destination, self.index(route.interface)?);
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.scope = RouteScope::Link;
-        message.header.kind = RouteType::Unicast;
+        let kind =
+            RouteKind { table: libc::RT_TABLE_MAIN, scope: libc::RT_SCOPE_LINK, kind: libc::RTN_UNICAST };
+        let mut message = route_to(route.destination, kind);
+        message.extend(number(libc::RTA_OIF, self.index(route.interface)?));
         if let Some(source) = route.source {
-            message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet(source)));
+            message.extend(attribute(libc::RTA_PREFSRC, source.octets()));
         }
         let mut metrics = Vec::new();
-        metrics.extend(route.initial_window.map(RouteMetric::InitCwnd));
-        metrics.extend(route.congestion_control.map(|name| RouteMetric::CcAlgo(name.to_owned())));
+        metrics.extend(route.initial_window.into_iter().flat_map(|window| number(RTAX_INITCWND, window)));
+        metrics.extend(route.congestion_control.into_iter().flat_map(|name| text(RTAX_CC_ALGO, name)));
         if !metrics.is_empty() {
-            message.attributes.push(RouteAttribute::Metrics(metrics));
+            message.extend(attribute(libc::RTA_METRICS, metrics));
         }
-        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE).operation(|| {
+        self.ask(libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &[message]).operation(|| {
             Operation::AddRoute {
                 destination: route.destination,
                 congestion_control: route.congestion_control.map(str::to_owned),
@@ -208,16 +200,20 @@ impl RouteSocket {
         })
     }
 
-    pub(crate) fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.exchange(message, flags).map(drop)
+    /// Sends a message of these parts, of which no answer but the acknowledgement is read.
+    pub(crate) fn ask(&mut self, kind: u16, flags: u16, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
+        self.exchange(kind, flags, parts).map(drop)
     }
 
+    /// Sends a message of these parts: the family's header, attributes.
     pub(crate) fn exchange(
         &mut self,
-        message: RouteNetlinkMessage,
+        kind: u16,
         flags: u16,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.netlink.exchange(message, flags)
+        parts: &[impl AsRef<[u8]>],
+    ) -> io::Result<Vec<Answer>> {
+        let payload: Vec<u8> = parts.iter().flat_map(AsRef::as_ref).copied().collect();
+        self.netlink.exchange(kind, flags, &payload)
     }
 
     /// The kernel's number of an interface of this namespace.
@@ -225,14 +221,11 @@ impl RouteSocket {
         if let Some(index) = self.known.get(interface) {
             return Ok(*index);
         }
-        let mut link = LinkMessage::default();
-        link.attributes.push(LinkAttribute::IfName(interface.to_owned()));
-        let answers = self.exchange(RouteNetlinkMessage::GetLink(link), 0);
+        let request = [link_header(0, 0), text(libc::IFLA_IFNAME, interface)];
+        let answers = self.exchange(libc::RTM_GETLINK, 0, &request);
         let answers = answers.doing(|| format!("looking up the interface {interface}"))?;
-        let index = answers.iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewLink(link) => Some(link.header.index),
-            _ => None,
-        });
+        let link = answers.iter().find(|answer| answer.kind == libc::RTM_NEWLINK);
+        let index = link.and_then(|link| word(&link.payload, LINK_INDEX));
         let index = index.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
         let index = index.doing(|| format!("looking up the interface {interface}"))?;
         self.known.insert(interface.to_owned(), index);
@@ -240,14 +233,26 @@ impl RouteSocket {
     }
 }
 
-fn route_to((network, length): (Ipv4Addr, u8), interface: u32) -> RouteMessage {
-    let mut route = RouteMessage::default();
-    route.header.address_family = AddressFamily::Inet;
-    route.header.destination_prefix_length = length;
-    route.header.protocol = RouteProtocol::Static;
-    route.attributes =
-        vec![RouteAttribute::Destination(RouteAddress::Inet(network)), RouteAttribute::Oif(interface)];
-    route
+/// `struct ifinfomsg`: an interface by its number, or none; `flags` are set.
+fn link_header(index: u32, flags: u32) -> Vec<u8> {
+    // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
+    [0, index, flags, flags].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// `RT_TABLE_*`, `RT_SCOPE_*` and `RTN_*` of a route.
+#[derive(Clone, Copy)]
+struct RouteKind {
+    table: u8,
+    scope: u8,
+    kind: u8,
+}
+
+/// `struct rtmsg` of a route to a network, and the attribute that names the network.
+fn route_to((network, length): (Ipv4Addr, u8), of: RouteKind) -> Vec<u8> {
+    let family = libc::AF_INET as u8;
+    // rtm_family, rtm_dst_len, rtm_src_len, rtm_tos, rtm_table, rtm_protocol, rtm_scope, rtm_type, rtm_flags
+    let header = [family, length, 0, 0, of.table, libc::RTPROT_STATIC, of.scope, of.kind, 0, 0, 0, 0];
+    [header.to_vec(), attribute(libc::RTA_DST, network.octets())].concat()
 }
 
 /// The kernel's number of an interface of the calling thread's namespace.

@@ -2,15 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, Nla, NlasIterator, Parseable, ParseableParametrized,
-};
-use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
-use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
-use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
 use netlink_sys::protocols::NETLINK_GENERIC;
 
-use crate::netlink::Netlink;
+use crate::netlink::{Netlink, attribute, payloads, text};
 use crate::{Doing, Result};
 
 /// `TCP_METRICS_CMD_GET` and attributes of `include/uapi/linux/tcp_metrics.h`.
@@ -18,6 +12,10 @@ const COMMAND_GET: u8 = 1;
 const ATTRIBUTE_SERVER: u16 = 1;
 const ATTRIBUTE_COOKIE: u16 = 10;
 const ATTRIBUTE_CLIENT: u16 = 11;
+/// `TCP_METRICS_GENL_VERSION` there, and the version of the controller that names families.
+const VERSION: u8 = 1;
+/// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
+const HEADER_BYTES: usize = 4;
 
 /// The table of the network namespace in which it was opened.
 pub struct Table {
@@ -36,85 +34,47 @@ impl Table {
         let family = family_id(&mut netlink)?;
         Ok(Self { netlink, family })
     }
+
     /// The Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
     /// `server`, if any. One hash lookup in the kernel, not a dump.
     ///
     /// # Errors
     /// As the kernel says.
     pub fn cookie(&mut self, client: Ipv4Addr, server: Ipv4Addr) -> Result<Option<Vec<u8>>> {
-        let attribute = |kind, address: Ipv4Addr| DefaultNla::new(kind, address.octets().to_vec());
-        let asked = vec![attribute(ATTRIBUTE_SERVER, server), attribute(ATTRIBUTE_CLIENT, client)];
-        let mut request = GenlMessage::from_payload(Metrics(asked));
-        request.set_resolved_family_id(self.family);
-        match self.netlink.exchange(request, 0) {
-            Ok(answers) => Ok(answers.into_iter().find_map(|answer| answer.payload.cookie())),
+        let request = [
+            header(COMMAND_GET),
+            attribute(ATTRIBUTE_SERVER, server.octets()),
+            attribute(ATTRIBUTE_CLIENT, client.octets()),
+        ];
+        match self.netlink.exchange(self.family, 0, &request.concat()) {
+            Ok(answers) => Ok(answers.iter().find_map(|answer| {
+                payloads(answer.payload.get(HEADER_BYTES..)?, ATTRIBUTE_COOKIE).next().map(<[u8]>::to_vec)
+            })),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
             Err(error) => Err(error).doing(|| format!("reading the tcp_metrics of {server} for {client}")),
         }
     }
 }
 
+/// The number of the family `tcp_metrics`, which the kernel gives when it boots.
 fn family_id(netlink: &mut Netlink) -> Result<u16> {
-    let request = GenlCtrl {
-        cmd: GenlCtrlCmd::GetFamily,
-        nlas: vec![GenlCtrlAttrs::FamilyName(Metrics::family_name().to_owned())],
-    };
+    let name = text(libc::CTRL_ATTR_FAMILY_NAME as u16, "tcp_metrics");
+    let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name].concat();
     let answers = netlink
-        .exchange(GenlMessage::from_payload(request), 0)
+        .exchange(libc::GENL_ID_CTRL as u16, 0, &request)
         .doing(|| "looking up the tcp_metrics family".into())?;
     answers
         .iter()
-        .flat_map(|answer| &answer.payload.nlas)
-        .find_map(|attribute| match attribute {
-            GenlCtrlAttrs::FamilyId(id) => Some(*id),
-            _ => None,
+        .find_map(|answer| {
+            let attributes = answer.payload.get(HEADER_BYTES..)?;
+            let id = payloads(attributes, libc::CTRL_ATTR_FAMILY_ID as u16).next()?;
+            Some(u16::from_ne_bytes(*id.first_chunk()?))
         })
         .ok_or_else(|| std::io::Error::other("the answer has no family number"))
         .doing(|| "looking up the tcp_metrics family".into())
 }
 
-/// One message of the family: its attributes, unparsed.
-#[derive(Debug, Clone)]
-struct Metrics(Vec<DefaultNla>);
-
-impl Metrics {
-    fn cookie(&self) -> Option<Vec<u8>> {
-        let attribute = self.0.iter().find(|attribute| attribute.kind() == ATTRIBUTE_COOKIE)?;
-        let mut bytes = vec![0; attribute.value_len()];
-        attribute.emit_value(&mut bytes);
-        Some(bytes)
-    }
-}
-
-impl GenlFamily for Metrics {
-    fn family_name() -> &'static str {
-        "tcp_metrics"
-    }
-
-    fn command(&self) -> u8 {
-        COMMAND_GET
-    }
-
-    fn version(&self) -> u8 {
-        1
-    }
-}
-
-impl Emitable for Metrics {
-    fn buffer_len(&self) -> usize {
-        self.0.as_slice().buffer_len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        self.0.as_slice().emit(buffer);
-    }
-}
-
-impl ParseableParametrized<[u8], GenlHeader> for Metrics {
-    fn parse_with_param(buffer: &[u8], _: GenlHeader) -> std::result::Result<Self, DecodeError> {
-        NlasIterator::new(buffer)
-            .map(|nla| DefaultNla::parse(&nla?))
-            .collect::<std::result::Result<_, _>>()
-            .map(Self)
-    }
+/// `struct genlmsghdr`.
+fn header(command: u8) -> Vec<u8> {
+    vec![command, VERSION, 0, 0]
 }
