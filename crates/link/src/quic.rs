@@ -2,8 +2,6 @@
 
 /// The high bit of a packet: a long header (RFC 9000 section 17.2).
 const LONG_HEADER: u8 = 0x80;
-/// The fixed bit. What lacks it is no QUIC packet, but padding of the datagram (RFC 9000 section 12.2).
-const FIXED: u8 = 0x40;
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +29,13 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// The type of the packet that `bytes` begin with, and what follows it; none behind the last one.
+/// The type of the packet that `bytes` begin with, and what follows it; none behind the last one. The fixed
+/// bit tells nothing: to peers that allow it packets are sent without (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;
-    if first & FIXED == 0 {
-        return None;
-    }
     if first & LONG_HEADER == 0 {
-        return Some((PacketType::OneRtt, None));
+        // Zeros pad the datagram (RFC 9000 section 12.2).
+        return bytes.iter().any(|byte| *byte != 0).then_some((PacketType::OneRtt, None));
     }
     let (version, rest) = rest.split_at_checked(4)?;
     if version == [0; 4] {

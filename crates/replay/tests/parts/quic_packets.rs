@@ -45,6 +45,17 @@ fn a_short_header_and_a_retry_take_the_rest_of_the_datagram() {
 }
 
 #[test]
+fn packets_without_the_fixed_bit_are_packets() {
+    let cleared = |mut packet: Vec<u8>| {
+        packet[0] &= !0x40;
+        packet
+    };
+    let datagram = [long(0, b"token", 300), cleared(long(1, b"", 90)), cleared(vec![0x41; 30])].concat();
+    let counts = count(&datagram);
+    assert_eq!((counts.initial, counts.zero_rtt, counts.one_rtt), (1, 1, 1));
+}
+
+#[test]
 fn padding_after_a_packet_is_no_packet() {
     let padded = [long(0, b"", 100), vec![0; 900]].concat();
     assert_eq!((count(&padded).initial, count(&padded).one_rtt), (1, 0));
