@@ -9,6 +9,7 @@ use quinn::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn::{Connection, Endpoint, VarInt, ZeroRttAccepted};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::runtime::ExactRuntime;
@@ -18,7 +19,7 @@ use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
 use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
-use crate::tls::{self, Authority, Clock, Handshake, KeyShare};
+use crate::tls::{self, Authority, Handshake, KeyShare};
 
 /// How a client's QUIC connections begin, with what earlier ones left.
 #[derive(Debug, Clone)]
@@ -79,7 +80,7 @@ impl QuicClient {
         authority: &Authority,
         hosts: usize,
         early: bool,
-        clock: Arc<Clock>,
+        clock: Arc<dyn TimeProvider>,
     ) -> Result<Self, tls::Error> {
         let provider = tls::provider(key_share);
         let mut roots = RootCertStore::empty();
