@@ -5,7 +5,8 @@ clients stands in crates/world/src/contract/job.rs (Capabilities).
 """
 
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -60,6 +61,10 @@ class ClientType:
     """What it is called on machines, the first that is there; none: it is part of fastopen, or the user's."""
     package: str = ""
     """What it is in, on Debian and its like."""
+    http_words: Mapping[str, str] = field(default_factory=dict)
+    """What HTTP stands for in its command line, by version, where that is not the version itself."""
+    http_features: Mapping[str, str] = field(default_factory=dict)
+    """The versions of HTTP that not every build of it speaks: what it calls them in its `--version`."""
     exit_codes: tuple[int, ...] = ()
     """By which, besides 0, it says that it loaded the page: those for answers that are errors."""
     takes: frozenset[OwnSetting] = frozenset()
@@ -74,6 +79,9 @@ class ClientType:
     """The versions of HTTP that it speaks over TLS; none: it does not speak TLS."""
     sessions: frozenset[str] = NO_SESSION
     """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
+    by_name_alone: frozenset[str] = frozenset()
+    """The versions of HTTP and sessions of these that `--arms all` leaves out: not every such program has
+    them."""
     ours: bool = False
     """Whether it is part of fastopen, which has its sockets and gives it its session tickets."""
     tickets_kept: int | None = None
@@ -156,13 +164,17 @@ COMMAND: Final = ClientType(
     " waits for, `{http}` the version of HTTP",
     method="{label} ({command}), run once for each load, from its start to its exit; the origins recorded its"
     " requests",
+    http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
+    sessions=frozenset({"none", "resumed", "early"}),
+    by_name_alone=frozenset({"3", "resumed", "early"}),
 )
 _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
     """A command that has a name: that of its program and of its package."""
-    return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{"package": label, **can})
+    usual = {"package": label, "sessions": NO_SESSION, "by_name_alone": frozenset()}
+    return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 
 
 _TOOLS: Final = (
@@ -172,6 +184,11 @@ _TOOLS: Final = (
         command_line=f"curl --silent --show-error --globoff --http{HTTP} --parallel"
         f" --parallel-max {CONNECTIONS} {KEEP_ALIVE} {URLS}",
         closed="--header 'Connection: close'",
+        # Otherwise it tries HTTP/2 as well, after 200 ms.
+        http_words={"3": "3-only"},
+        http_features={"3": "HTTP3"},
+        http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
+        by_name_alone=frozenset({"3"}),
         # Before 8.0 it breaks off at the second request of HTTP/2 without TLS.
         http_in_the_clear=frozenset({"1.0", "1.1"}),
     ),

@@ -1,10 +1,12 @@
 """Clients that are not ours: how they are named, what they are given, what tables say of them."""
 
 import json
+import os
 import shutil
 import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 from fastopen.clients import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, ClientType
 from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
-from fastopen.engines.clients import describe_clients
+from fastopen.engines.clients import check_versions, describe_clients
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
 from fastopen.experiments import (
@@ -142,6 +144,24 @@ def test_a_missing_client_is_named_with_its_package(monkeypatch: pytest.MonkeyPa
         describe_clients(clients_of({"kind": "wget2"}))
     with pytest.raises(MachineError, match="give its path"):
         describe_clients([command(["no-such-thing", "{url}"])])
+
+
+def test_curl_is_asked_for_http3_alone_where_its_build_speaks_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    client = client_of({"kind": "curl"})
+    filled = filled_in(client, packaged("example"), Origins(http="3"), Tls())
+    assert filled.command is not None
+    assert "--http3-only" in filled.command
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    program = tmp_path / "curl"
+    for features, speaks in (("HTTP2 HTTPS-proxy", False), ("HTTP2 HTTP3 HTTPS-proxy", True)):
+        program.write_text(f"#!/bin/sh\nprintf 'curl 8.0\\nFeatures: {features}\\n'\n")
+        program.chmod(stat.S_IRWXU)
+        check_versions(client, ["1.1", "2"])
+        refused = pytest.raises(MachineError, match=r"does not speak HTTP/3 \(curl 8.0\).*names HTTP3")
+        with nullcontext() if speaks else refused:
+            check_versions(client, ["3", "2"])
 
 
 def test_a_program_without_a_name_is_known_by_its_digest(tmp_path: Path) -> None:

@@ -158,8 +158,9 @@ fn http3_is_refused_where_quic_cannot_be() {
     assert!(refusal(json!({"network": {"mtu_bytes": 1227}})).starts_with("network.mtu_bytes: "));
     assert_eq!(refusal(json!({"network": {"mtu_bytes": 1228}})), "");
     assert_eq!(refusal(json!({"client": {"kind": "chromium"}})), "");
-    let command = refusal(json!({"client": {"kind": "command", "command": ["curl", "{url}"]}}));
-    assert_eq!(command, "origins.http: command does not speak HTTP/3");
+    assert_eq!(refusal(json!({"client": {"kind": "command", "command": ["curl"]}})), "");
+    let old = refusal(json!({"client": {"kind": "chromium"}, "origins": {"http": "1.0"}}));
+    assert_eq!(old, "origins.http: chromium does not speak HTTP/1.0");
 }
 
 #[test]

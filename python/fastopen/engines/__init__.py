@@ -1,7 +1,7 @@
 """Engines run jobs: `host` in real time on this machine's kernel, `virtual` in a kernel's own time."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.clients import describe_clients, describe_servers
+from fastopen.engines.clients import check_versions, describe_clients, describe_servers
 from fastopen.engines.executor import ExecutorEngine
 from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_digest, program_version
@@ -23,6 +23,7 @@ __all__ = [
     "VirtualEngine",
     "WorldBuilt",
     "check_program",
+    "check_versions",
     "default_parallel",
     "describe_clients",
     "describe_servers",

@@ -83,11 +83,27 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
             continue
         program = program_of(client)
         # An unknown program may do anything when called with --version.
-        described[client.label] = _version(program) if known else f"{program}, sha256 {sha256_of(program)}"
+        described[client.label] = _version(program)[0] if known else f"{program}, sha256 {sha256_of(program)}"
     return described
 
 
-def _version(program: Path) -> str:
+def check_versions(client: Client, versions: Iterable[str]) -> None:
+    """Raises MachineError where the client's program was built without one of these versions of HTTP."""
+    needed = {one: client.type.http_features[one] for one in versions if one in client.type.http_features}
+    if not needed:
+        return
+    program = program_of(client)
+    named, *said = _version(program)
+    short = named.partition(" (")[0]
+    for version, feature in needed.items():
+        if feature not in " ".join(said).split():
+            message = f"client {client.label}: {program} does not speak HTTP/{version} ({short})"
+            remedy = f"install one whose --version names {feature}, or ask for another version of HTTP"
+            raise MachineError(message, remedy)
+
+
+def _version(program: Path) -> list[str]:
+    """The lines that it prints of its version, at least one."""
     try:
         asked = [str(program), "--version"]
         done = subprocess.run(
@@ -95,4 +111,4 @@ def _version(program: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"{program} does not say its version: {error}") from None
-    return next(iter(done.stdout.splitlines()), "unknown").strip()
+    return [line.strip() for line in done.stdout.splitlines()] or ["unknown"]

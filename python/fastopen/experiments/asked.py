@@ -145,12 +145,14 @@ class Asked:
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
         """How connections can begin with what is asked for, of all clients."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
-        able = [one for one in words if all(one in client.type.sessions for client in clients)]
+        offered = [client.type.sessions - client.type.by_name_alone for client in clients]
+        able = [one for one in words if all(one in of_one for of_one in offered)]
         return [one for one in able if one != "early" or self._tls13]
 
     def _versions(self, clients: Sequence[Client]) -> list[str]:
         """The versions of HTTP from 1.1 on that all clients speak over TLS with what is asked for."""
-        able = [one for one in ALL_HTTP if all(one in client.type.http_over_tls for client in clients)]
+        offered = [client.type.http_over_tls - client.type.by_name_alone for client in clients]
+        able = [one for one in ALL_HTTP if all(one in of_one for of_one in offered)]
         controls = set(self.values.get("congestion_control", ()))
         if not self._tls13 or not controls <= {*QUIC_CONGESTION_CONTROLS}:
             able = [one for one in able if one != "3"]

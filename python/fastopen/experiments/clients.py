@@ -86,7 +86,8 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
             words += asked_for(page, tls)
         else:
             url = served_as(page.resources[0].url, tls)
-            words.append(word.replace(URL, url).replace(HTTP, origins.http))
+            version = client.type.http_words.get(origins.http, origins.http)
+            words.append(word.replace(URL, url).replace(HTTP, version))
     return client.model_copy(update={"command": words})
 
 

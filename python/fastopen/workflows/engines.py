@@ -17,6 +17,7 @@ from fastopen.engines import (
     ResultsStore,
     StoredEngine,
     VirtualEngine,
+    check_versions,
     default_parallel,
     describe_clients,
     describe_servers,
@@ -93,6 +94,8 @@ class EngineSet:
             raise InputError("workers run virtual time alone", "executor", remedy)
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
+        for setup in plan.experiment.setups:
+            check_versions(setup.client, setup.origins.versions)
         clients = [setup.client for setup in plan.experiment.setups]
         engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
         workers = None

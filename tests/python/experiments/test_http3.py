@@ -47,9 +47,10 @@ def test_http3_needs_tls() -> None:
         Setup(origins=HTTP3)
 
 
-@pytest.mark.parametrize("kind", ["curl", "wget2"])
+@pytest.mark.parametrize("kind", ["aria2c", "wget2"])
 def test_clients_that_do_not_speak_it_are_refused(kind: str) -> None:
-    with pytest.raises(ValidationError, match=r"is not run with HTTP/3.*goes with loader or chromium"):
+    able = "goes with loader, chromium, curl or command"
+    with pytest.raises(ValidationError, match=rf"is not run with HTTP/3.*{able}"):
         Setup(client=client_of({"kind": kind}), origins=HTTP3, tls=Tls())
 
 

@@ -197,6 +197,8 @@ def test_all_arms_are_those_of_each_session_and_version_of_http() -> None:
     ("written", "expected"),
     [
         ({"client": "curl"}, [("1.1", "none"), ("2", "none")]),
+        ({"client": "command", "command": "get {url}"}, [("1.1", "none"), ("2", "none")]),
+        ({"client": "command", "command": "get {url}", "http": "3"}, [("3", "none")]),
         ({"client": "loader,wget2"}, [("1.1", "none")]),
         ({"client": "chromium"}, [(http, session) for http in ("1.1", "2", "3") for session in PLT_MS]),
         (
@@ -222,11 +224,11 @@ def test_all_arms_are_those_that_clients_and_settings_allow(
         ({"session": "early", "tls": "1.2"}, "early data came with TLS 1.3"),
         ({"session": "resumed", "tickets": "0"}, "session resumed needs a ticket"),
         ({"session": "early", "client": "curl"}, "curl cannot be given a session of an earlier visit"),
-        ({"session": "resumed", "client": "wget2"}, "session resumed goes with loader or chromium"),
+        ({"session": "resumed", "client": "wget2"}, "session resumed goes with loader, chromium or command"),
         ({"transport": "all", "session": "early", "client": "curl"}, "session early goes with loader"),
         (
-            {"transport": "all", "http": "3", "client": "curl"},
-            "curl is not run with HTTP/3, but with HTTP/1.0, 1.1 or 2",
+            {"transport": "all", "http": "3", "client": "wget2"},
+            "wget2 is not run with HTTP/3, but with HTTP/1.1",
         ),
     ],
 )

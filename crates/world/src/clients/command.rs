@@ -1,8 +1,9 @@
-//! Any command as a client: it runs under interception once for each load, in a folder of its own. Its load
-//! ends with its exit.
+//! Any command as a client: it runs under interception once for each load, in a folder of its own; for a
+//! load that begins with a session of an earlier visit twice, and what it keeps there is the session. Its
+//! load ends with its exit.
 
 use std::num::NonZeroU8;
-use std::process::ExitStatus;
+use std::process::{Child, ExitStatus};
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
@@ -20,13 +21,36 @@ pub struct CommandLine {
     isolated: bool,
     /// Exit codes besides 0 by which it says that it loaded the page.
     exit_codes: Vec<NonZeroU8>,
+    /// The folder of the earlier visit, if there was one for the next load.
+    visited: Option<Home>,
+}
+
+/// A run of the command that is over, or that has had its time.
+struct Run {
+    child: Child,
+    watch: Watch,
+    /// When its program was executed.
+    start_ns: u64,
+    end_ns: u64,
+    /// Why the page is not loaded, if it is not.
+    unfinished: Option<String>,
+}
+
+impl Run {
+    /// Ends it and what it has started.
+    fn end(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        end_all_others();
+    }
 }
 
 impl CommandLine {
     /// The command of these settings, which have one.
     pub fn new(settings: &ClientSettings) -> Self {
         let words = settings.command.clone().unwrap_or_default();
-        Self { words, isolated: settings.isolate, exit_codes: settings.exit_codes.clone() }
+        let exit_codes = settings.exit_codes.clone();
+        Self { words, isolated: settings.isolate, exit_codes, visited: None }
     }
 
     fn has_loaded(&self, status: ExitStatus) -> bool {
@@ -37,12 +61,9 @@ impl CommandLine {
     fn failed(&self, status: ExitStatus, home: &Home) -> String {
         format!("{} {}{}", self.words[0], how_ended(status), home.last_lines(1))
     }
-}
 
-impl UserAgent for CommandLine {
-    /// Runs the command. The page load time is the time from the execution of its program to its exit.
-    fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
-        let home = Home::make("client").blame(Fault::Machine, "making a folder for the client")?;
+    /// Runs the command to its end, or until the load's time is over.
+    fn run(&self, loading: &Loading, home: &Home) -> Result<Run, Failure> {
         let command = home.command(&self.words).blame(Fault::Machine, "making a file for the client")?;
         let folder = home.folder.clone();
         let isolated = self.isolated;
@@ -61,21 +82,44 @@ impl UserAgent for CommandLine {
         let end_ns = monotonic_ns();
         let unfinished = if ended {
             let status = child.wait().blame(Fault::Machine, waiting)?;
-            (!self.has_loaded(status)).then(|| self.failed(status, &home))
+            (!self.has_loaded(status)).then(|| self.failed(status, home))
         } else {
             Some(format!("{} was not done in the time given{}", self.words[0], home.last_lines(1)))
         };
-        let opened = watch.connections(None);
+        Ok(Run { child, watch, start_ns: at_ns, end_ns, unfinished })
+    }
+}
+
+fn new_home() -> Result<Home, Failure> {
+    Home::make("client").blame(Fault::Machine, "making a folder for the client")
+}
+
+impl UserAgent for CommandLine {
+    /// Runs the command; the next load has the folder in which it ran, with the sessions that it kept there.
+    fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+        self.visited = None;
+        let home = new_home()?;
+        let run = self.run(loading, &home)?;
+        let unfinished = run.unfinished.clone();
+        run.end();
+        self.visited = Some(home);
+        unfinished.map_or(Ok(()), Err).blame(Fault::World, "the earlier visit")
+    }
+
+    /// Runs the command. The page load time is the time from the execution of its program to its exit.
+    fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+        let home = self.visited.take().map_or_else(new_home, Ok)?;
+        let run = self.run(loading, &home)?;
+        let opened = run.watch.connections(None);
         let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");
         // Kernels of the virtual engine did not always have it.
         let remedy = || "where this is the virtual engine: fastopen kernel build".into();
         let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;
-        let plt_ns = unfinished.is_none().then_some(end_ns - at_ns);
-        let loaded = seen_at_origins::loaded(loading, at_ns, &opened, plt_ns, unfinished);
+        let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);
+        let unfinished = run.unfinished.clone();
+        let loaded = seen_at_origins::loaded(loading, run.start_ns, &opened, plt_ns, unfinished);
         after();
-        let _ = child.kill();
-        let _ = child.wait();
-        end_all_others();
+        run.end();
         Ok(loaded)
     }
 }

@@ -103,8 +103,8 @@ impl ClientKind {
                 is_foreign: true,
                 falls_back: false,
                 reads_bodies: true,
-                versions: OVER_TCP,
-                sessions: &[SessionStart::None],
+                // Of the one connection that any client has.
+                tickets_left: 1,
                 ..LOADER
             },
             Self::Chromium => Capabilities {

@@ -104,6 +104,42 @@ fn the_client_of_ngtcp2_is_answered_over_http3_and_its_early_data_is_taken() {
     assert!(at(second, asked) < at(second, complete), "{second}");
 }
 
+#[test]
+fn the_client_of_ngtcp2_takes_a_page_over_http3_in_the_round_trips_of_each_first_flight() {
+    if installed("gtlsclient", "ngtcp2-client").is_none() {
+        return;
+    }
+    let words = "gtlsclient --exit-on-all-streams-close --no-quic-dump --no-http-dump --session-file=session \
+        --tp-file=parameters --token-file=token a.test 443 https://a.test/";
+    // At the origin: half a round trip before the client has it.
+    for (session, ms) in [("none", 150), ("resumed", 150), ("early", 50)] {
+        // It sends 0-RTT packets with any ticket, also with one that allows no early data.
+        let option = if session == "early" { "" } else { "--disable-early-data" };
+        let command: Vec<_> = words.split_whitespace().chain(option.split_whitespace()).collect();
+        let changes = json!({"client": {"kind": "command", "command": command},
+            "tls": {"session": session, "chain_bytes": 3000}});
+        let Some(run) = exactly(&of("3", changes)) else { return };
+        let load = run.valid("tls");
+        let [connection] = list(&load["connections"]) else { panic!("not one connection: {run}") };
+        assert_eq!(connection["tls"]["resumed"], json!(session != "none"), "{run}");
+        let [request] = list(&load["requests"]) else { panic!("not one request: {run}") };
+        assert_eq!((&request["status"], &request["body_bytes"]), (&json!(200), &json!(5000)));
+        assert_eq!(request["first_byte_ns"].as_u64().map(|ns| ns / 1_000_000), Some(ms), "{session}: {run}");
+    }
+}
+
+#[test]
+fn a_command_that_keeps_no_session_of_its_earlier_visit_has_an_invalid_load() {
+    if installed("nghttp", "nghttp2-client").is_none() {
+        return;
+    }
+    let command = json!({"kind": "command", "command": ["nghttp", "-n", "https://a.test/"]});
+    let Some(run) = exactly(&of("2", json!({"client": command, "tls": {"session": "resumed"}}))) else {
+        return;
+    };
+    assert_eq!(run.load("tls")["invalid"][0]["kind"], "not_resumed", "{run}");
+}
+
 /// A server of others, which ends with the test.
 struct Served(Child);
 
