@@ -94,11 +94,12 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
 def _timing(pairs: list[_Pair]) -> Iterator[str]:
     extremes = ("least", "most") if len(pairs) > NAMED_MAX else ()
     for pair, extreme in zip_longest(_ends(pairs), extremes):
+        median, paired = ("", "") if pair.headline.pairs == 1 else ("median ", "pair by pair, ")
         of_rows = f", where TFO saves {extreme} of {len(pairs)} rows," if extreme else ""
         yield (
-            f"{pair.headline.cell.arm.condition} the median load {pair.place.where}{of_rows} takes"
+            f"{pair.headline.cell.arm.condition} the {median}load {pair.place.where}{of_rows} takes"
             f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
-            f" pair by pair, that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
+            f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
         )
     yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
     # The arms that these sentences are not about, such as a first visit.
