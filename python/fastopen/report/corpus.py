@@ -33,10 +33,9 @@ def corpus_sentences(results: Results) -> Iterator[str]:
         where = f"{one.arm.condition} at {one.place}" if one.place else one.arm.condition
         without = f" {plural(one.without, 'page')} without a valid pair of loads." if one.without else ""
         yield (
-            f"{where} TFO saves {with_sign(middle)} % in the median over pages,"
-            f" {in_the_middle(one.savings)}, and {with_sign(low)} to {with_sign(high)} % of nine in ten;"
-            f" {slower or 'none'} of {plural(len(one.savings), 'page')} {'are' if slower > 1 else 'is'}"
-            f" slower.{without}"
+            f"{where} TFO saves {with_sign(middle)} % of the median page, {with_sign(low)} to"
+            f" {with_sign(high)} % of nine in ten; {slower or 'none'} of {len(one.savings)} pages"
+            f" {'are' if slower > 1 else 'is'} slower. {in_the_middle(one.savings)}{without}"
         )
         if one.strongest:
             yield f"The saving {_goes_with(one.strongest[:NAMED])}."
@@ -45,12 +44,13 @@ def corpus_sentences(results: Results) -> Iterator[str]:
 
 
 def in_the_middle(savings: Mapping[str, float]) -> str:
-    """`that of bbc`, `between bbc (+7.3 %) and cnn (+7.9 %)`: whose saving is the median of all."""
+    """`In the middle are bbc (+7.3 %) and cnn (+7.9 %).`: whose savings have the median of all between them,
+    or one whose saving it is.
+    """
     ordered = sorted(savings, key=lambda name: savings[name])
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    if low == high:
-        return f"that of {low}"
-    return "between " + " and ".join(f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in (low, high))
+    middle = list(dict.fromkeys((ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])))
+    named = listed([f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in middle])
+    return f"In the middle {'are' if len(middle) > 1 else 'is'} {named}."
 
 
 def pages_told(results: Results) -> list[str]:

@@ -188,9 +188,10 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
         for effect, words in COUNTED.items()
         if effects[effect]
     ]
-    differ = pages > 1 and len({round(saving, 1) for saving in medians}) > 2
-    middle = f", {in_the_middle(_named(results, cells))}" if differ else ""
-    return f"{sentence} ({gain(median(medians))} in the median of {places}{middle}): it {listed(counts)}."
+    headline = arm is treatments_of(results.experiment.arms)[0]
+    differ = headline and pages > 1 and len({round(saving, 1) for saving in medians}) > 2
+    middle = f" {in_the_middle(_named(results, cells))}" if differ else ""
+    return f"{sentence} ({gain(median(medians))} in the median of {places}): it {listed(counts)}.{middle}"
 
 
 def _named(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:

@@ -50,7 +50,7 @@ def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(source: Source) -
     for one in (one for one in source.results.distributions if one.arm.name == "warm"):
         ordered = sorted(one.savings, key=lambda page: one.savings[page])
         low, high = ordered[PAGES // 2 - 1], ordered[PAGES // 2]
-        assert f"in the median over pages, between {low} (" in told
+        assert f"slower. In the middle are {low} (" in told
         assert f") and {high} (" in told
     assert len(printed.splitlines()) < 80
     assert max(len(line.rstrip()) for line in printed.splitlines()) <= 80
