@@ -77,6 +77,8 @@ class Candidate:
 def is_index(path: Path) -> bool:
     """Whether the file is what `fastopen pages index` writes."""
     try:
+        if not path.is_file():  # a pipe may never say anything
+            return False
         with path.open("rb") as file:
             return file.read(len(_HEADER)) == _HEADER
     except OSError:

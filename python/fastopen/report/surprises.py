@@ -54,28 +54,20 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
             others = (one.text_at(point) for one in results.factors.varying if one is not factor)
             key = (*others, cell.cell.arm.name)
             of_value.setdefault(factor.phrase_at(point), {})[key] = cell
-        values = len(of_value)
-        while of_value:
-            phrase, first = of_value.popitem()
-            alike = [other for other, loads in of_value.items() if _same_loads(first, loads)]
-            if alike:
-                for other in alike:
-                    del of_value[other]
+        alike: dict[object, list[str]] = {}
+        for phrase, loads in of_value.items():
+            if all((cell.deterministic or cell.varied) and cell.plts_ms for cell in loads.values()):
+                times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
+                alike.setdefault(times, []).append(phrase)
+        for phrases in alike.values():
+            if len(phrases) > 1:
                 # Of some values alone it is another matter whether the factor has an effect.
-                no_effect = f": the {factor.title} has no effect here" if len(alike) + 1 == values else ""
+                all_alike = len(phrases) == len(of_value)
+                no_effect = f": the {factor.title} has no effect here" if all_alike else ""
                 yield (
-                    f"Page load times are the same, to the nanosecond, with {listed([*alike, phrase])}"
-                    f"{no_effect}{_no_loss(factor, first)}."
+                    f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
+                    f"{no_effect}{_no_loss(factor, of_value[phrases[-1]])}."
                 )
-
-
-def _same_loads(
-    first: Mapping[tuple[object, ...], CellResult], second: Mapping[tuple[object, ...], CellResult]
-) -> bool:
-    return first.keys() == second.keys() and all(
-        (cell.deterministic or cell.varied) and cell.plts_ms and cell.plts_ms == second[key].plts_ms
-        for key, cell in first.items()
-    )
 
 
 def _no_loss(factor: Factor, cells: Loads) -> str:

@@ -21,8 +21,10 @@ from fastopen.audit.table import read_table
 from fastopen.contract import Job
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, page_json
+from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
 from fastopen.runs.export import export
+from fastopen.statistics import collect
 from made_up_run import made_up_page, made_up_plan, made_up_run
 from pages.hars import entry, har
 from pages.sites import Answer
@@ -251,6 +253,20 @@ def test_twice_the_loads_of_a_run_are_at_most_twice_the_work(tmp_path: Path) -> 
     once, twice = made(6), made(12)
     work(once)
     assert work(twice) <= GROWTH * work(once)
+
+
+def test_twice_the_networks_are_at_most_twice_the_work_where_each_is_held_against_the_others(
+    tmp_path: Path,
+) -> None:
+    def work(networks: int) -> int:
+        rtts = range(20, 20 + networks)
+        plan = made_up_plan([made_up_page("made-up", 4)], rtts, repeats=1, engines=["virtual"])
+        with RunStore.create(tmp_path / str(networks), plan, {}) as run:
+            results = collect(run)
+        return calls_of(lambda: surprise_lines(results, "made-up"))
+
+    work(FEW)
+    assert work(4 * FEW) <= GROWTH * work(2 * FEW)
 
 
 def test_twice_the_networks_of_a_run_are_at_most_twice_the_work(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fastopen.audit.table import read_table
 from fastopen.errors import InputError
 from fastopen.experiments import load_experiment, trace
 from fastopen.experiments.trace import read_trace
-from fastopen.pages import budget, load_pages
+from fastopen.pages import budget, load_chosen, load_pages
 from fastopen.pages.references import find_reference
 from security.fuzzer import Memory
 
@@ -323,6 +323,7 @@ def test_packed_texts_of_every_coding_stop_at_the_limit() -> None:
 
 READERS: dict[str, Callable[[Path], object]] = {
     "page": lambda path: load_pages([path]),
+    "chosen pages": lambda path: load_chosen([path], None),
     "experiment": lambda path: load_experiment(str(path)),
     "trace": read_trace,
     "table": read_table,
