@@ -327,9 +327,10 @@ fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
 /// Of a kernel that ended before it wrote a record.
 fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     let remedy = format!(
-        "a kernel needs {} MB of memory for itself: run fewer worlds at once (--jobs), and raise the limit \
-         (ulimit -v)",
-        memory_bytes >> 20
+        "a kernel needs {} MB of memory for itself, room in {}, and processes: run fewer worlds at once \
+         (--jobs), and raise the limits (ulimit -v, ulimit -u)",
+        memory_bytes >> 20,
+        std::env::temp_dir().display()
     );
     Failure { fault: Fault::Machine, message, remedy }
 }

@@ -81,6 +81,23 @@ fn a_browser_that_crashes_makes_its_load_invalid_and_the_next_has_a_new_one() {
 }
 
 #[test]
+fn whichever_of_the_browser_s_processes_is_killed_the_load_has_a_reason_and_the_next_one_is_valid() {
+    if !browser() {
+        return;
+    }
+    for kind in ["--type=zygote", "--type=gpu-process", "network.mojom.NetworkService", "--type=utility"] {
+        let run = while_it_waits(|of_browser| {
+            let found = of_browser.iter().find(|(_, line)| line.contains(kind));
+            signal("KILL", found.unwrap_or_else(|| panic!("none is {kind} of {of_browser:?}")).0);
+        });
+        let load = run.load("tcp");
+        assert!(load["valid"] == true || load["invalid"][0]["kind"] == "incomplete", "{kind}: {run}");
+        run.valid("warm");
+        assert_eq!(run.code, Some(0), "{kind}: {run}");
+    }
+}
+
+#[test]
 fn a_browser_that_is_stopped_times_out_and_the_next_load_has_a_new_one() {
     if browser() {
         let run = lose("STOP", |line| !line.contains("--type="));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{PROGRAM, image, job, network, page, root, run_command, with_syn_data};
 use crate::virtual_time::{exactly, kernel};
@@ -75,6 +75,39 @@ fn an_ordinary_user_gets_the_same_world() {
     }
     assert_eq!(with_syn_data(run.valid("warm"), "origin"), 2);
     assert_eq!(run.only("world")["routes"]["client"]["congestion_control"], "cubic");
+}
+
+/// What a user of so few processes gets: the loads, or that the limit is reached.
+fn with_few_processes(program: &Path, arguments: &[String]) {
+    for limit in 1..=8 {
+        let Some(mut command) = as_user(Path::new("bash")) else { return };
+        command.args(["-c", r#"ulimit -u "$0"; exec "$@""#, &limit.to_string()]).arg(program).args(arguments);
+        let run = run_command(&mut command, loads().to_string().as_bytes());
+        if run.code == Some(0) {
+            run.valid("tcp");
+            continue;
+        }
+        let error = run.only("error");
+        assert_eq!((run.code, &error["fault"]), (Some(3), &json!("machine")), "{limit}: {run}");
+        let remedy = error["remedy"].as_str().unwrap_or_default();
+        assert!(remedy.contains("ulimit -u"), "{limit}: {run}");
+    }
+}
+
+#[test]
+fn a_user_of_few_processes_gets_the_loads_or_the_reason() {
+    let program = Path::new(PROGRAM);
+    let folder = Open::with(&[program]);
+    with_few_processes(&folder.holds(program), &[]);
+}
+
+#[test]
+fn a_user_of_few_processes_gets_the_loads_or_the_reason_in_virtual_time() {
+    let Some((kernel, arguments)) = kernel() else { return };
+    let program = Path::new(PROGRAM);
+    let folder = Open::with(&[program, &kernel]);
+    let path = folder.holds(&kernel).to_string_lossy().into_owned();
+    with_few_processes(&folder.holds(program), &[vec!["--kernel".into(), path], arguments].concat());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use crate::chromium::browser;
-use crate::support::{PROGRAM, Run, job, network, page, root, run, run_command, with};
+use crate::support::{PROGRAM, Run, image, job, network, page, root, run, run_command, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
 /// A folder of the machine that every user may write to; removed on drop.
@@ -266,6 +266,42 @@ fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> 
     let changes = json!({"client": {"kind": "chromium"}, "origins": origins});
     let run = engine(&with(job(&page(&[root]), &network(1000), &["tcp"]), changes))?;
     Some(run.load("tcp").clone())
+}
+
+#[test]
+fn no_packet_of_a_page_leaves_the_world() {
+    if !browser() {
+        return;
+    }
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("there are ports");
+    let listener = TcpListener::bind("0.0.0.0:0").expect("there are ports");
+    (socket.set_nonblocking(true).and_then(|()| listener.set_nonblocking(true))).expect("they are sockets");
+    let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("it is bound").port();
+    let (udp, tcp) = (port(socket.local_addr()), port(listener.local_addr()));
+    // Names that are looked up, STUN to a name server's address and to the machine's, and all of HTTP. The
+    // image is late, so that there is time for it.
+    let html = format!(
+        "<!doctype html><link rel=dns-prefetch href=//looked.up.test><script>
+        const urls = ['127.0.0.1:{udp}', '10.0.0.1:{udp}', '1.1.1.1:53', 'stun.test:53'].map(one => 'stun:' + one);
+        const peer = new RTCPeerConnection({{iceServers: [{{urls}}]}}); peer.createDataChannel('x');
+        peer.createOffer().then(offer => peer.setLocalDescription(offer));
+        fetch('http://127.0.0.1:{tcp}/').catch(() => 0); fetch('http://1.1.1.1:53/').catch(() => 0);
+        navigator.sendBeacon('http://looked.up.test/', 'x'); new WebSocket('ws://127.0.0.1:{tcp}/');
+        </script><img src=/late>"
+    );
+    let folder = Folder::new("page");
+    let file = folder.0.join("body");
+    fs::write(&file, &html).expect("there is room");
+    let root = with(root(html.len() as u64), json!({"mime": "text/html", "body_offset": 0}));
+    let late = with(image("http://a.test/late", 43), json!({"server_think_us": 2_000_000}));
+    let changes = json!({
+        "client": {"kind": "chromium"},
+        "origins": {"bodies": "recorded", "bodies_file": file},
+    });
+    let run = run(&with(job(&page(&[root, late]), &network(1000), &["tcp"]), changes));
+    let connections = run.load("tcp")["connections"].as_array().map_or(0, Vec::len);
+    assert!(connections > 0, "{run}");
+    assert!(socket.recv(&mut [0]).is_err() && listener.accept().is_err(), "somebody was heard");
 }
 
 #[test]
