@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Any, Final
 
 from fastopen.probe.connection import Address, ClientFail, Opening, Trial, connect
@@ -58,6 +59,11 @@ class Probed:
     answer_with_syn_data_ms: float | None = None
     """And with data in the SYN, where that was accepted and answered."""
     trials: tuple[Trial, ...] = ()
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether its address is one of the loopback interface."""
+        return self.address is not None and ip_address(self.address.partition("%")[0]).is_loopback
 
     def as_json(self) -> dict[str, Any]:
         """For a document."""

@@ -42,6 +42,8 @@ def consistent(found: Probed) -> tuple[Behaviour, ...]:
         return ()
     if found.asking_dropped:
         return named("drop-option", "drop-synack-option")
+    if not found.cookie and found.on_this_machine:
+        return named("no-queue")
     if not found.cookie:
         return named("no-queue", "strip-option", "strip-both", "strip-synack-option")
     return named(*_ROWS.get(found.data_with_cookie, ()))
@@ -59,6 +61,11 @@ def meaning(found: Probed) -> Iterator[str]:
         return
     if found.asking_dropped:
         yield "Each had to be sent again without the option; the one without Fast Open came through at once."
+    elif not found.cookie and found.on_this_machine:
+        yield (
+            "The server is on this machine, so no path is between: net.ipv4.tcp_fastopen has no 2 here"
+            " (fastopen why says so), or the listener did not ask."
+        )
     elif not found.cookie:
         yield (
             "Either the server has no Fast Open, or something on the path takes the option out of SYN or"

@@ -86,6 +86,12 @@ class TestWords:
         assert "server" in next(meaning(found))
         assert "path" in next(meaning(found))
 
+    @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+    def test_no_path_is_suspected_between_a_machine_and_itself(self, address: str) -> None:
+        found = replace(WORKS, cookie=False, data_with_cookie=Handling.NOT_TRIED, address=address)
+        assert "net.ipv4.tcp_fastopen has no 2 here" in next(meaning(found))
+        assert [row.name for row in consistent(found)] == ["no-queue"]
+
     def test_a_server_that_cannot_be_reached_is_no_verdict(self) -> None:
         assert verdict(replace(WORKS, reachable=False, error="Connection refused")).startswith(
             "cannot be determined"
