@@ -156,6 +156,9 @@ impl Observations<'_> {
             reasons.push(invalid(InvalidKind::Incomplete, format!("{}: {error}{others}", name(request))));
         } else if let Some(why) = self.unfinished {
             reasons.push(invalid(InvalidKind::Incomplete, why.into()));
+        } else if self.requests.is_empty() {
+            let detail = "the client asked for nothing of the page".into();
+            reasons.push(invalid(InvalidKind::Incomplete, detail));
         }
         for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
             let resource = &self.page.resources[request.resource];

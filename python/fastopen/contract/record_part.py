@@ -16,7 +16,7 @@ class InvalidKind(StrEnum):
     """Why a load does not count."""
 
     INCOMPLETE = "incomplete"
-    """A request failed or timed out, an answer was cut off, or the client failed."""
+    """A request failed or timed out, an answer was cut off, or the client failed or asked for nothing."""
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
     """A counter or a socket shows Fast Open where the transport has none."""
     NO_SYN_DATA = "no_syn_data"

@@ -116,6 +116,13 @@ fn a_command_that_fails_is_reported_with_the_last_line_of_its_standard_error() {
 }
 
 #[test]
+fn a_command_that_asks_for_nothing_has_not_loaded_the_page() {
+    for (_, detail) in faults("exit 0") {
+        assert_eq!(detail, "the client asked for nothing of the page");
+    }
+}
+
+#[test]
 fn a_command_may_say_by_its_exit_code_that_an_answer_was_an_error() {
     let script = format!("{FETCH}; exit 8");
     for (codes, valid) in [(json!([4, 8]), true), (json!([4]), false)] {
@@ -146,12 +153,12 @@ fn a_command_finds_a_folder_of_its_own_and_can_write_nowhere_else() {
         if echo gone > "$0" || echo gone > "$HOME/../other" && false
         then echo 'could write to the machine' >&2; exit 1; fi"#;
     let place = tempfile(b"kept");
-    let words = ["bash", "-c", script, &place];
+    let script = format!("{script}\n{FETCH}");
+    let words = ["bash", "-c", &script, &place, "a.test", "/"];
     let job = job(&page(&[root(100)]), &network(0), &["tcp", "warm"]);
     let job = with(job, json!({"client": {"kind": "command", "command": words}}));
     for run in on_each_engine(&job) {
         run.valid("tcp");
-        // The load is valid without any connection.
         run.valid("warm");
         assert_eq!(std::fs::read(&place).expect("it is there"), b"kept");
     }

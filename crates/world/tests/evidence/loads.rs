@@ -31,6 +31,15 @@ fn a_load_that_did_not_finish_is_incomplete() {
 }
 
 #[test]
+fn a_load_without_a_request_is_incomplete() {
+    let nothing = Load::tcp().with(|load| {
+        load.requests.clear();
+        load.connections.clear();
+    });
+    assert_eq!(nothing.kinds(), [InvalidKind::Incomplete]);
+}
+
+#[test]
 fn bytes_other_than_the_pages_are_wrong() {
     assert_eq!(Load::tcp().with(|load| load.requests[1].body_bytes = 299).kinds(), [InvalidKind::WrongBytes]);
     assert_eq!(
