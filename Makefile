@@ -98,8 +98,8 @@ generate: $(STAMPS)/python-for-tests ## write what is made from the code: schema
 
 format: $(STAMPS)/python-for-tests ## format all code
 	@cargo fmt --all
-	@$(BIN)/ruff check --quiet --fix-only python tests tools benches packages
-	@$(BIN)/ruff format --quiet python tests tools benches packages
+	@$(BIN)/ruff check --quiet --fix-only python tests tools benches examples packages
+	@$(BIN)/ruff format --quiet python tests tools benches examples packages
 
 bench: setup ## run every benchmark; they print tables with the machine's facts
 	@printf '%s, %s cores, Linux %s\n\n' \
@@ -161,8 +161,8 @@ rust-test: rust-test-programs kernel $(WORLD)
 
 python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
-	@$(BIN)/ruff check --quiet python tests tools benches packages
-	@$(BIN)/ruff format --quiet --check python tests tools benches packages
+	@$(BIN)/ruff check --quiet python tests tools benches examples packages
+	@$(BIN)/ruff format --quiet --check python tests tools benches examples packages
 	@nice -n 19 $(BIN)/mypy --no-error-summary
 	@nice -n 19 $(BIN)/python tools/generate.py --check
 

@@ -201,4 +201,4 @@ def test_the_example_notebook_runs_and_its_outputs_are_kept(fake_world: FakeWorl
 
     assert shape(ran) == shape(kept)
     assert all(cell.execution_count for cell in kept.cells if cell.cell_type == "code")
-    assert "18 of 18 loads" in str(ran.cells)
+    assert "60 of 60 loads" in str(ran.cells)
