@@ -51,19 +51,17 @@ def _estimate(text: str | bytes) -> int:
 def taken_by(value: Any) -> int:
     """The bytes that a decoded value takes, with all that is in it."""
     taken = 0
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            taken += sys.getsizeof(one)
-            left.extend(one.values())
+    size = sys.getsizeof
+    found = [value]
+    for one in found:  # which grows meanwhile
+        if isinstance(one, str):
+            taken += size(one)
+        elif isinstance(one, dict):
+            taken += size(one)
+            found += one.values()
         elif isinstance(one, list):
-            taken += sys.getsizeof(one)
-            left.extend(one)
-        elif isinstance(one, str):
-            taken += sys.getsizeof(one)
-        elif isinstance(one, tuple):
-            taken += _TUPLE
+            taken += size(one)
+            found += one
         else:
-            taken += _NUMBER
+            taken += _TUPLE if isinstance(one, tuple) else _NUMBER
     return taken
