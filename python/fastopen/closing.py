@@ -1,5 +1,9 @@
-"""What is to be closed when it is no longer needed."""
+"""What is to be closed when it is no longer needed, also where it is interrupted."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 
@@ -15,3 +19,23 @@ class Closing:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Handles SIGINT and SIGTERM at the end: an interrupted Popen may leave a process that nobody knows."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for held in came:
+            signal.raise_signal(held)

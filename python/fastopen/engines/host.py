@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.clients import LOADER, ClientType
-from fastopen.closing import Closing
+from fastopen.closing import Closing, interrupts_held_back
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
 from fastopen.contract.record_part import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
@@ -117,14 +117,16 @@ class _Worlds(Closing):
             return with_programs(self._bodies.attach(job))
 
         inherited, now = self._bodies.descriptors, time.monotonic()
-        try:
-            world = WorldProcess(self._command, jobs, attempt, inherited, now, attached)
-        except OSError as error:
-            raise MachineError(f"{self._command[0]} cannot be started: {error.strerror or error}") from None
+        with interrupts_held_back():
+            try:
+                world = WorldProcess(self._command, jobs, attempt, inherited, now, attached)
+            except OSError as error:
+                message = f"{self._command[0]} cannot be started: {error.strerror or error}"
+                raise MachineError(message) from None
+            pidfd = os.pidfd_open(world.process.pid)
+            self._running[pidfd] = world
         if self._cores:
             self._put_on_a_core(world)
-        pidfd = os.pidfd_open(world.process.pid)
-        self._running[pidfd] = world
         for descriptor in (pidfd, world.stdout, world.stderr):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 

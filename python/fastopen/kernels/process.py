@@ -4,10 +4,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
+
+from fastopen.closing import interrupts_held_back
 
 Command = Sequence[str | Path]
 # A make or shell around this one may set much else that steers compilers and the kernel's own build.
@@ -40,7 +41,7 @@ def running(
     """The program, in a process group of its own that ends with this block; its complaints go to `log`."""
     process = None
     try:
-        with _interrupts_held_back():
+        with interrupts_held_back():
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
@@ -55,26 +56,6 @@ def running(
     finally:
         if process is not None:
             _end(process)
-
-
-@contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Handles SIGINT and SIGTERM at the end: an interrupted Popen may leave a process that nobody knows."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for held in came:
-            signal.raise_signal(held)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,15 +2,17 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fastopen.clients import CHROMIUM, CLIENTS, LOADER
 from fastopen.contract import LoadRecord
-from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel
+from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, host
 from fastopen.engines.host import WorldEngine
 from fastopen.engines.world_process import WorldProcess
 from fastopen.errors import InputError, MachineError
@@ -200,6 +202,24 @@ def test_closing_the_engine_ends_the_worlds_that_run(small_plan: MakePlan, fake_
     assert children() > before
     events.close()
     assert children() == before
+
+
+def test_an_interrupt_while_a_world_is_started_leaves_no_process(
+    small_plan: MakePlan, fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[WorldProcess] = []
+
+    class Interrupted(WorldProcess):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(host, "WorldProcess", Interrupted)
+    engine = HostEngine(fake_world({"*": "hangs"}))
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.run([job.job for job in small_plan().jobs], {}))
+    assert [world.process.returncode for world in started] == [-signal.SIGKILL]
 
 
 def test_recorded_bodies_reach_the_world_through_a_file_without_a_name(
