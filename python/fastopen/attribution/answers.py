@@ -246,7 +246,7 @@ def _against(pair: _Pair, published: float) -> str:
     low, high = pair.headline.interval or (inf, -inf)
     if low <= published <= high:
         return f"the same within its range ({_certainty(pair.headline)})"
-    apart = round(pair.improvement_percent, 1) - round(published, 1)  # as they are printed beside it
+    apart = round(pair.improvement_percent, 1) - round(published, 1)  # as both are printed
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
 
 

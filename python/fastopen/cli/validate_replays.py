@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from fastopen.attribution.phrases import plural
 from fastopen.cli.options import engines_asked
 from fastopen.cli.output import (
     EXIT_FAULTS,
@@ -110,8 +111,9 @@ def _complain(skipped: Skipped) -> None:
 def _print(found: ReplayValidation) -> None:
     screen = console()
     screen.print(_table(found.validated))
+    pages = plural(len(found.validated), "page")
     screen.print(
-        f"median error {median_error_percent(found.validated):.1f} % over {len(found.validated)} pages"
+        f"median error {median_error_percent(found.validated):.1f} % over {pages}"
         f" (without its sign); engine {found.engine}" + (f", kernel {found.kernel}" if found.kernel else "")
     )
     explained = sorted(found.validated, key=lambda one: -abs(one.error_percent))

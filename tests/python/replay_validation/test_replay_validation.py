@@ -331,7 +331,7 @@ class TestReplays:
         assert done.returncode == 1
         assert "left out: " in done.stderr
         assert "b.har" in done.stderr
-        assert "over 1 pages" in done.stdout
+        assert "over 1 page (" in done.stdout
 
     def test_real_recordings_are_met_within_ten_percent(self) -> None:
         files = sorted(RECORDINGS.glob("*.har*"))

@@ -282,7 +282,8 @@ fn no_packet_of_a_page_leaves_the_world() {
     // image is late, so that there is time for it.
     let html = format!(
         "<!doctype html><link rel=dns-prefetch href=//looked.up.test><script>
-        const urls = ['127.0.0.1:{udp}', '10.0.0.1:{udp}', '1.1.1.1:53', 'stun.test:53'].map(one => 'stun:' + one);
+        const urls = ['127.0.0.1:{udp}', '10.0.0.1:{udp}', '1.1.1.1:53', 'stun.test:53']
+            .map(one => 'stun:' + one);
         const peer = new RTCPeerConnection({{iceServers: [{{urls}}]}}); peer.createDataChannel('x');
         peer.createOffer().then(offer => peer.setLocalDescription(offer));
         fetch('http://127.0.0.1:{tcp}/').catch(() => 0); fetch('http://1.1.1.1:53/').catch(() => 0);
