@@ -1,11 +1,14 @@
 //! Datagrams with the kernel's receive timestamps, and datagrams many at a time.
 
+use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
@@ -13,6 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::check;
+use crate::system_calls::{Answer, after_wait, defer, make_deferred};
 
 /// A datagram socket with receive timestamps.
 pub struct StampedSocket(UdpSocket);
@@ -48,7 +52,7 @@ impl StampedSocket {
 /// Received datagrams in one call, at most.
 const RECEIVE_BATCH: usize = 16;
 /// Sent datagrams in one call, at most.
-const SEND_BATCH: usize = 64;
+pub const SEND_BATCH: usize = 64;
 
 /// Room for the control messages of a datagram: `IP_TOS` and `IP_PKTINFO`. Aligned as `cmsghdr`.
 type Control = [u64; 8];
@@ -148,7 +152,18 @@ impl BatchSocket {
         received: &mut [Received],
     ) -> Poll<io::Result<usize>> {
         loop {
-            let mut ready = ready!(self.socket.poll_read_ready(context))?;
+            let ready = self.socket.poll_read_ready(context)?;
+            if let Some((count, emptied)) = self.take_prefetched(buffers, received) {
+                if let (true, Poll::Ready(mut ready)) = (emptied, ready) {
+                    ready.clear_ready();
+                }
+                return Poll::Ready(Ok(count));
+            }
+            let Poll::Ready(mut ready) = ready else {
+                PREFETCHED
+                    .with_borrow_mut(|prefetched| prefetched.expect(self.descriptor(), context.waker()));
+                return Poll::Pending;
+            };
             match self.receive(buffers, received) {
                 Ok((count, emptied)) => {
                     if emptied {
@@ -167,82 +182,256 @@ impl BatchSocket {
     /// Receives what waits. Returns how many datagrams, and whether no more was waiting.
     fn receive(&self, buffers: &mut [IoSliceMut], received: &mut [Received]) -> io::Result<(usize, bool)> {
         let most = buffers.len().min(received.len()).min(RECEIVE_BATCH);
-        // SAFETY: zeroed mmsghdr, sockaddr_in and control messages are valid; an `IoSliceMut` is an iovec;
-        // the pointers live until the call ends.
-        unsafe {
-            let mut names: [libc::sockaddr_in; RECEIVE_BATCH] = mem::zeroed();
-            let mut controls: [Control; RECEIVE_BATCH] = mem::zeroed();
-            let mut messages: [libc::mmsghdr; RECEIVE_BATCH] = mem::zeroed();
-            for number in 0..most {
-                let header = &mut messages[number].msg_hdr;
-                header.msg_name = (&raw mut names[number]).cast();
-                header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-                header.msg_iov = (&raw mut buffers[number]).cast();
-                header.msg_iovlen = 1;
-                header.msg_control = (&raw mut controls[number]).cast();
-                header.msg_controllen = size_of::<Control>() as _;
+        let mut arrivals = Arrivals::zeroed();
+        for (number, buffer) in buffers.iter_mut().take(most).enumerate() {
+            arrivals.vectors[number] = vector(buffer);
+        }
+        let [fd, messages, count, flags] = arrivals.arguments(self.descriptor(), most);
+        // SAFETY: the arguments point to `arrivals` and to the buffers, which live until the call ends.
+        let count = check(unsafe {
+            libc::recvmmsg(fd as _, messages as *mut _, count as _, flags as _, ptr::null_mut())
+        })? as usize;
+        for (number, received) in received.iter_mut().take(count).enumerate() {
+            *received = arrivals.received(number);
+        }
+        PREFETCHED.with_borrow_mut(|prefetched| prefetched.follow(self.descriptor()));
+        Ok((count, count < most))
+    }
+
+    /// What was received together with the last wait. Returns how many datagrams, and whether no more was
+    /// waiting.
+    fn take_prefetched(
+        &self,
+        buffers: &mut [IoSliceMut],
+        received: &mut [Received],
+    ) -> Option<(usize, bool)> {
+        PREFETCHED.with_borrow_mut(|prefetched| {
+            if prefetched.descriptor != self.descriptor() || prefetched.left.is_empty() {
+                return None;
             }
-            let count = check(libc::recvmmsg(
-                self.socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                most as u32,
-                libc::MSG_DONTWAIT as _,
-                ptr::null_mut(),
-            ))? as usize;
-            for number in 0..count {
-                let (own, ecn) = control_messages(&messages[number].msg_hdr);
-                received[number] = Received {
-                    length: (messages[number].msg_len as usize).min(buffers[number].len()),
-                    peer: peer_of(&names[number]),
-                    own,
-                    ecn,
-                };
+            let mut count = 0;
+            for ((buffer, received), number) in buffers.iter_mut().zip(received).zip(prefetched.left.clone())
+            {
+                *received = prefetched.arrivals.received(number);
+                received.length = received.length.min(buffer.len());
+                buffer[..received.length].copy_from_slice(&prefetched.buffers[number][..received.length]);
+                count += 1;
             }
-            Ok((count, count < most))
+            prefetched.left.start += count;
+            Some((count, prefetched.left.is_empty() && prefetched.left.end < RECEIVE_BATCH))
+        })
+    }
+
+    fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl Drop for BatchSocket {
+    fn drop(&mut self) {
+        let _ = PREFETCHED.try_with(|prefetched| {
+            if let Ok(mut prefetched) = prefetched.try_borrow_mut()
+                && prefetched.descriptor == self.descriptor()
+            {
+                prefetched.left = 0..0;
+                prefetched.follow(NO_DESCRIPTOR);
+            }
+        });
+    }
+}
+
+/// Of no socket.
+const NO_DESCRIPTOR: RawFd = -1;
+/// Room for a datagram that is received together with a wait, in bytes: more than an MTU of 1500 lets in.
+const PREFETCH_BYTES: usize = 2048;
+
+thread_local! {
+    static PREFETCHED: RefCell<Box<Prefetched>> = RefCell::new(Box::new(Prefetched::new()));
+}
+
+/// Datagrams that were received together with a wait of the thread, of the socket that received last.
+struct Prefetched {
+    descriptor: RawFd,
+    /// Of the task that waits for the socket.
+    waker: Option<Waker>,
+    answer: Answer,
+    arrivals: Arrivals,
+    buffers: Vec<[u8; PREFETCH_BYTES]>,
+    /// Which were not taken yet.
+    left: Range<usize>,
+}
+
+impl Prefetched {
+    fn new() -> Self {
+        Self {
+            descriptor: NO_DESCRIPTOR,
+            waker: None,
+            answer: Answer::default(),
+            arrivals: Arrivals::zeroed(),
+            buffers: vec![[0; PREFETCH_BYTES]; RECEIVE_BATCH],
+            left: 0..0,
         }
     }
 
-    /// Sends datagrams that leave alike, in order. Returns how many left.
-    ///
-    /// # Errors
-    /// What the kernel says of the first.
-    pub fn send(&self, leaving: Leaving, datagrams: &[&[u8]]) -> io::Result<usize> {
-        let most = datagrams.len().min(SEND_BATCH);
-        // SAFETY: zeroed mmsghdr, sockaddr_in, iovec and control messages are valid; the pointers live until
-        // the call ends.
-        unsafe {
-            let mut name: libc::sockaddr_in = mem::zeroed();
-            let mut control: Control = mem::zeroed();
-            let control_bytes = write_control_messages(leaving, &mut control);
-            if let Some(peer) = leaving.peer {
-                name.sin_family = libc::AF_INET as libc::sa_family_t;
-                name.sin_port = peer.port().to_be();
-                name.sin_addr.s_addr = u32::from_ne_bytes(peer.ip().octets());
+    /// What is received next is of this socket, unless another one's datagrams were not taken yet.
+    fn follow(&mut self, descriptor: RawFd) {
+        if self.descriptor != descriptor && self.left.is_empty() {
+            (self.descriptor, self.waker) = (descriptor, None);
+        }
+    }
+
+    /// A task waits for the socket.
+    fn expect(&mut self, descriptor: RawFd, waker: &Waker) {
+        if self.descriptor == descriptor {
+            self.waker = Some(waker.clone());
+        }
+    }
+}
+
+/// Before the thread waits: has the socket that received last, if a task waits for it, receive together with
+/// the wait, where the kernel takes several system calls at once.
+pub fn receive_after_wait() {
+    PREFETCHED.with_borrow_mut(|prefetched| {
+        if prefetched.waker.is_none() || !prefetched.left.is_empty() {
+            return;
+        }
+        let Prefetched { descriptor, arrivals, buffers, answer, .. } = &mut **prefetched;
+        arrivals.names = Arrivals::zeroed().names;
+        for (number, buffer) in buffers.iter_mut().enumerate() {
+            arrivals.vectors[number] = vector(buffer);
+        }
+        let [fd, messages, count, flags] = arrivals.arguments(*descriptor, RECEIVE_BATCH);
+        answer.set(None);
+        // SAFETY: all is in the thread's box, which nobody moves or reads before the thread has waited.
+        unsafe { after_wait(libc::SYS_recvmmsg, [fd, messages, count, flags, 0, 0], answer) };
+    });
+}
+
+/// After the thread has waited: wakes the task whose datagrams were received.
+pub fn wake_receiver() {
+    let waker = PREFETCHED.with_borrow_mut(|prefetched| {
+        let count = prefetched.answer.take().filter(|count| *count > 0)?;
+        prefetched.left = 0..count as usize;
+        prefetched.waker.take()
+    });
+    waker.into_iter().for_each(Waker::wake);
+}
+
+/// The messages of a `recvmmsg`, with what they point to but for the bytes.
+struct Arrivals {
+    names: [libc::sockaddr_in; RECEIVE_BATCH],
+    controls: [Control; RECEIVE_BATCH],
+    vectors: [libc::iovec; RECEIVE_BATCH],
+    messages: [libc::mmsghdr; RECEIVE_BATCH],
+}
+
+impl Arrivals {
+    fn zeroed() -> Self {
+        // SAFETY: all of these are valid if all their bytes are zero.
+        unsafe { mem::zeroed() }
+    }
+
+    /// The call that receives up to `most` datagrams into the vectors: its first arguments, which point into
+    /// `self`.
+    fn arguments(&mut self, descriptor: RawFd, most: usize) -> [usize; 4] {
+        for number in 0..most {
+            let header = &mut self.messages[number].msg_hdr;
+            header.msg_name = (&raw mut self.names[number]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            header.msg_iov = &raw mut self.vectors[number];
+            header.msg_iovlen = 1;
+            header.msg_control = (&raw mut self.controls[number]).cast();
+            header.msg_controllen = size_of::<Control>() as _;
+        }
+        [descriptor as usize, self.messages.as_mut_ptr() as usize, most, libc::MSG_DONTWAIT as usize]
+    }
+
+    /// What the kernel has written of a datagram.
+    fn received(&self, number: usize) -> Received {
+        let message = &self.messages[number];
+        // SAFETY: the kernel has filled the header, whose pointers are as `arguments` has set them.
+        let (own, ecn) = unsafe { control_messages(&message.msg_hdr) };
+        let length = (message.msg_len as usize).min(self.vectors[number].iov_len);
+        Received { length, peer: peer_of(&self.names[number]), own, ecn }
+    }
+}
+
+fn vector(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+}
+
+/// Datagrams of one socket that leave alike, in order, together with the calling thread's next system call:
+/// at once where the thread defers none (`system_calls`).
+pub struct Departure {
+    /// Open until they have left.
+    _socket: Arc<BatchSocket>,
+    _messages: Box<Departures>,
+    _bytes: Vec<u8>,
+    count: usize,
+    answer: Answer,
+}
+
+/// The messages of a `sendmmsg`, with what they point to but for the bytes.
+struct Departures {
+    name: libc::sockaddr_in,
+    control: Control,
+    vectors: [libc::iovec; SEND_BATCH],
+    messages: [libc::mmsghdr; SEND_BATCH],
+}
+
+impl Departure {
+    /// Of the datagrams that end at `ends` of `bytes`, [`SEND_BATCH`] at most.
+    pub fn new(socket: &Arc<BatchSocket>, leaving: Leaving, mut bytes: Vec<u8>, ends: &[usize]) -> Self {
+        let count = ends.len().min(SEND_BATCH);
+        // SAFETY: all of these are valid if all their bytes are zero.
+        let mut all: Box<Departures> = Box::new(unsafe { mem::zeroed() });
+        let Departures { name, control, vectors, messages } = &mut *all;
+        let control_bytes = write_control_messages(leaving, control);
+        if let Some(peer) = leaving.peer {
+            name.sin_family = libc::AF_INET as libc::sa_family_t;
+            name.sin_port = peer.port().to_be();
+            name.sin_addr.s_addr = u32::from_ne_bytes(peer.ip().octets());
+        }
+        let mut start = 0;
+        for (number, &end) in ends.iter().take(count).enumerate() {
+            vectors[number] = vector(&mut bytes[start..end]);
+            start = end;
+            let header = &mut messages[number].msg_hdr;
+            header.msg_iov = &raw mut vectors[number];
+            header.msg_iovlen = 1;
+            if leaving.peer.is_some() {
+                header.msg_name = (&raw mut *name).cast();
+                header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
             }
-            let mut vectors: [libc::iovec; SEND_BATCH] = mem::zeroed();
-            let mut messages: [libc::mmsghdr; SEND_BATCH] = mem::zeroed();
-            for (number, datagram) in datagrams.iter().take(most).enumerate() {
-                vectors[number] =
-                    libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
-                let header = &mut messages[number].msg_hdr;
-                header.msg_iov = &raw mut vectors[number];
-                header.msg_iovlen = 1;
-                if leaving.peer.is_some() {
-                    header.msg_name = (&raw mut name).cast();
-                    header.msg_namelen = size_of_val(&name) as libc::socklen_t;
-                }
-                if control_bytes > 0 {
-                    header.msg_control = (&raw mut control).cast();
-                    header.msg_controllen = control_bytes as _;
-                }
+            if control_bytes > 0 {
+                header.msg_control = control.as_mut_ptr().cast();
+                header.msg_controllen = control_bytes as _;
             }
-            let count = check(libc::sendmmsg(
-                self.socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                most as u32,
-                libc::MSG_DONTWAIT as _,
-            ))?;
-            Ok(count as usize)
+        }
+        let first = messages.as_mut_ptr() as usize;
+        let arguments = [socket.descriptor() as usize, first, count, libc::MSG_DONTWAIT as usize, 0, 0];
+        let answer = Answer::default();
+        // SAFETY: what the messages point to is on the heap, and stays with them until there is an answer.
+        unsafe { defer(libc::SYS_sendmmsg, arguments, count as isize, &answer) };
+        Self { _socket: socket.clone(), _messages: all, _bytes: bytes, count, answer }
+    }
+
+    /// How many datagrams it has.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many have left, or what the kernel says of the first that has not; None before the call is made.
+    pub fn left(&self) -> Option<io::Result<usize>> {
+        let answer = self.answer.get()?;
+        Some(usize::try_from(answer).map_err(|_| io::Error::from_raw_os_error(-answer as i32)))
+    }
+}
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        if self.answer.get().is_none() {
+            make_deferred();
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::realtime_ns;
@@ -13,7 +14,7 @@ use fastopen_netns::process::socket_of_inode;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{self, is_tcp};
 use fastopen_netns::tcp::{self, ESTABLISHED, LISTEN, TcpInfo};
-use fastopen_netns::udp::{BatchSocket, Leaving, Received, StampedSocket};
+use fastopen_netns::udp::{BatchSocket, Departure, Leaving, Received, StampedSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 
 #[test]
@@ -117,19 +118,20 @@ fn the_kernel_has_the_fast_open_counters() {
 fn datagrams_cross_many_at_a_time_with_ecn_and_the_address_they_were_sent_to() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it runs");
     runtime.block_on(async {
-        let server = BatchSocket::bind(0, None, 1 << 20).expect("it binds");
+        let server = Arc::new(BatchSocket::bind(0, None, 1 << 20).expect("it binds"));
         let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 9), server.local().port());
-        let client = BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects");
+        let client = Arc::new(BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects"));
         let to_server = Leaving { peer: None, own: None, ecn: 0b10 };
-        let sent = client.send(to_server, &[b"first", b"second", b"third"]).expect("loopback works");
-        assert_eq!(sent, 3);
+        let departure = Departure::new(&client, to_server, b"firstsecondthird".to_vec(), &[5, 11, 16]);
+        assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 3);
         let (received, bytes) = receive(&server).await;
         assert_eq!(bytes, [b"first".as_slice(), b"second", b"third"]);
         for one in &received {
             assert_eq!((one.peer, one.own, one.ecn), (client.local(), Some(*address.ip()), 0b10));
         }
         let back = Leaving { peer: Some(client.local()), own: Some(*address.ip()), ecn: 0 };
-        assert_eq!(server.send(back, &[b"back"]).expect("loopback works"), 1);
+        let departure = Departure::new(&server, back, b"back".to_vec(), &[4]);
+        assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 1);
         let (received, bytes) = receive(&client).await;
         assert_eq!(bytes, [b"back"]);
         assert_eq!((received[0].peer, received[0].own, received[0].ecn), (address, None, 0));

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_netns::udp::{BatchSocket, Leaving};
+use fastopen_netns::system_calls::{deferring, make_deferred};
+use fastopen_netns::udp::{self, BatchSocket, Departure, Leaving, SEND_BATCH};
 
 /// After how long a full socket is tried again.
 const RETRY_NS: u64 = 1_000_000;
@@ -26,6 +27,10 @@ struct Reactor {
     queued: Vec<Queued>,
     /// The datagrams of `queued`, one after another.
     bytes: Vec<u8>,
+    /// Of the first of `queued`: on their way to the kernel.
+    leaving: Vec<Departure>,
+    /// When the kernel had no room for more.
+    full_ns: Option<u64>,
     /// How often the thread was about to wait.
     turn: u64,
     /// Of tasks that go on before the thread waits.
@@ -64,8 +69,13 @@ impl Runtime {
 
     /// Runs a future to its end; what was sent by then has left.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _deferring = deferring();
         let output = self.0.block_on(future);
-        REACTOR.with_borrow_mut(Reactor::flush);
+        REACTOR.with_borrow_mut(|reactor| {
+            reactor.flush();
+            make_deferred();
+            reactor.settle();
+        });
         output
     }
 }
@@ -159,9 +169,10 @@ fn before_wait() {
         std::mem::take(&mut reactor.waking)
     });
     waking.into_iter().for_each(Waker::wake);
+    udp::receive_after_wait();
     REACTOR.with_borrow_mut(|reactor| {
         reactor.flush();
-        let retry_ns = (!reactor.queued.is_empty()).then(|| monotonic_ns() + RETRY_NS);
+        let retry_ns = reactor.full_ns.map(|_| monotonic_ns() + RETRY_NS);
         let first_ns = reactor.timers.first_key_value().map(|(&(at_ns, _), _)| at_ns);
         let Some(at_ns) = first_ns.into_iter().chain(retry_ns).min() else { return };
         if reactor.armed_ns.is_some_and(|armed_ns| armed_ns <= at_ns) {
@@ -178,7 +189,9 @@ fn before_wait() {
 
 /// After the thread has waited: the tasks whose deadline is over go on.
 fn after_wait() {
+    udp::wake_receiver();
     let due: Vec<_> = REACTOR.with_borrow_mut(|reactor| {
+        reactor.settle();
         let Some(armed_ns) = reactor.armed_ns else { return Vec::new() };
         let now = monotonic_ns();
         if armed_ns > now {
@@ -192,22 +205,48 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Sends the queued datagrams in their order, those that leave one socket alike with one call. What finds
-    /// no room stays; what the kernel refuses is lost, as on a link.
+    /// Gives the queued datagrams to the kernel in their order, those that leave one socket alike with one
+    /// call.
     fn flush(&mut self) {
-        let mut sent = 0;
-        while let Some(first) = self.queued.get(sent) {
-            let alike = self.queued[sent..]
+        // Without a moment passed there is no more room.
+        while self.full_ns.is_none_or(|full_ns| full_ns < monotonic_ns()) {
+            let given = self.leaving.iter().map(Departure::count).sum();
+            let Some(first) = self.queued.get(given) else { break };
+            let alike = self.queued[given..]
                 .iter()
-                .take_while(|one| Arc::ptr_eq(&one.socket, &first.socket) && one.leaving == first.leaving);
-            let datagrams: Vec<_> = alike.map(|one| &self.bytes[one.bytes.clone()]).collect();
-            sent += match first.socket.send(first.leaving, &datagrams) {
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                .take_while(|one| Arc::ptr_eq(&one.socket, &first.socket) && one.leaving == first.leaving)
+                .take(SEND_BATCH);
+            let start = first.bytes.start;
+            let ends: Vec<_> = alike.map(|one| one.bytes.end - start).collect();
+            let bytes = self.bytes[start..start + ends[ends.len() - 1]].to_vec();
+            let departure = Departure::new(&first.socket, first.leaving, bytes, &ends);
+            let has_left = departure.left().is_some();
+            self.leaving.push(departure);
+            if has_left {
+                self.settle();
+                if self.full_ns.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes what has left from the queue. What finds no room stays; what the kernel refuses is lost, as on a
+    /// link.
+    fn settle(&mut self) {
+        let mut sent = 0;
+        self.full_ns = None;
+        for departure in self.leaving.drain(..) {
+            let Some(left) = departure.left() else { break };
+            match left {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.full_ns = Some(monotonic_ns());
+                }
                 // Of an earlier datagram (ICMP), and gone with this call.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => 0,
-                Err(_) => 1,
-            };
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(_) => sent += 1,
+            }
         }
         self.queued.drain(..sent);
         if self.queued.is_empty() {

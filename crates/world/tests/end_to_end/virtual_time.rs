@@ -105,6 +105,25 @@ fn eventful(id: &str, seed: u64) -> Value {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn the_program_takes_none_of_the_system_calls_of_a_load_from_libc() {
+    let listed = Command::new("nm").args(["--dynamic", "--undefined-only", PROGRAM]).output();
+    let Ok(listed) = listed else {
+        eprintln!("skipped: nm is not installed (binutils)");
+        return;
+    };
+    let names = String::from_utf8(listed.stdout).expect("symbols are text");
+    let taken: Vec<_> =
+        names.lines().filter_map(|line| line.split_whitespace().last()?.split('@').next()).collect();
+    assert!(taken.contains(&"getauxval"), "libc's functions are listed: {names}");
+    for own in
+        ["accept4", "close", "epoll_ctl", "epoll_wait", "recv", "recvmmsg", "sendmmsg", "syscall", "write"]
+    {
+        assert!(!taken.contains(&own), "{own} is libc's");
+    }
+}
+
+#[test]
 fn the_same_job_gives_the_same_bytes() {
     let Some(first) = in_virtual_time() else { return };
     let job = eventful("eventful", 11).to_string();

@@ -1,0 +1,130 @@
+//! libc's functions for the system calls of a load. The linker takes these.
+
+use libc::{
+    c_int, c_long, c_uint, c_void, epoll_event, itimerspec, mmsghdr, msghdr, size_t, sockaddr, socklen_t,
+    ssize_t, timespec,
+};
+
+use super::deferred::system_call;
+
+/// The answer as libc's functions give it: -1 and `errno` for an error.
+fn result(answer: isize) -> isize {
+    if !(-4095..0).contains(&answer) {
+        return answer;
+    }
+    // SAFETY: the address of the calling thread's errno.
+    unsafe { *libc::__errno_location() = -answer as c_int };
+    -1
+}
+
+/// An argument as its register holds it.
+trait Register {
+    fn register(self) -> usize;
+}
+
+macro_rules! registers {
+    ($($kind:ty),*) => { $(impl Register for $kind {
+        fn register(self) -> usize {
+            self as usize
+        }
+    })* };
+}
+
+registers!(c_int, c_uint, size_t, i64);
+
+impl<T> Register for *const T {
+    fn register(self) -> usize {
+        self as usize
+    }
+}
+
+impl<T> Register for *mut T {
+    fn register(self) -> usize {
+        self as usize
+    }
+}
+
+macro_rules! system_calls {
+    ($($name:ident = $number:ident ( $($argument:ident: $kind:ty),* $(; $($rest:literal),*)? ) -> $result:ty;)*) => { $(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
+            let mut arguments = [0; 6];
+            let given = [$($argument.register()),* $(, $($rest),*)?];
+            arguments[..given.len()].copy_from_slice(&given);
+            // SAFETY: the caller's, as of libc's function.
+            result(unsafe { system_call(libc::$number, arguments) }) as $result
+        }
+    )* };
+}
+
+system_calls! {
+    accept4 = SYS_accept4(fd: c_int, peer: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+    bind = SYS_bind(fd: c_int, own: *const sockaddr, length: socklen_t) -> c_int;
+    close = SYS_close(fd: c_int) -> c_int;
+    connect = SYS_connect(fd: c_int, peer: *const sockaddr, length: socklen_t) -> c_int;
+    epoll_ctl = SYS_epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
+    epoll_wait = SYS_epoll_wait(epoll: c_int, events: *mut epoll_event, most: c_int, ms: c_int) -> c_int;
+    getsockname = SYS_getsockname(fd: c_int, own: *mut sockaddr, length: *mut socklen_t) -> c_int;
+    getsockopt = SYS_getsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t
+    ) -> c_int;
+    pread64 = SYS_pread64(fd: c_int, bytes: *mut c_void, count: size_t, offset: i64) -> ssize_t;
+    read = SYS_read(fd: c_int, bytes: *mut c_void, count: size_t) -> ssize_t;
+    recv = SYS_recvfrom(fd: c_int, bytes: *mut c_void, count: size_t, flags: c_int; 0, 0) -> ssize_t;
+    recvmmsg = SYS_recvmmsg(
+        fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, until: *mut timespec
+    ) -> c_int;
+    recvmsg = SYS_recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    send = SYS_sendto(fd: c_int, bytes: *const c_void, count: size_t, flags: c_int; 0, 0) -> ssize_t;
+    sendmmsg = SYS_sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    sendmsg = SYS_sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    setsockopt = SYS_setsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t
+    ) -> c_int;
+    socket = SYS_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    timerfd_settime = SYS_timerfd_settime(
+        fd: c_int, flags: c_int, value: *const itimerspec, before: *mut itimerspec
+    ) -> c_int;
+    write = SYS_write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
+}
+
+/// Of any number, as libc's variadic function takes it: arguments that are not given are not read by the
+/// kernel.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syscall(
+    number: c_long,
+    first: usize,
+    second: usize,
+    third: usize,
+    fourth: usize,
+    fifth: usize,
+    sixth: usize,
+) -> c_long {
+    // SAFETY: the caller's, as of libc's function.
+    result(unsafe { system_call(number, [first, second, third, fourth, fifth, sixth]) }) as c_long
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn the_linker_takes_these_in_place_of_libcs() {
+        assert_eq!(libc::epoll_wait as *const (), super::epoll_wait as *const ());
+        assert_eq!(libc::recv as *const (), super::recv as *const ());
+        assert_eq!(libc::syscall as *const (), super::syscall as *const ());
+    }
+
+    #[test]
+    fn the_standard_library_works_with_them_and_knows_their_errors() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        socket.connect(socket.local_addr().expect("it is bound")).expect("it connects");
+        socket.set_nonblocking(true).expect("it can be");
+        let mut buffer = [0; 8];
+        assert_eq!(socket.recv(&mut buffer).expect_err("nothing came").kind(), ErrorKind::WouldBlock);
+        assert_eq!(socket.send(b"seven b").expect("there is room"), 7);
+        assert_eq!(socket.recv(&mut buffer).expect("it came"), 7);
+        assert_eq!(&buffer[..7], b"seven b");
+    }
+}
