@@ -178,7 +178,8 @@ int main(void)
 	struct timespec ten_minutes = { .tv_sec = SLEEP_S };
 	unsigned long long number;
 	struct utsname kernel;
-	long long before;
+	long long before, count;
+	unsigned int processor;
 
 	if (uname(&kernel) < 0)
 		fail("uname");
@@ -186,8 +187,10 @@ int main(void)
 	printf("started_ns %lld\n", now_ns(CLOCK_REALTIME));
 
 	before = now_ns(CLOCK_MONOTONIC);
+	count = __builtin_ia32_rdtsc();
 	if (nanosleep(&ten_minutes, NULL) < 0)
 		fail("nanosleep");
+	printf("counted_ns %lld\n", (long long)__builtin_ia32_rdtscp(&processor) - count);
 	printf("slept_ns %lld\n", now_ns(CLOCK_MONOTONIC) - before);
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))

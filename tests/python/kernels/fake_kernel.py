@@ -20,6 +20,7 @@ MAIN = r"""/* A fake. */
 int main(int argc, char **argv) {
     if (strcmp(argv[1], "--help") == 0) { puts("help\n%(seccomp)s=<on/auto/off>"); return 0; }
     puts("release %(version)s");
+    printf("counted_ns %(counted)s\n");
     printf("slept_ns %(slept)s\n");
     printf("random %%d\n", %(random)s);
     puts("%(end)s");
@@ -44,7 +45,13 @@ def write_source(
     **behaviour: str,
 ) -> Path:
     """A kernel's folder. `unknown` is an option it does not have; `behaviour` are the blanks of `MAIN`."""
-    blanks = {"seccomp": "seccomp", "slept": "600000050000", "random": "7", "end": "trial done"}
+    blanks = {
+        "seccomp": "seccomp",
+        "counted": "600000050000",
+        "slept": "600000050000",
+        "random": "7",
+        "end": "trial done",
+    }
     (folder / "arch" / "um").mkdir(parents=True)
     (folder / "arch" / "um" / "Kconfig").write_text("config UML\n")
     (folder / "Makefile").write_text(MAKEFILE.format(version=version, unknown=unknown))
