@@ -28,6 +28,10 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// phase, whatever was loaded before.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
+/// How far apart a browser's requests of one moment reach its network stack in virtual time. On a real machine
+/// each takes the browser about as long, so that one is on its way before the next one comes.
+const REQUEST_SPACING: Duration = Duration::from_micros(100);
+
 impl Engine {
     /// How long before a packet is due the link's thread polls the clock instead of sleeping. Virtual time
     /// advances only while all threads sleep.
@@ -56,6 +60,14 @@ impl Engine {
                 wait_for_timer_wheel();
                 init::set_wall_clock(VIRTUAL_START_S)
             }
+        }
+    }
+
+    /// How far apart requests that a browser has paused go on at least.
+    pub fn request_spacing(self) -> Duration {
+        match self {
+            Self::Host => Duration::ZERO,
+            Self::Virtual => REQUEST_SPACING,
         }
     }
 

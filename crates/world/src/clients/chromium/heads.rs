@@ -5,6 +5,10 @@
 //! scripts (Fetch standard, "forbidden request-header"). HTTP/2 compresses each crumb of it by itself (RFC
 //! 9113 section 8.2.3).
 
+use std::thread;
+use std::time::Duration;
+
+use fastopen_netns::clock::monotonic_ns;
 use serde_json::{Value, json};
 
 use super::observer::Resources;
@@ -32,14 +36,29 @@ pub(super) struct RequestHeads<'a> {
     resources: Resources,
     /// Whether the browser has an HTTP cache.
     cache: bool,
+    /// Before it no request goes on.
+    next_ns: u64,
 }
 
 impl<'a> RequestHeads<'a> {
     pub(super) fn new(loading: &'a Loading<'a>, cache: bool) -> Self {
-        Self { loading, resources: Resources::of(loading), cache }
+        Self { loading, resources: Resources::of(loading), cache, next_ns: 0 }
     }
 
-    /// The parameters of `Fetch.continueRequest`, if the event is of a paused request.
+    /// Waits until the next request may go on: without processing time those of one moment would be in the
+    /// network stack all at once, and chance decide whether a request on an open connection or the SYN for a
+    /// later one leaves first.
+    fn wait_for_turn(&mut self) {
+        let now_ns = monotonic_ns();
+        let wait_ns = self.next_ns.saturating_sub(now_ns);
+        if wait_ns > 0 {
+            thread::sleep(Duration::from_nanos(wait_ns));
+        }
+        self.next_ns = now_ns + wait_ns + self.loading.engine.request_spacing().as_nanos() as u64;
+    }
+
+    /// The parameters of `Fetch.continueRequest`, if the event is of a paused request. Waits until its turn has
+    /// come.
     pub(super) fn continued(&mut self, event: &Event) -> Option<Value> {
         if event.method != "Fetch.requestPaused" {
             return None;
@@ -55,6 +74,7 @@ impl<'a> RequestHeads<'a> {
                 .collect();
             answer["headers"] = fields.into();
         }
+        self.wait_for_turn();
         Some(answer)
     }
 
