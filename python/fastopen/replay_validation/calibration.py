@@ -6,7 +6,7 @@ Where the network is known, loading the page over it tells these apart: what suc
 any thinking is the network's, and when it asks shows where in the body the reference stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Final
@@ -69,19 +69,26 @@ def nearer(page: Page, found: Misfit) -> Page:
     Where a server does not think and its answer was awaited longer than recorded, no think time is the
     reason: two requests changed places in a queue, or the browser is not quite as the loader. The median of
     these is what a wait is wrong by without any thinking; only what is missing beyond it is thinking.
+
+    References keep the order in which they were asked for, that of the page's resources: those of one packet
+    were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.
     """
     resources = page.resources
     surplus = [-us for index, us in found.waits_us.items() if us < 0 and not resources[index].server_think_us]
     doubt = median_low(surplus) if surplus else 0.0
-    changes: dict[int, dict[str, int]] = {}
+    changes: dict[int, dict[str, int | None]] = {}
     for index, us in found.waits_us.items():
         if resources[index].server_think_us or us > doubt:
             think_us = max(0, round(resources[index].server_think_us + us))
             changes.setdefault(index, {})["server_think_us"] = think_us
-    for index, count in found.asks_bytes.items():
+    reached: dict[int, int] = {}
+    for index, count in sorted(found.asks_bytes.items()):
         at_bytes = round((resources[index].initiator_at_bytes or 0) + count)
-        body = resources[_initiator(resources[index])].body_bytes
-        changes.setdefault(index, {})["initiator_at_bytes"] = min(max(at_bytes, 0), body)
+        initiator = _initiator(resources[index])
+        reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
+        # What the last byte reveals is asked for when the body's connection is free.
+        inside = at_bytes < resources[initiator].body_bytes
+        changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return _changed(page, changes)
 
 
@@ -90,7 +97,7 @@ def _initiator(resource: Resource) -> int:
     return resource.initiator
 
 
-def _changed(page: Page, changes: dict[int, dict[str, int]]) -> Page:
+def _changed(page: Page, changes: Mapping[int, Mapping[str, int | None]]) -> Page:
     resources = tuple(
         resource.model_copy(update=changes.get(index, {})) for index, resource in enumerate(page.resources)
     )

@@ -19,9 +19,10 @@ from fastopen.workflows.page_loads import PageLoads, last_records
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# How often think times are estimated anew from queues: a load is tens of milliseconds of computing, and the
-# first requests of a page are right after the first round, those that wait for them after the next.
-ROUNDS: Final = 4
+# How often think times are estimated anew from queues: a load is tens of milliseconds of computing. The first
+# requests of a page are right after the first round, those that wait for them after the next, and a round may
+# be worse than the one before.
+ROUNDS: Final = 8
 # Valid loads by client, network (of its list) and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 

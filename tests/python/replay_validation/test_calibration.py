@@ -52,8 +52,10 @@ def test_a_request_that_had_no_answer_keeps_what_it_has() -> None:
     assert think_ms(nearer(page(0, 7), found)) == [30, 7]
 
 
-@pytest.mark.parametrize(("asked_ms", "at_bytes"), [(60, 500), (70, 600), (50, 400), (200, 1000), (5, 0)])
-def test_a_reference_stands_where_the_body_was_when_it_was_asked_for(asked_ms: float, at_bytes: int) -> None:
+@pytest.mark.parametrize(("asked_ms", "at_bytes"), [(60, 500), (70, 600), (50, 400), (200, None), (5, 0)])
+def test_a_reference_stands_where_the_body_was_when_it_was_asked_for(
+    asked_ms: float, at_bytes: int | None
+) -> None:
     whole = page(0, 0)
     picture = whole.resources[1].model_copy(update={"initiator_at_bytes": 500})
     half = whole.model_copy(update={"resources": (whole.resources[0], picture)})
@@ -62,3 +64,16 @@ def test_a_reference_stands_where_the_body_was_when_it_was_asked_for(asked_ms: f
     exchanges = [exchange(0, 0, 10, 110), exchange(asked_ms, asked_ms, asked_ms + 20, asked_ms + 30)]
     found = nearer(half, misfit(half, exchanges, record))
     assert found.resources[1].initiator_at_bytes == at_bytes
+
+
+def test_references_keep_the_order_in_which_they_were_asked_for() -> None:
+    whole = page(0, 0, 0, 0)
+    places = dict(zip((1, 2, 3), (400, 410, 420), strict=True))
+    resources = [
+        one.model_copy(update={"initiator_at_bytes": places.get(i)}) for i, one in enumerate(whole.resources)
+    ]
+    whole = whole.model_copy(update={"resources": tuple(resources)})
+    found = nearer(whole, Misfit({}, {3: 30, 1: 100, 2: 20}, {}))
+    assert [one.initiator_at_bytes for one in found.resources[1:]] == [500, 500, 500]
+    found = nearer(whole, Misfit({}, {1: 600, 2: 20, 3: -20}, {}))
+    assert [one.initiator_at_bytes for one in found.resources[1:]] == [None, None, None]

@@ -11,6 +11,7 @@ use crate::support::{
     PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
     with_syn_data,
 };
+use crate::virtual_time::exactly;
 
 /// Whether this machine has a browser to test with; prints a line if not.
 pub(crate) fn browser() -> bool {
@@ -196,6 +197,26 @@ fn a_browser_needs_its_round_trips_and_reports_its_own_times() {
         let [sent, first, end] =
             ["sent_ns", "first_byte_ns", "end_ns"].map(|key| number(&request(load, 0)[key]));
         assert!(first >= sent + 100_000_000 && end >= first && end < content, "{run}");
+    }
+}
+
+#[test]
+fn in_virtual_time_a_request_on_an_open_connection_leaves_before_the_syns_for_later_ones() {
+    if !browser() {
+        return;
+    }
+    let pictures = (0..4).map(|number| image(&format!("http://a.test/{number}"), 5000));
+    let page = page(&[root(20_000)].into_iter().chain(pictures).collect::<Vec<_>>());
+    let job = in_chromium(job(&page, &network(50_000), &["tcp"]));
+    let client = json!({"kind": "chromium", "request_heads": "recorded"});
+    let Some(run) = exactly(&with(job, json!({"client": client}))) else {
+        return;
+    };
+    let load = run.valid("tcp");
+    let (next, later) = list(&load["requests"])[1..].split_first().expect("pictures");
+    assert_eq!(next["connection"], request(load, 0)["connection"], "{run}");
+    for request in later {
+        assert!(number(&next["sent_ns"]) < number(&request["connect_start_ns"]), "{run}");
     }
 }
 
