@@ -57,7 +57,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
     slept = int(facts["slept_ns"])
     if not SLEPT_NS <= slept <= SLEPT_NS + SLACK_NS:
         raise MachineError(f"the kernel was built but does not keep virtual time: 600 s took {slept} ns")
-    # Patch 0005: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
+    # Patch 0006: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
     counted = int(facts["counted_ns"])
     if not SLEPT_NS <= counted <= slept:
         raise MachineError(
