@@ -69,9 +69,6 @@ def nearer(page: Page, found: Misfit) -> Page:
     Where a server does not think and its answer was awaited longer than recorded, no think time is the
     reason: two requests changed places in a queue, or the browser is not quite as the loader. The median of
     these is what a wait is wrong by without any thinking; only what is missing beyond it is thinking.
-
-    References keep the order in which they were asked for, that of the page's resources: those of one packet
-    were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.
     """
     resources = page.resources
     surplus = [-us for index, us in found.waits_us.items() if us < 0 and not resources[index].server_think_us]
@@ -80,7 +77,18 @@ def nearer(page: Page, found: Misfit) -> Page:
     for index, us in found.waits_us.items():
         if resources[index].server_think_us or us > doubt:
             think_us = max(0, round(resources[index].server_think_us + us))
-            changes.setdefault(index, {})["server_think_us"] = think_us
+            changes[index] = {"server_think_us": think_us}
+    return _changed(placed(page, found), changes)
+
+
+def placed(page: Page, found: Misfit) -> Page:
+    """The same for the places of references alone.
+
+    References keep the order in which they were asked for, that of the page's resources: those of one packet
+    were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.
+    """
+    resources = page.resources
+    changes: dict[int, dict[str, int | None]] = {}
     reached: dict[int, int] = {}
     for index, count in sorted(found.asks_bytes.items()):
         at_bytes = round((resources[index].initiator_at_bytes or 0) + count)
@@ -88,7 +96,7 @@ def nearer(page: Page, found: Misfit) -> Page:
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
         # What the last byte reveals is asked for when the body's connection is free.
         inside = at_bytes < resources[initiator].body_bytes
-        changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
+        changes[index] = {"initiator_at_bytes": at_bytes if inside else None}
     return _changed(page, changes)
 
 
