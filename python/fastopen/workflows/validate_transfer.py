@@ -19,9 +19,9 @@ from fastopen.workflows.page_loads import PageLoads, last_records
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# How often the places of references are corrected first, since they decide which request meets which queue.
-# Bytes come by the packet, so that a correction may need another one.
-PLACING_ROUNDS: Final = 4
+# How often, at most, the places of references are corrected first, since they decide which request meets
+# which queue. Bytes come by the packet, so that a correction may need others before all are settled.
+PLACING_ROUNDS: Final = 16
 # How often think times are estimated anew from queues: a load is tens of milliseconds of computing. The first
 # requests of a page are right after the first round, those that wait for them after the next, and a round may
 # be worse than the one before.
@@ -128,7 +128,9 @@ class Transfer:
         exchanges = imported.recording.exchanges
         page = without_thinking(imported.page)
         for _ in range(PLACING_ROUNDS):
-            page = placed(page, misfit(page, exchanges, self._loaded_before(page, watch)))
+            before, page = page, placed(page, misfit(page, exchanges, self._loaded_before(page, watch)))
+            if page == before:
+                break
         tried: list[tuple[float, Page]] = []
         for _ in range(ROUNDS):
             found = misfit(page, exchanges, self._loaded_before(page, watch))
