@@ -13,8 +13,11 @@ from typing import Any, Final
 # what it has), a page of 10,000 resources 20 MB. If all of it is wrong, pydantic's errors take twice as much
 # again.
 MAX_BYTES: Final = 160 * 2**20
-# So long a text takes little, whatever it holds.
-LITTLE: Final = 2**20
+# What a character becomes at most: of `[[…]]` two are a list with room for four, of `{"":[0]}` eight are an
+# object, a list and a number (44 bytes each).
+A_CHARACTER: Final = 48
+# So long a text takes no more than that, whatever it holds.
+LITTLE: Final = MAX_BYTES // A_CHARACTER
 # An object of up to five members, a list with room for four, a value or member of more, half a string.
 _OBJECT: Final = 232
 _LIST: Final = 88
@@ -25,6 +28,11 @@ _NUMBER: Final = 32
 # Below this all strings of a text can be cut out of it: what is between them is an object each meanwhile.
 _FEW_QUOTES: Final = 2**20
 _STRING: Final = re.compile(r'"[^"]*"?')
+
+
+def is_too_much(text: str | bytes) -> bool:
+    """Whether a JSON text may take more than MAX_BYTES when it is decoded."""
+    return len(text) > LITTLE and may_take(text) > MAX_BYTES
 
 
 def may_take(text: str | bytes) -> int:
@@ -54,14 +62,16 @@ def taken_by(value: Any) -> int:
     size = sys.getsizeof
     found = [value]
     for one in found:  # which grows meanwhile
-        if isinstance(one, str):
+        kind = type(one)
+        if kind is str:
             taken += size(one)
-        elif isinstance(one, dict):
+        elif kind is dict:
             taken += size(one)
             found += one.values()
-        elif isinstance(one, list):
+        elif kind is list:
             taken += size(one)
             found += one
         else:
-            taken += _TUPLE if isinstance(one, tuple) else _NUMBER
+            # Of header fields, a subclass of list, the texts are shared: whoever keeps them takes them off.
+            taken += size(one) + len(one) * _TUPLE if isinstance(one, list) else _NUMBER
     return taken

@@ -113,7 +113,7 @@ class Result:
             lines = text.decode().split("\n")
         except (zstandard.ZstdError, UnicodeDecodeError) as error:
             raise DamagedResultError(str(error)) from None
-        if any(json_memory.may_take(line) > json_memory.MAX_BYTES for line in lines):
+        if any(json_memory.is_too_much(line) for line in lines):
             raise DamagedResultError("takes more memory than any job")
         return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
 

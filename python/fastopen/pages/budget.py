@@ -7,6 +7,7 @@ the same input ends in the same way on every machine.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -102,6 +103,12 @@ def begin_file() -> None:
     budget = _CURRENT.get()
     if budget is not None:
         budget.begin_file()
+
+
+def room() -> int:
+    """The bytes of memory that the current input may still keep."""
+    budget = _CURRENT.get()
+    return sys.maxsize if budget is None else budget.room
 
 
 def keep(size: int) -> None:

@@ -249,7 +249,7 @@ def read_page(path: Path | str) -> Page:
 
 def decode_json(text: str, place: str) -> Any:
     """`json.loads` whose every failure is an InputError with line and column."""
-    if len(text) > json_memory.LITTLE and json_memory.may_take(text) > json_memory.MAX_BYTES:
+    if json_memory.is_too_much(text):
         raise InputError("takes more memory than any page", place)
     try:
         return json.loads(text)

@@ -129,7 +129,7 @@ def _listed(container: zipfile.ZipFile) -> list[str]:
         return []
     found = []
     for line in io.StringIO(text):
-        if json_memory.may_take(line) > json_memory.MAX_BYTES:
+        if json_memory.is_too_much(line):
             continue
         try:
             page = json.loads(line)

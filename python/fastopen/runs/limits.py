@@ -100,7 +100,7 @@ class Limits:
 
     def _check_texts(self, row: tuple[object, ...]) -> None:
         for value in row:
-            if isinstance(value, str) and json_memory.may_take(value) > json_memory.MAX_BYTES:
+            if isinstance(value, str) and json_memory.is_too_much(value):
                 raise InputError("damaged: a text in it takes more memory than any has", str(self._folder))
 
     def _size_now(self) -> int:
@@ -126,6 +126,6 @@ class Limits:
             raise InputError("damaged: a record unpacks to more than any load has", str(self._folder))
         if not unpack.eof:
             raise InputError("damaged: a record is cut short", str(self._folder))
-        if len(text) > json_memory.LITTLE and json_memory.may_take(text) > json_memory.MAX_BYTES:
+        if json_memory.is_too_much(text):
             raise InputError("damaged: a record takes more memory than any has", str(self._folder))
         return text

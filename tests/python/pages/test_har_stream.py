@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastopen import json_memory
 from fastopen.errors import InputError
-from fastopen.pages import ImportedPage, load_pages
-from fastopen.pages.har.stream import Scanner
+from fastopen.pages import ImportedPage, budget, load_pages
+from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.har.stream import Scanner, read_json
 from fastopen.pages.library import damage_notes
 
 from .hars import entry, har, import_har
@@ -180,3 +183,14 @@ def test_a_large_recording_costs_little_memory(tmp_path: Path) -> None:
     assert peak < file.stat().st_size / 1.5
     assert heard == sorted(heard)
     assert heard[-1] == 100
+
+
+@pytest.mark.parametrize(("share", "refused"), [(1.02, False), (0.98, True)])
+def test_what_was_read_before_memory_is_measured_is_measured_too(share: float, refused: bool) -> None:
+    document = {"log": {"version": "1.2", "entries": [{"x": [[]] * 2000} for _ in range(30)]}}
+    scanner = pieces(json.dumps(document), 1000)
+    room = int(json_memory.taken_by(document) * share)
+    with budget.budget_for("f", 8 * room):
+        assert budget.room() == room
+        with pytest.raises(InputError, match="takes more memory") if refused else nullcontext():
+            read_json(scanner, "f", lambda found: found, HarNotes(), lenient=False)

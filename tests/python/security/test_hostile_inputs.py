@@ -237,10 +237,36 @@ def test_no_json_takes_half_a_gigabyte_of_memory(what: str, tmp_path: Path) -> N
     memory.check()
 
 
-@given(st.recursive(
+JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-))  # fmt: skip
+)  # fmt: skip
+DENSE = {
+    "lists in each other": "[" * 900 + "]" * 900,
+    "lists of a number": "[" + "[0]," * 900 + "0]",
+    "objects in each other": '{"":' * 900 + "0" + "}" * 900,
+    "objects of a list": "[" + '{"":[0]},' * 900 + "0]",
+    "empty lists": "[" + "[]," * 900 + "0]",
+    "empty objects": "[" + "{}," * 900 + "0]",
+    "texts of a wide character": '["' + '\U0001f600","' * 900 + '"]',
+    "a wide text": '["\U0001f600' + "a" * 900 + '"]',
+}
+
+
+@pytest.mark.parametrize("what", DENSE)
+def test_no_character_of_json_becomes_more_than_is_said(what: str) -> None:
+    text = DENSE[what]
+    assert json_memory.taken_by(json.loads(text)) <= json_memory.A_CHARACTER * len(text)
+
+
+@given(JSON)
+def test_no_json_becomes_more_than_is_said_of_a_character(value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Of a short text the head of one string, with its wide form, is most.
+    assert json_memory.taken_by(json.loads(text)) <= json_memory.A_CHARACTER * len(text) + 200
+
+
+@given(JSON)
 def test_what_json_may_take_is_no_less_than_it_takes(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
     longest = 4 * len(text)

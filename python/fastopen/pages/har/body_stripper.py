@@ -38,10 +38,14 @@ class BodyStripper:
         listed = side.get("headers")
         seen = self._seen
         found["headers"] = headers = fields.Headers()
+        taken = 0
         for pair in fields.headers(listed):
-            if pair not in seen:
-                budget.keep(_PAIR_BYTES + len(pair[0]) + len(pair[1]))
-            headers.append(seen.setdefault(pair, pair))
+            known = seen.get(pair)
+            if known is None:
+                known = seen[pair] = pair
+                taken += _PAIR_BYTES + len(pair[0]) + len(pair[1])
+            headers.append(known)
+        budget.keep(taken)
         headers.binary = fields.has_pseudo_headers(listed)
         content = side.get("content")
         if isinstance(content, dict) and content.get("text"):

@@ -58,8 +58,11 @@ def has_pseudo_headers(value: object) -> bool:
     """Whether HTTP/2's pseudo-headers are among the fields."""
     if isinstance(value, Headers):
         return value.binary
-    names = (mapping(member).get("name") for member in value) if isinstance(value, list) else ()
-    return any(isinstance(name, str) and name.startswith(":") for name in names)
+    for member in value if isinstance(value, list) else ():
+        name = member.get("name") if isinstance(member, dict) else None
+        if isinstance(name, str) and name.startswith(":"):
+            return True
+    return False
 
 
 def headers(value: object) -> list[tuple[str, str]]:
@@ -88,7 +91,10 @@ def headers(value: object) -> list[tuple[str, str]]:
 
 def header(fields: Iterable[tuple[str, str]], name: str) -> str | None:
     """The first field of this (lower-case) name."""
-    return next((value for found, value in fields if found == name), None)
+    for found, value in fields:
+        if found == name:
+            return value
+    return None
 
 
 def moment_ms(value: object) -> float | None:

@@ -185,7 +185,7 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
         value = raw.get(key)
         if isinstance(value, str) and value.startswith("{"):
             try:
-                if json_memory.may_take(value) > json_memory.MAX_BYTES:
+                if json_memory.is_too_much(value):
                     continue
                 value = json.loads(value)
             except (ValueError, RecursionError):

@@ -46,6 +46,8 @@ class Scanner:
         self._text = ""
         self._at = 0
         self._whole = False
+        # That were read, of the whole text.
+        self.characters = 0
         # Where the kept text begins in the file: lines before it, and characters of its first line before it.
         self._lines = 0
         self._columns = 0
@@ -65,11 +67,12 @@ class Scanner:
             message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
             raise InputError(message, self._place, remedy)
         piece = self._read(min(max(PIECE, len(kept)), _LARGEST_PIECE))
-        if len(kept) > json_memory.LITTLE and json_memory.may_take(kept + piece) > json_memory.MAX_BYTES:
-            message = f"one value of it may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
-            raise InputError(message, self._place, remedy)
+        self.characters += len(piece)
         self._whole = not piece
         self._text, self._at = kept + piece, 0
+        if json_memory.is_too_much(self._text):
+            message = f"one value of it may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
+            raise InputError(message, self._place, remedy)
 
     def peek(self) -> str:
         """The next character that is no space; "" at the end."""
@@ -203,6 +206,28 @@ class Scanner:
             raise self.fault("Extra data", self._at)
 
 
+class _Memory:
+    """Takes the memory of what is kept of a document off the budget.
+
+    Values are walked through only once the text read so far can have become more than there is room for.
+    """
+
+    def __init__(self, scanner: Scanner, document: dict[str, Any]) -> None:
+        self._scanner = scanner
+        self._document = document
+        self._enough = budget.room() // json_memory.A_CHARACTER
+        self._measured = False
+
+    def kept(self, value: Any) -> Any:
+        """`value`, which becomes part of the document."""
+        if self._measured:
+            budget.keep(json_memory.taken_by(value))
+        elif self._scanner.characters > self._enough:
+            self._measured = True
+            budget.keep(json_memory.taken_by(self._document) + json_memory.taken_by(value))
+        return value
+
+
 def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: HarNotes, *, lenient: bool
 ) -> Any:
@@ -215,6 +240,7 @@ def read_json(
         scanner.end()
         return found
     whole: dict[str, Any] = {}
+    memory = _Memory(scanner, whole)
 
     def damaged(index: int, error: DamageError) -> bool:
         if not lenient:
@@ -230,16 +256,16 @@ def read_json(
     try:
         for key in scanner.members():
             if key != "log" or scanner.peek() != "{":
-                whole[key] = _kept(scanner.value())
+                whole[key] = memory.kept(scanner.value())
                 continue
             log = whole["log"] = {}
             for inner in scanner.members():
                 if inner == "entries" and scanner.peek() == "[":
                     entries: list[object] = []
                     log[inner] = entries
-                    entries.extend(_kept(strip(raw)) for raw in scanner.elements(damaged))
+                    entries.extend(memory.kept(strip(raw)) for raw in scanner.elements(damaged))
                 else:
-                    log[inner] = _kept(scanner.value())
+                    log[inner] = memory.kept(scanner.value())
         scanner.end()
     except DamageError as error:
         # What follows the entries is of no use without them, and of little with them.
@@ -249,9 +275,3 @@ def read_json(
         if error.ended and not notes.count("cut"):
             notes.add("cut")
     return whole
-
-
-def _kept(value: Any) -> Any:
-    """`value`, whose memory is taken off the budget."""
-    budget.keep(json_memory.taken_by(value))
-    return value
