@@ -27,7 +27,6 @@ from fastopen.pages.progress import Progress, silent
 from fastopen.pages.warc import Archive
 from fastopen.temporary import temporary_file
 
-ZIP: Final = b"PK\x03\x04"
 # ValueError and struct.error: zipfile passes on what it cannot decode of names, dates and extra fields.
 _DAMAGE: Final = (
     *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
