@@ -58,6 +58,12 @@ def test_urls_are_brought_into_the_form_of_a_page() -> None:
     assert urls == ["http://a.test/x%20y?q=%3C%C3%A4%3E", "http://[::1]:8080/", "http://10.0.0.1/"]
 
 
+def test_a_browser_that_wrote_its_file_itself_is_named_once() -> None:
+    firefox = {"name": "Firefox", "version": "148.0"}
+    (page,) = import_har(har(ROOT, creator=firefox, browser=firefox), "my.har")
+    assert page.page.source.startswith("HAR by Firefox 148.0, recorded ")
+
+
 def test_a_failed_request_may_have_any_url() -> None:
     failed = entry("http://no.such.1/", 100, response={"status": 0})
     assert len(one_page(ROOT, failed).page.resources) == 1

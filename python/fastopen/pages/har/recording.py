@@ -154,7 +154,7 @@ def _source(log: Mapping[str, Any], first: Entry) -> str:
         maker = fields.mapping(log.get(key))
         creator = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
         makers.append("".join(c for c in creator if c.isprintable())[:80])
-    by = ", ".join(maker for maker in makers if maker)
+    by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is both
     day = fields.text(first.raw.get("startedDateTime"))[:10]
     source = f"HAR by {by}" if by else "HAR"
     return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source
