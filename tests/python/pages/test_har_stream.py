@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import tracemalloc
 from contextlib import nullcontext
@@ -194,3 +195,14 @@ def test_what_was_read_before_memory_is_measured_is_measured_too(share: float, r
         assert budget.room() == room
         with pytest.raises(InputError, match="takes more memory") if refused else nullcontext():
             read_json(scanner, "f", lambda found: found, HarNotes(), lenient=False)
+
+
+def test_nothing_is_counted_in_a_value_that_cannot_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(text: str | bytes) -> int:
+        raise AssertionError(f"{len(text)} characters were counted")
+
+    monkeypatch.setattr(json_memory, "may_take", counted)
+    value = ["a" * 1000] * 3000
+    text = json.dumps(value)
+    assert len(text) < json_memory.LITTLE
+    assert Scanner(io.StringIO(text + " " * json_memory.LITTLE).read, "f").value() == value

@@ -66,7 +66,11 @@ class Scanner:
         if sys.getsizeof(kept) > MAX_PIECE_BYTES:
             message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
             raise InputError(message, self._place, remedy)
-        piece = self._read(min(max(PIECE, len(kept)), _LARGEST_PIECE))
+        size = min(max(PIECE, len(kept)), _LARGEST_PIECE)
+        # What is in a text that is no longer than this need not be counted.
+        if PIECE <= json_memory.LITTLE - len(kept) < size:
+            size = json_memory.LITTLE - len(kept)
+        piece = self._read(size)
         self.characters += len(piece)
         self._whole = not piece
         self._text, self._at = kept + piece, 0
