@@ -31,7 +31,7 @@ PYTHON := python
 
 .PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness \
   wheel release release-check docs clean help set-up-for-tests rust-lint rust-quick-test rust-test-programs \
-  rust-test python-lint python-quick-test python-test python-test-of-worlds python-test-real-time
+  rust-test rust-docs python-lint python-quick-test python-test python-test-of-worlds python-test-real-time
 
 # Downloads wait for the network, the kernel's build for single files: at once each fills the other's gaps.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
@@ -130,10 +130,13 @@ wheel: $(STAMPS)/python ## build dist/*.whl: Python package, data and Rust progr
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-docs: $(DOCS)/ready ## build the site of the documents, build/site/index.html, and check its links
-	@cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
+docs: ## build the site of the documents, build/site/index.html, and check its links
+	@$(MAKE) --jobs=2 rust-docs $(DOCS)/ready
 	@$(DOCS)/bin/python tools/site_builder.py
 	$(call say,built: build/site/index.html)
+
+rust-docs:
+	@cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
 
 clean: ## remove everything that was built or installed here
 	@rm -rf .venv target dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
