@@ -31,6 +31,13 @@ HOT: Final = (
     *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
     *("net/core", "net/ipv4", "net/sched"),
 )
+# Large files there that no packet of a load comes by: what sets a network up, other scheduling classes, BPF.
+COLD: Final = (
+    *("kernel/sched/build_policy", "lib/maple_tree", "lib/vsprintf"),
+    *("net/core/filter", "net/core/net-sysfs", "net/core/net_namespace", "net/core/netdev-genl"),
+    *("net/core/rtnetlink", "net/ipv4/devinet", "net/ipv4/fib_frontend", "net/ipv4/fib_semantics"),
+    *("net/ipv4/igmp", "net/ipv4/ip_sockglue", "net/ipv4/nexthop", "net/sched/sch_api"),
+)
 LIGHTLY: Final = "FASTOPEN_COLD=-O1"
 # Where the source keeps its scripts for packetdrill.
 PACKETDRILL: Final = Path("tools/testing/selftests/net/packetdrill")
@@ -105,10 +112,11 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Lets all folders but the hot ones be compiled with the flag that make is called with."""
+    """Lets what is cold, folders and files, be compiled with the flag that make is called with."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
+    cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:
-        file.write(f"_c_flags += $(if $(filter-out {folders},$(obj)/),$(FASTOPEN_COLD))\n")
+        file.write(f"_c_flags += $(if {cold},$(FASTOPEN_COLD))\n")
 
 
 def _make(

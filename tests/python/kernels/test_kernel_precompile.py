@@ -108,11 +108,17 @@ def test_a_header_that_does_not_compile_costs_only_time(tree: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("folder", "lightly"), [("fs/proc", True), ("mm", True), ("net/ipv4", False), ("kernel/time", False)]
+    ("file", "lightly"),
+    [
+        *(("fs/proc/base", True), ("mm/slub", True), ("net/core/filter", True), ("lib/vsprintf", True)),
+        *(("net/ipv4/tcp", False), ("net/core/dev", False), ("kernel/time/hrtimer", False)),
+    ],
 )
-def test_what_no_load_waits_for_is_compiled_lightly(tree: Path, folder: str, lightly: bool) -> None:
+def test_what_no_load_waits_for_is_compiled_lightly(tree: Path, file: str, lightly: bool) -> None:
     lighten(tree)
-    makefile = f"_c_flags = -O2\nobj = {folder}\ninclude scripts/Makefile.lib\nall:\n\t@echo $(_c_flags)\n"
+    folder, name = file.rsplit("/", 1)
+    makefile = f"_c_flags = -O2\nobj = {folder}\nbasetarget = {name}\ninclude scripts/Makefile.lib\n"
+    makefile += "all:\n\t@echo $(_c_flags)\n"
     (tree / "Makefile").write_text(makefile)
     flags = ["-O2", "-O1"] if lightly else ["-O2"]
     assert subprocess.check_output(["make", "--silent", LIGHTLY], cwd=tree, text=True).split() == flags
