@@ -22,7 +22,7 @@ class Progress:
     latest: tuple[LoadRow, ...]
     """The last loads that were written, the last one first."""
     seconds_left: float | None
-    """At the pace of the last loads; None where it has none, or nobody writes."""
+    """At the pace of the last loads; None where it has none, nobody writes, or all have been loaded once."""
 
     @property
     def running(self) -> bool:
@@ -55,6 +55,8 @@ def read_progress(run: RunReader) -> Progress:
 
 
 def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
+    if missing <= 0:  # how many invalid ones are loaded again, nobody knows
+        return None
     started = [row.started_unix_ms for row in recent if row.started_unix_ms]
     # Virtual time begins at the same moment in each world.
     took_ms = max(started, default=0) - min(started, default=0)

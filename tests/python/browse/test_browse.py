@@ -322,6 +322,23 @@ def test_a_run_that_is_written_meanwhile_says_how_far_it_is(tmp_path: Path) -> N
         assert "running" not in visitor.ask("/").text
 
 
+def test_no_time_is_said_to_be_left_while_invalid_loads_are_loaded_again(tmp_path: Path) -> None:
+    plan = made_up_plan([made_up_page("small", 3)], (20,), repeats=1)
+    planned = plan.jobs[0]
+    with browsed(tmp_path) as visitor, RunStore.create(tmp_path / "live", plan, ENVIRONMENT) as store:
+        visitor.enter()
+        for number, load in enumerate(planned.job.loads, 1):
+            data = {**load_data(planned, load.cookies, number), "id": load.id}
+            data.update(
+                transport=load.transport, cookies=load.cookies, started_unix_ms=10**12 + 5000 * number
+            )
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+            progress = visitor.part("/runs/live/progress").text
+            assert f"{number} of 3 loads" in progress
+            assert (" s left" in progress) == (number == 2)
+
+
 def test_figures_are_read_again_once_a_run_has_more_loads(tmp_path: Path) -> None:
     plan = made_up_plan([made_up_page("small", 3)], (20,), repeats=2)
     with browsed(tmp_path) as visitor:
