@@ -28,8 +28,8 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// phase, whatever was loaded before.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// How far apart a browser's requests of one moment reach its network stack in virtual time. On a real machine
-/// each takes the browser about as long, so that one is on its way before the next one comes.
+/// How far apart a browser's requests of one moment reach its network stack in virtual time. On a real
+/// machine each takes the browser about as long, so that one is on its way before the next one comes.
 const REQUEST_SPACING: Duration = Duration::from_micros(100);
 
 impl Engine {

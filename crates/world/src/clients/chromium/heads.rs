@@ -57,8 +57,8 @@ impl<'a> RequestHeads<'a> {
         self.next_ns = now_ns + wait_ns + self.loading.engine.request_spacing().as_nanos() as u64;
     }
 
-    /// The parameters of `Fetch.continueRequest`, if the event is of a paused request. Waits until its turn has
-    /// come.
+    /// The parameters of `Fetch.continueRequest`, if the event is of a paused request. Waits until its turn
+    /// has come.
     pub(super) fn continued(&mut self, event: &Event) -> Option<Value> {
         if event.method != "Fetch.requestPaused" {
             return None;
