@@ -96,7 +96,7 @@ class ExecutorEngine:
         Jobs whose worker died are sent again, which is no other attempt: nothing is known of their loads.
         """
         deadline = None if within_s is None else time.monotonic() + within_s
-        waiting = map(_Sent, batches(jobs, self.parallel))
+        waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
         again: deque[_Sent] = deque()
         running: dict[Future[list[EventFields]], _Sent] = {}
         try:

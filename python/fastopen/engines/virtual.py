@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from heapq import heapify, heapreplace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,11 @@ from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
 from fastopen.kernels import Kernel
 
-# The most jobs of a kernel: its start is then less than a hundredth of what they take.
+# The most jobs of a kernel.
 TOGETHER: Final = 10
-# At least so many kernels one after another on each core: else one core works alone at the end.
-ROUNDS: Final = 4
+# Requests that a kernel has to make at least, where there are as many for each core: its start costs as much
+# as some 160.
+WORTH_A_START: Final = 1600
 
 
 class VirtualEngine(WorldEngine):
@@ -41,17 +43,28 @@ class VirtualEngine(WorldEngine):
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """The jobs, the longest first, several together where there are many for each core.
+    """The jobs, the longest first, dealt to as few kernels as keep `parallel` cores busy.
 
     A client that does not do the same each time may remember, and takes far longer to start than a kernel: it
     has one for each job.
     """
     jobs = sorted(asked, key=_work, reverse=True)
-    size = min(TOGETHER, len(jobs) // (parallel * ROUNDS))
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
-        left = iter(alike)
-        while batch := list(islice(left, max(size, 1) if deterministic else 1)):
-            yield batch
+        of_kind = list(alike)
+        yield from _dealt(of_kind, parallel) if deterministic else ([job] for job in of_kind)
+
+
+def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
+    """Each job goes to the kernel with the least to do so far: all have about as much in the end (LPT)."""
+    kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
+    dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
+    least = [(0, number) for number in range(len(dealt))]
+    heapify(least)
+    for job in jobs:
+        work, number = least[0]
+        dealt[number].append(job)
+        heapreplace(least, (work + _work(job), number))
+    return dealt
 
 
 def _work(job: Job) -> int:

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fastopen import kernels
+from fastopen.contract import Job
 from fastopen.engines import LoadDone, VirtualEngine, virtual
 from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
@@ -160,12 +161,34 @@ def test_the_longest_jobs_come_first(tmp_path: Path, fake_world: Callable[..., P
     assert begun == ["wikipedia-tcp", "gnu", "example"]
 
 
-@pytest.mark.parametrize(("repeats", "sizes"), [(4, {1}), (40, {5}), (400, {10})])
-def test_many_jobs_share_kernels_and_few_have_one_each(page: Page, repeats: int, sizes: set[int]) -> None:
-    jobs = [one.job for one in planned(page, repeats=repeats, loss=0.01).jobs]
-    assert {len(batch) for batch in virtual.batches(jobs, 2)} == sizes
-    browsers = [one.job for one in planned(page, repeats=repeats, clients="chromium").jobs]
-    assert {len(batch) for batch in virtual.batches(browsers, 2)} == {1}
+def test_jobs_are_dealt_to_as_few_kernels_as_keep_the_cores_busy(page: Page) -> None:
+    def kernels(repeats: int, parallel: int = 2, **changed: Any) -> list[int]:
+        jobs = [one.job for one in planned(page, repeats=repeats, loss=0.01, **changed).jobs]
+        dealt = list(virtual.batches(jobs, parallel))
+        assert sorted(job.id for batch in dealt for job in batch) == sorted(job.id for job in jobs)
+        return [len(batch) for batch in dealt]
+
+    assert kernels(1) == [1]
+    assert kernels(4) == [2, 2]
+    assert kernels(4, parallel=3) == [2, 1, 1]
+    assert kernels(40) == [10] * 4
+    assert kernels(4, clients="chromium") == [1] * 4
+
+
+def test_kernels_have_as_much_to_do_as_each_other_and_enough_for_their_start(page: Page) -> None:
+    (job, *_) = [one.job for one in planned(page).jobs]
+
+    def of(requests: int) -> Job:
+        asked = job.page.model_copy(update={"resources": job.page.resources[:1] * requests})
+        return job.model_copy(update={"loads": job.loads[:1], "page": asked})
+
+    def requests(count: int, parallel: int) -> list[int]:
+        jobs = [of(count * share) for share in (1, 6, 2, 18, 5, 12)]
+        return [sum(len(one.page.resources) for one in batch) for batch in virtual.batches(jobs, parallel)]
+
+    assert requests(5, parallel=2) == [115, 105]
+    assert requests(5, parallel=1) == [220]
+    assert len(requests(100, parallel=1)) == 4400 // virtual.WORTH_A_START
 
 
 def another_name(kernel: Path, folder: Path) -> Path:
