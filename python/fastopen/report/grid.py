@@ -101,3 +101,8 @@ class Grid:
             rows=tuple(tuple(row[number] for number in kept) for row in self.rows),
             subtitle="; ".join(filter(None, (words, self.subtitle))),
         )
+
+    @property
+    def in_words(self) -> bool:
+        """Whether it has no figures."""
+        return all(column.kind != "figure" for column in self.columns)

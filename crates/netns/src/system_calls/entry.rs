@@ -1,5 +1,5 @@
-//! How a system call is made: by the instruction, or by a call of the address that the virtual engine's kernel
-//! gives; and several at once.
+//! How a system call is made: by the instruction, or by a call of the address that the virtual engine's
+//! kernel gives; and several at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -1,10 +1,10 @@
-//! The system calls of a load, in place of libc's functions of the same names, for the virtual engine's kernel
-//! (its patches 0004 and 0005).
+//! The system calls of a load, in place of libc's functions of the same names, for the virtual engine's
+//! kernel (its patches 0004 and 0005).
 //!
-//! In User-Mode Linux the instruction `syscall` is a signal of the host. That kernel also gives an address to
-//! call, `AT_SYSINFO` of the auxiliary vector, as Linux does on i386. Elsewhere on x86-64 nobody sets it, and
-//! these functions make the system call as libc does. All code of the program that calls them is linked with
-//! these, the standard library and tokio too. They are no cancellation points (`pthread_cancel`).
+//! In User-Mode Linux the instruction `syscall` is a signal of the host. That kernel also gives an address
+//! to call, `AT_SYSINFO` of the auxiliary vector, as Linux does on i386. Elsewhere on x86-64 nobody sets it,
+//! and these functions make the system call as libc does. All code of the program that calls them is linked
+//! with these, the standard library and tokio too. They are no cancellation points (`pthread_cancel`).
 //!
 //! Each call is two switches between processes of the host, so that kernel also takes several at once. A
 //! thread in [`deferring`] makes calls whose answer nobody waits for together with its next other call.
