@@ -62,8 +62,8 @@ pub(super) unsafe fn make_list(list: &mut [Entry]) -> usize {
     if list.len() > 1 && entry() != 0 {
         // SAFETY: the caller's; the kernel writes results alone, within the list.
         let made = unsafe { enter(LIST, [list.as_mut_ptr() as usize, list.len(), 0, 0, 0, 0]) };
-        if made >= 0 {
-            return made as usize;
+        if made != -(libc::ENOSYS as isize) {
+            return usize::try_from(made).expect("the list lies in memory");
         }
     }
     // One by one: somebody traces this process, or the kernel takes no lists.
