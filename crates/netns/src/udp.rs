@@ -230,9 +230,8 @@ impl BatchSocket {
 impl Drop for BatchSocket {
     fn drop(&mut self) {
         let _ = PREFETCHED.try_with(|prefetched| {
-            if let Ok(mut prefetched) = prefetched.try_borrow_mut()
-                && prefetched.descriptor == self.descriptor()
-            {
+            let Ok(mut prefetched) = prefetched.try_borrow_mut() else { return };
+            if prefetched.descriptor == self.descriptor() {
                 prefetched.left = 0..0;
                 prefetched.follow(NO_DESCRIPTOR);
             }
