@@ -129,7 +129,11 @@ pub struct Deferring(());
 
 impl Drop for Deferring {
     fn drop(&mut self) {
-        DEFERRED.with_borrow_mut(|deferred| deferred.deferring = false);
+        DEFERRED.with_borrow_mut(|deferred| {
+            deferred.deferring = false;
+            // It is of a wait that does not come.
+            deferred.after_wait = None;
+        });
         make_deferred();
     }
 }

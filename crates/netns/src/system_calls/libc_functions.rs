@@ -45,7 +45,9 @@ impl<T> Register for *mut T {
 }
 
 macro_rules! system_calls {
-    ($($name:ident = $number:ident ( $($argument:ident: $kind:ty),* $(; $($rest:literal),*)? ) -> $result:ty;)*) => { $(
+    ($(
+        $name:ident = $number:ident ($($argument:ident: $kind:ty),* $(; $($rest:literal),*)?) -> $result:ty;
+    )*) => { $(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
             let mut arguments = [0; 6];
