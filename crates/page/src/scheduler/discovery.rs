@@ -95,7 +95,9 @@ impl Discovery {
     }
 
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
-        if self.state(resource) == ResourceState::Requested {
+        // The whole body frees its connection first, and the end of the response is reported next.
+        let whole = self.plan.requests[resource].as_ref().is_some_and(|r| bytes_so_far >= r.body_bytes);
+        if !whole && self.state(resource) == ResourceState::Requested {
             self.make_children_known(now, resource, Some(bytes_so_far));
         }
     }

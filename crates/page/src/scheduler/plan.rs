@@ -16,6 +16,7 @@ pub(crate) struct Plan {
 pub(crate) struct PlannedRequest {
     /// The resources that this response reveals, in the order of the revealing bytes, then of the policy.
     pub(crate) children: Vec<Child>,
+    pub(crate) body_bytes: u64,
     /// Time from the moment the client knows of it until the request is queued.
     pub(crate) processing: Nanos,
     /// The load event waits for it.
@@ -52,6 +53,7 @@ impl Plan {
         let request = |(resource, selected): (&Resource, &bool)| {
             selected.then(|| PlannedRequest {
                 children: Vec::new(),
+                body_bytes: resource.body_bytes,
                 processing: processing(resource.processing_us),
                 before_load_event: resource.phase == Phase::Load,
                 after_load_event: is_browser && resource.phase == Phase::After,

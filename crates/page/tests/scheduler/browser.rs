@@ -33,6 +33,16 @@ fn learns_of_a_resource_when_its_place_in_the_initiator_has_arrived() {
 }
 
 #[test]
+fn what_the_last_bytes_of_a_body_reveal_is_sent_on_its_connection() {
+    let page = page(
+        root("http://a.test/"),
+        [Resource { initiator_at_bytes: Some(10_000), ..image("http://a.test/1") }],
+    );
+    let load = Load::run(&page, &Policy::browser(), Network { slow: true, ..Network::default() });
+    assert_eq!(load.trace(), ["0 #0 open a.test", "100 #0 send /", "210 #0 send /1"]);
+}
+
+#[test]
 fn learns_of_what_is_pushed_when_the_initiator_is_requested() {
     let pushed = |url| Resource { pushed: true, processing_us: 30_000, ..image(url) };
     let child = Resource { initiator: Some(1), ..image("http://a.test/3") };

@@ -201,7 +201,8 @@ impl<'a> Load<'a> {
                 let (body_bytes, slow) = (requested.body_bytes, self.network.slow);
                 // The loader reports progress only where it makes a difference.
                 let reported = slow && self.scheduler.wants_progress(resource);
-                for bytes_so_far in (0..body_bytes).step_by(1000).filter(|_| reported) {
+                let pieces = (0..body_bytes).step_by(1000).chain([body_bytes]);
+                for bytes_so_far in pieces.filter(|_| reported) {
                     self.at(start + bytes_so_far * MS / 1000, Event::BodyProgress { resource, bytes_so_far });
                 }
                 let end = start + if slow { body_bytes * MS / 1000 } else { 0 };
