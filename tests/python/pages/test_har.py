@@ -211,6 +211,12 @@ class TestTimes:
         image = one_page(root, entry("http://a.test/x", 95) | kind("image")).page.resources[1]
         assert (image.initiator_at_bytes, image.processing_us) == (250, 0)
 
+    def test_what_a_preflight_allows_does_not_wait_for_the_load_event(self) -> None:
+        asked = entry("http://b.test/d", 200, time=200, timings={"blocked": 120})
+        preflight = entry("http://b.test/d", 201, request={"method": "OPTIONS"}, response={"status": 204})
+        page = one_page(ROOT, preflight, asked, on_load=250).page
+        assert [(r.method, r.phase) for r in page.resources[1:]] == [("OPTIONS", "async"), ("GET", "async")]
+
     def test_phases_follow_the_load_event(self) -> None:
         page = one_page(
             entry("http://a.test/"),

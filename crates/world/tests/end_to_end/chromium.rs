@@ -157,6 +157,17 @@ fn a_load_waits_for_requests_of_timers_long_after_the_load_event() {
 }
 
 #[test]
+fn a_load_counts_whose_preflight_is_recorded_without_the_request_it_is_of() {
+    if !browser() {
+        return;
+    }
+    let alone = json!({"method": "OPTIONS", "type": "xhr", "mime": "text/html", "phase": "async"});
+    let page = page(&[root(20_000), with(image("http://b.test/data", 0), alone)]);
+    let run = run(&in_chromium(job(&page, &network(20_000), &["tcp"])));
+    assert_eq!(answered(run.valid("tcp")), [0, 1], "{run}");
+}
+
+#[test]
 fn a_browser_loads_the_same_page_over_tls_and_trusts_the_worlds_authority() {
     if !browser() {
         return;

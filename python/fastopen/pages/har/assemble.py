@@ -106,10 +106,13 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 def _phase(entry: Entry, load_at: float | None, least: Phase) -> Phase:
-    """By the load event; but never `load` or `async` under an initiator that comes `after`."""
+    """By the load event; but never `load` or `async` under an initiator that comes `after`.
+
+    What a redirect leads to, or a preflight allows, waits for that alone: not for the load event.
+    """
     phase: Phase = "load"
     if load_at is not None and entry.end > load_at + _CLOCK_SLACK_MS:
-        phase = "after" if entry.start > load_at else "async"
+        phase = "after" if entry.start > load_at and entry.before is None else "async"
     return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
 

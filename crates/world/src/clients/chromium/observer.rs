@@ -1,6 +1,6 @@
 //! Observes a load through the events of the `DevTools` protocol.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fastopen_replay::tls::SessionStart;
 use serde_json::Value;
@@ -141,8 +141,7 @@ impl<'a> LoadObserver<'a> {
             }
             "Network.loadingFinished" => self.ended(&id(), at_ns(&params["timestamp"]), None),
             "Network.loadingFailed" => {
-                let error = params["errorText"].as_str().filter(|text| !text.is_empty()).unwrap_or("failed");
-                self.ended(&id(), at_ns(&params["timestamp"]), Some(error.to_owned()));
+                self.ended(&id(), at_ns(&params["timestamp"]), Some(failure(params)));
             }
             "Page.lifecycleEvent"
                 if params["name"] == "load" && self.frame.as_deref() == params["frameId"].as_str() =>
@@ -197,6 +196,11 @@ impl<'a> LoadObserver<'a> {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
             self.expected.iter().flatten().enumerate().filter(|(_, missing)| **missing).collect();
+        // Of a request whose preflight they refuse, they get the preflight alone.
+        let responses = self.loading.synthetic_page.map(|synthetic| &synthetic.responses);
+        let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
+        let refused: BTreeSet<_> =
+            loaded.requests.iter().map(|request| request.resource).filter(is_refused).collect();
         for observed in self.done.into_iter().chain(self.in_flight.into_values()) {
             let is_its = |request: &RequestRecord| match &request.url {
                 None => Some(request.resource) == observed.resource,
@@ -205,7 +209,8 @@ impl<'a> LoadObserver<'a> {
             let position = loaded.requests.iter().position(|one| one.queued_ns.is_none() && is_its(one));
             // A request that did not reach the origins.
             let position = position.or_else(|| {
-                let resource = observed.resource.filter(|_| !observed.again)?;
+                let resource =
+                    observed.resource.filter(|number| !observed.again && !refused.contains(number))?;
                 loaded.requests.push(RequestRecord { resource, ..RequestRecord::default() });
                 Some(loaded.requests.len() - 1)
             });
@@ -274,5 +279,19 @@ impl ObservedRequest {
         }
         self.sent_ns = at("sendStart");
         self.first_byte_ns = at("receiveHeadersStart").or(at("receiveHeadersEnd"));
+    }
+}
+
+/// Why a request failed, of `Network.loadingFailed`: the network's error, and what CORS lacked.
+fn failure(params: &Value) -> String {
+    let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());
+    let status = &params["corsErrorStatus"];
+    match of(&status["corsError"]) {
+        None => error,
+        Some(reason) => {
+            let field = of(&status["failedParameter"]).map(|field| format!(" {field}")).unwrap_or_default();
+            format!("{error} (CORS: {reason}{field})")
+        }
     }
 }
