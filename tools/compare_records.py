@@ -2,13 +2,16 @@
 """Whether two checkouts write the same bytes of records: loads of all the virtual engine's features, by both.
 
     .venv/bin/python tools/compare_records.py OLD_CHECKOUT NEW_CHECKOUT [NAME...]
+    .venv/bin/python tools/compare_records.py --digest CHECKOUT [NAME...]
 
 Each checkout is run with its own Python package and its own program (release build, else debug), on the
 kernel of the virtual engine. What is compared is the text of each load's record as it was kept. Exit
 status 1 where any record differs; the first difference of each is printed. Keys of RENAMED are compared
-under their new name.
+under their new name. With --digest one checkout's loads are made, and a digest of the records of each job is
+printed, to be compared with another machine's: one whose compiler built another kernel and program.
 """
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -16,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +50,10 @@ JOBS: Final[dict[str, tuple[str, ...]]] = {
         *("--key-share", "x25519,x25519mlkem768", "--tls", "1.2,1.3"),
     ),
     "http": ("nytimes", "--rtt", "100ms", "--http", "1.0,1.1,2"),
+    "first flights": (
+        *("gnu", "example", "--rtt", "100ms", "--transports", "tls,tls+tfo", "--http", "1.1,2,3"),
+        *("--session", "none,resumed,early"),
+    ),
     "http2 over tls": ("nytimes", "--rtt", "100ms", "--http", "2", "--transports", "tls,tls+tfo"),
     "curl": ("example", "--rtt", "50ms", "--client", "curl,wget2", "--transports", "tcp,tfo"),
     "command": (
@@ -58,6 +66,8 @@ JOBS: Final[dict[str, tuple[str, ...]]] = {
 def main() -> int:
     """Runs the jobs by both checkouts; returns the exit status."""
     old, new, *names = sys.argv[1:]
+    if old == "--digest":
+        return print_digests(Path(new), names or JOBS)
     different = 0
     for name in names or JOBS:
         with tempfile.TemporaryDirectory() as folder:
@@ -68,6 +78,16 @@ def main() -> int:
         for key in differing[:3]:
             print(f"  {key}: {difference(one.get(key), other.get(key))}")
     return 1 if different else 0
+
+
+def print_digests(checkout: Path, names: Iterable[str]) -> int:
+    """Runs the jobs by a checkout; returns the exit status."""
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            made = records(checkout, name, Path(folder))
+        digest = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
+        print(f"{name}: {len(made)} loads, SHA-256 {digest}", flush=True)
+    return 0
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
