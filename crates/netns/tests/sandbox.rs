@@ -10,7 +10,6 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
