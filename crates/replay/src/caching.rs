@@ -22,8 +22,8 @@ impl CachePolicy {
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control`, `ETag` and `Vary` of a response.
-    pub fn set_headers(&self, headers: &mut HeaderMap) {
+    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` where its CORS headers are the origin's own.
+    pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,
             (Some(0), None) => Some(HeaderValue::from_static("no-store")),
@@ -35,8 +35,11 @@ impl CachePolicy {
                 headers.insert(name, value);
             }
         }
-        // The CORS headers depend on the request's `Origin`.
-        headers.insert(VARY, HeaderValue::from_static("Origin"));
+        if own_cors {
+            // They depend on the request's `Origin`. A preload may have none where the request that it is for
+            // has one, so recorded headers vary as they did.
+            headers.insert(VARY, HeaderValue::from_static("Origin"));
+        }
     }
 
     /// Whether the request is conditional and its `If-None-Match` has this entity tag (RFC 9110 section

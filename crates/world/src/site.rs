@@ -128,6 +128,8 @@ fn resources(
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
+    // Recorded dates are long over: what was fresh on the recording's day is for as long now.
+    let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
     let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
         let body = match (response, resource.body_offset) {
@@ -168,14 +170,14 @@ fn resources(
             body: body.paced(scaled_ns(resource.server_send_us)),
             think_ns: scaled_ns(resource.server_think_us)
                 + response.map_or(0, |response| response.processing_ns),
-            cache_policy: (job.client.view == View::Repeat).then(|| cache_policy(resource)),
+            cache_policy: cached.then(|| cache_policy(resource)),
             refuses_preflight: response.is_some_and(|response| response.refuses_preflight),
         })
     };
     job.page.resources.iter().enumerate().map(serve).collect()
 }
 
-/// The caching headers of a resource, for clients that load the page twice; other loads get filler instead.
+/// The caching headers of a resource, for clients with a cache; other loads get filler instead.
 fn cache_policy(resource: &Resource) -> CachePolicy {
     let validator = resource.validator && (200..300).contains(&resource.status);
     CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)

@@ -130,7 +130,7 @@ impl Site {
         }
         if let Some(policy) = cache_policy {
             recorded_head::remove_caching(headers);
-            policy.set_headers(headers);
+            policy.set_headers(headers, served.head.is_none());
         }
         let mut set = |name, value: &str| {
             // A field value may have opaque bytes beyond ASCII (RFC 9110 section 5.5).

@@ -6,7 +6,7 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
 
 fn headers_of(fresh_s: Option<u64>, validator: bool) -> [Option<String>; 2] {
     let mut headers = HeaderMap::new();
-    CachePolicy::new(fresh_s, validator, 1234).set_headers(&mut headers);
+    CachePolicy::new(fresh_s, validator, 1234).set_headers(&mut headers, true);
     [CACHE_CONTROL, ETAG].map(|name| headers.get(name).map(|value| value.to_str().unwrap().to_owned()))
 }
 

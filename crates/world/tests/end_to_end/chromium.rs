@@ -342,3 +342,42 @@ fn without_a_browser_the_error_says_what_to_install() {
     assert_eq!((&error["fault"], run.code), (&json!("machine"), Some(3)));
     assert!(error["remedy"].as_str().is_some_and(|text| text.contains("apt install chromium")), "{error}");
 }
+
+#[test]
+fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
+    if !browser() {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("fastopen-cached-{}", std::process::id()));
+    let document = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
+    let html = "<script>fetch('/data').then(one => one.text()).then(() => fetch('/data'))</script>";
+    let data = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n";
+    let text = "text that is asked for twice";
+    fs::write(&file, [document, html, data, text].concat()).expect("the temporary folder is writable");
+    let second = document.len() + html.len();
+    let resources = [
+        with(
+            root(html.len() as u64),
+            json!({"url": "https://a.test/", "body_offset": document.len(), "head_offset": 0}),
+        ),
+        with(
+            image("https://a.test/data", text.len() as u64),
+            json!({"type": "xhr", "mime": "text/plain", "fresh_s": 60, "body_offset": second + data.len(),
+                "head_offset": second}),
+        ),
+    ];
+    let recorded = json!({"origins": {"bodies": "recorded", "bodies_file": file}});
+    let loads: Vec<_> = ["none", "resumed"]
+        .iter()
+        .map(|session| {
+            let job = with(in_chromium(job(&page(&resources), &network(20_000), &["tls"])), recorded.clone());
+            run(&with(job, json!({"tls": {"security": "recorded", "session": session}})))
+        })
+        .collect();
+    fs::remove_file(&file).expect("it is there");
+    for run in loads {
+        let asked = list(&run.valid("tls")["requests"]).iter().filter(|one| one["resource"] == 1);
+        let from_cache: Vec<_> = asked.map(|one| !one["cache"].is_null()).collect();
+        assert_eq!(from_cache, [false], "{run}");
+    }
+}

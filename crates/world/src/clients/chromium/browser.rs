@@ -172,6 +172,12 @@ impl Browser {
         Ok(tab)
     }
 
+    /// Empties the HTTP cache of a tab's context.
+    pub(super) fn clear_cache(&mut self, tab: &Tab) -> Result<(), PipeError> {
+        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
+        self.pipe.call(Some(&tab.session), "Network.clearBrowserCache", &json!({}), until).map(drop)
+    }
+
     /// Calls a method of the browser itself, and returns one string of its result.
     fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
         let answer = self.pipe.call(None, method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)?;

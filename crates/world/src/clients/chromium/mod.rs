@@ -61,9 +61,11 @@ impl Chromium {
         Self { browser: None, visited: None, settings: settings.clone() }
     }
 
-    /// Whether the HTTP cache is enabled: both views have it where the repeat view is measured.
-    fn cache(&self) -> bool {
-        self.settings.view == View::Repeat
+    /// Whether the HTTP cache is enabled: both views have it where the repeat view is measured, and pages with
+    /// their own bodies rely on it, as for what they preload. Synthetic ones ask again for what was recorded
+    /// twice.
+    fn cache(&self, loading: &Loading) -> bool {
+        self.settings.view == View::Repeat || loading.origins.bodies == Bodies::Recorded
     }
 
     /// Whether requests have the page's header sizes.
@@ -83,7 +85,7 @@ impl Chromium {
 
     /// Opens a tab in a new browser context, in the last load's browser or a new one.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
-        let cache = self.cache();
+        let cache = self.cache(loading);
         let (pauses, script) = (self.recorded_heads(), self.script(loading));
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
@@ -127,9 +129,16 @@ impl UserAgent for Chromium {
                 (browser, context, Ok(tab))
             }
             Some(Visited { mut browser, context, error }) => {
-                let (cache, script) = (self.cache(), self.script(loading));
-                let open = || browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref());
-                let tab = error.map_or_else(open, Err);
+                let (cache, script) = (self.cache(loading), self.script(loading));
+                let mut open = || {
+                    let tab = browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref())?;
+                    // The visit was for its sessions alone.
+                    if cache && self.settings.view == View::First {
+                        browser.clear_cache(&tab)?;
+                    }
+                    Ok(tab)
+                };
+                let tab = error.map_or_else(&mut open, Err);
                 (browser, context, tab)
             }
         };
@@ -145,7 +154,7 @@ impl UserAgent for Chromium {
                 self.follow(&mut browser, tab, loading, &mut observer, film.as_mut())
             }),
             Err(error) => {
-                let what = if self.cache() { "first view" } else { "earlier visit" };
+                let what = if self.settings.view == View::Repeat { "first view" } else { "earlier visit" };
                 Err(PipeError::Refused(format!("the {what}: {error}")))
             }
         };
@@ -206,7 +215,7 @@ impl Chromium {
         mut film: Option<&mut Film>,
     ) -> Result<Navigation, PipeError> {
         let deadline = monotonic_ns() + loading.timeout_ns;
-        let mut heads = self.recorded_heads().then(|| RequestHeads::new(loading, self.cache()));
+        let mut heads = self.recorded_heads().then(|| RequestHeads::new(loading, self.cache(loading)));
         let url = url_of(loading, 0);
         browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
         let recorded = loading.origins.bodies == Bodies::Recorded;
