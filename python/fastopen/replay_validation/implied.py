@@ -1,8 +1,8 @@
 """The network that a recording implies, and its page as it went over it: rule by rule in docs/validate.md.
 
-What only the recorder's browser and servers can have caused stays in the page, as lengths of time: name
-lookups, handshakes with TLS, thinking, a body that came slower than the network explains. What the network
-causes is left to the replay: round trips, slow start, sharing the link, waiting for one of six connections.
+What the recorder's browser and servers caused stays in the page, as lengths of time: name lookups, handshakes
+with TLS, waits for a connection, thinking, a body that came slower than the network explains. What the
+network causes is left to the replay: round trips, slow start, sharing the link.
 No moment of the recording is in the page, and its load event is not either.
 """
 
@@ -65,7 +65,7 @@ class Rules:
     versions: bool = True
     """Hosts that spoke HTTP/2 or 3 do so again; else all speak HTTP/1.1."""
     waits: bool = True
-    """On a page with HTTP/2, requests to the other hosts wait for connections as recorded; else for six."""
+    """Requests to hosts of HTTP/1.1 wait for connections as recorded; else for one of six."""
 
 
 @dataclass(frozen=True)
@@ -121,20 +121,20 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     if rules.initial_window:
         window = window_segments(page.resources, recording, rate)
     multiplexed = multiplexed_hosts(page.resources, recording)
-    waits = rules.handshakes and any(x.multiplexed for x in recording.exchanges)
     shared = set(multiplexed) if rules.versions else set()
     quic = quic_hosts(page.resources, recording, multiplexed) if rules.versions else []
     held = tuple(
-        _held(x, rules, waits and (rules.waits or one.host in multiplexed), one.host in shared)
+        _held(x, rules, rules.waits or one.host in multiplexed, one.host in shared)
         for one, x in zip(page.resources, recording.exchanges, strict=True)
     )
     if rules.handshakes:
         held = _sent_together(page.resources, recording.exchanges, held, shared)
     limits = {"connections_per_host": UNLIMITED_CONNECTIONS, "connections_total": 4096}
+    limited = not (rules.handshakes and rules.waits)
     return Replay(
         page=_as_recorded(page, recording, held, rules, (rate, window), shared),
         network=_network(recording, rate),
-        client=Client.model_validate({"profile": "browser", **(limits if waits and rules.waits else {})}),
+        client=Client.model_validate({"profile": "browser", **({} if limited else limits)}),
         tcp=Tcp(initial_window_segments=window),
         origins=Origins(http2_hosts=sorted(shared - set(quic)), http3_hosts=quic),
         tls=_tls(rules) if quic else None,
@@ -163,9 +163,8 @@ def _sufficient(imported: ImportedPage) -> Recording:
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
     """What came between asking and sending that the replay does not make by itself.
 
-    `waits`: the waits for a connection as well. A recorder that knows of shared connections knows them too,
-    and for one that is shared and stands there is nothing to wait in the replay; else one of six is waited
-    for in the replay as it was.
+    `waits`: the waits for a connection as well, which are also the recorder's own where its machine was busy;
+    else one of six is waited for in the replay.
     """
     if not rules.handshakes:
         return 0.0

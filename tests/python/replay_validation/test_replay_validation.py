@@ -219,8 +219,7 @@ class TestThePage:
             assert [r.processing_us for r in page_of(imported).resources] == [0, 10_000]
 
     def test_hosts_speak_the_version_that_they_spoke(self) -> None:
-        plain = replay_of(one_page(entry("http://a.test/"), on_load=80))
-        assert (plain.client.connections_per_host, plain.origins.http2_hosts) == (6, [])
+        assert replay_of(one_page(entry("http://a.test/"), on_load=80)).origins.http2_hosts == []
         mixed = one_page(
             entry("http://a.test/"),
             entry("https://b.test/1", 90, response={"httpVersion": "h2"}),
@@ -233,13 +232,22 @@ class TestThePage:
             on_load=180,
         )
         replay = replay_of(mixed)
-        # What waited for a connection waits as it was recorded, with the others too.
-        assert replay.client.connections_per_host == 256
         assert (replay.origins.http2_hosts, replay.origins.http3_hosts) == (["b.test"], ["c.test"])
         (setup,) = replay.experiment(1).setups
         assert setup.origins == replay.origins
         one_version = replay_of(mixed, Rules(versions=False))
         assert (one_version.origins.versions, one_version.tls) == (["1.1"], None)
+
+    def test_what_waited_for_a_connection_waits_as_it_was_recorded(self) -> None:
+        """A busy machine holds requests, though no connection is in the way."""
+        held = entry("http://a.test/i", 100, time=140, timings={"blocked": 80, "connect": -1})
+        imported = one_page(entry("http://a.test/"), held, on_load=250)
+        replay = replay_of(imported)
+        assert replay.client.connections_per_host == 256
+        assert [one.processing_us for one in replay.page.resources] == [0, 20_000 + 80_000]
+        of_six = replay_of(imported, Rules(waits=False))
+        assert of_six.client.connections_per_host == 6
+        assert [one.processing_us for one in of_six.page.resources] == [0, 20_000]
 
     def test_tls_is_for_quic_alone_and_every_url_keeps_its_port(self) -> None:
         mixed = one_page(
