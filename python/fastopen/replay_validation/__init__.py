@@ -1,6 +1,6 @@
 """Truth: the network that a recording implies, its page as it went over it, and how near a replay comes."""
 
-from fastopen.replay_validation.calibration import Misfit, misfit, nearer, placed, without_thinking
+from fastopen.replay_validation.calibration import Misfit, alone, corrected, misfit, nearer, without_thinking
 from fastopen.replay_validation.causes import Cause, cause_of
 from fastopen.replay_validation.implied import Replay, Rules, replay_of
 from fastopen.replay_validation.prediction_errors import PredictionError, error_of
@@ -13,12 +13,13 @@ __all__ = [
     "Replay",
     "Rules",
     "ValidatedReplay",
+    "alone",
     "cause_of",
+    "corrected",
     "error_of",
     "median_error_percent",
     "misfit",
     "nearer",
-    "placed",
     "replay_of",
     "without_thinking",
 ]

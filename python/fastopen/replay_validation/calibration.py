@@ -6,7 +6,8 @@ Where the network is known, loading the page over it tells these apart: what suc
 any thinking is the network's, and when it asks shows where in the body the reference stands.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Final
@@ -63,6 +64,16 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
     return Misfit(waits, asks_bytes, asks)
 
 
+def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
+    """Whose answer nothing could delay but its server: no other request or response was on the network."""
+    sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
+    return frozenset(
+        index
+        for index, one in enumerate(exchanges)
+        if bisect_left(sent, one.first_byte) - bisect_right(ended, one.sent) <= 1
+    )
+
+
 def nearer(page: Page, found: Misfit) -> Page:
     """The page whose next load comes nearer to the recording than the one of which `found` was found.
 
@@ -73,22 +84,22 @@ def nearer(page: Page, found: Misfit) -> Page:
     resources = page.resources
     surplus = [-us for index, us in found.waits_us.items() if us < 0 and not resources[index].server_think_us]
     doubt = median_low(surplus) if surplus else 0.0
-    changes: dict[int, dict[str, int | None]] = {}
-    for index, us in found.waits_us.items():
-        if resources[index].server_think_us or us > doubt:
-            think_us = max(0, round(resources[index].server_think_us + us))
-            changes[index] = {"server_think_us": think_us}
-    return _changed(placed(page, found), changes)
+    thinking = {i for i, us in found.waits_us.items() if resources[i].server_think_us or us > doubt}
+    return corrected(page, found, thinking)
 
 
-def placed(page: Page, found: Misfit) -> Page:
-    """The same for the places of references alone.
+def corrected(page: Page, found: Misfit, thinking: Collection[int]) -> Page:
+    """With references in their places, and these think times longer or shorter by what their waits were off.
 
     References keep the order in which they were asked for, that of the page's resources: those of one packet
     were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.
     """
     resources = page.resources
-    changes: dict[int, dict[str, int | None]] = {}
+    changes: dict[int, dict[str, int | None]] = {
+        index: {"server_think_us": max(0, round(resources[index].server_think_us + us))}
+        for index, us in found.waits_us.items()
+        if index in thinking
+    }
     reached: dict[int, int] = {}
     for index, count in sorted(found.asks_bytes.items()):
         at_bytes = round((resources[index].initiator_at_bytes or 0) + count)
@@ -96,7 +107,7 @@ def placed(page: Page, found: Misfit) -> Page:
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
         # What the last byte reveals is asked for when the body's connection is free.
         inside = at_bytes < resources[initiator].body_bytes
-        changes[index] = {"initiator_at_bytes": at_bytes if inside else None}
+        changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return _changed(page, changes)
 
 

@@ -12,7 +12,15 @@ from fastopen.contract import LoadRecord, Network
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
-from fastopen.replay_validation import PredictionError, error_of, misfit, nearer, placed, without_thinking
+from fastopen.replay_validation import (
+    PredictionError,
+    alone,
+    corrected,
+    error_of,
+    misfit,
+    nearer,
+    without_thinking,
+)
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.page_loads import PageLoads, last_records
@@ -20,7 +28,8 @@ from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
 # How often, at most, the places of references are corrected first, since they decide which request meets
-# which queue. Bytes come by the packet, so that a correction may need others before all are settled.
+# which queue, and the think times that are certain. Bytes come by the packet, so that a correction may need
+# others before all are settled.
 PLACING_ROUNDS: Final = 16
 # How often think times are estimated anew from queues: a load is tens of milliseconds of computing. The first
 # requests of a page are right after the first round, those that wait for them after the next, and a round may
@@ -126,9 +135,11 @@ class Transfer:
         """The page with think times that hold no queue: of those tried, the nearest to the recording."""
         assert imported.recording is not None
         exchanges = imported.recording.exchanges
+        certain = alone(exchanges)
         page = without_thinking(imported.page)
         for _ in range(PLACING_ROUNDS):
-            before, page = page, placed(page, misfit(page, exchanges, self._loaded_before(page, watch)))
+            found = misfit(page, exchanges, self._loaded_before(page, watch))
+            before, page = page, corrected(page, found, certain)
             if page == before:
                 break
         tried: list[tuple[float, Page]] = []

@@ -4,7 +4,7 @@ import pytest
 
 from fastopen.pages import Page
 from fastopen.pages.recording import RecordedExchange
-from fastopen.replay_validation import Misfit, misfit, nearer, without_thinking
+from fastopen.replay_validation import Misfit, alone, corrected, misfit, nearer, without_thinking
 from made_up_loads import load, page, request
 
 
@@ -50,6 +50,18 @@ def test_a_request_that_had_no_answer_keeps_what_it_has() -> None:
     record = load(200, request(0, 0, 0, 20, 30), unanswered)
     found = misfit(page(0, 7), [waited(50), waited(50)], record)
     assert think_ms(nearer(page(0, 7), found)) == [30, 7]
+
+
+def test_nothing_but_its_server_delays_what_is_alone_on_the_network() -> None:
+    # Two after one another, two at once, one that begins while the last body still comes, and one after all.
+    spans = [(0, 10), (30, 40), (60, 90), (61, 80), (85, 120), (200, 230)]
+    exchanges = [exchange(sent, sent, sent + 8, end) for sent, end in spans]
+    assert alone(exchanges) == {0, 1, 5}
+
+
+def test_the_think_times_that_are_certain_are_corrected_by_all_that_is_missing() -> None:
+    found = corrected(page(0, 0, 0), waits_us(30_000, 12_000, -40_000), {0})
+    assert think_ms(found) == [30, 0, 0]
 
 
 @pytest.mark.parametrize(("asked_ms", "at_bytes"), [(60, 500), (70, 600), (50, 400), (200, None), (5, 0)])
