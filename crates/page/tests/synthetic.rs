@@ -114,6 +114,40 @@ fn a_document_needs_room_for_the_script_only_where_the_driver_does_not_inject_it
 }
 
 #[test]
+fn the_driver_holds_what_small_bodies_have_no_room_for() {
+    let url = |number: usize| format!("http://h.test/{}/{number}", "long".repeat(50));
+    let named = |number: usize, kind: &str, initiator, body_bytes, more: Value| {
+        let mut resource = resource(number, kind, initiator, body_bytes, &more);
+        resource["url"] = url(number).into();
+        resource
+    };
+    let page = page(&[
+        resource(0, "document", None, 160, &json!({})),
+        named(1, "stylesheet", Some(0), 100, json!({"initiator_at_bytes": 90})),
+        named(2, "script", Some(0), 30, json!({"initiator_at_bytes": 140, "processing_us": 2000})),
+        named(3, "xhr", Some(2), 10, json!({})),
+        named(4, "image", Some(2), 50, json!({"phase": "async"})),
+        // A document with room for one element alone.
+        named(5, "document", Some(0), 12, json!({})),
+        named(6, "image", Some(5), 50, json!({"initiator_at_bytes": 1})),
+        named(7, "image", Some(5), 50, json!({"initiator_at_bytes": 12})),
+    ]);
+    let of = |runtime| SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), runtime);
+    let synthetic = of(Runtime::Injected);
+    assert_eq!((synthetic.gaps.left_out.len(), &synthetic.gaps.early), (0, &Vec::new()));
+    assert_eq!(synthetic.gaps.relocated, [6, 7]);
+    let bodies = bodies(&synthetic);
+    let [style, script, rest] =
+        ["<x-n a=2>", "<x-n a=3>", "<x-n a=4>"].map(|text| bodies[0].find(text).unwrap());
+    assert_eq!((style + 9, script + 9, rest + 9), (90, 140, 160), "{}", bodies[0]);
+    assert!(bodies[2].starts_with("$(1);"), "{}", bodies[2]);
+    assert!(bodies[5].contains("<x-n a=0>"), "{}", bodies[5]);
+    let script = synthetic.script();
+    assert_eq!((1..8).filter(|&number| !script.contains(&url(number))).count(), 0, "{script}");
+    assert!(!of(Runtime::InBodies).gaps.left_out.is_empty());
+}
+
+#[test]
 fn the_origin_of_a_redirect_waits_for_the_processing_that_no_browser_does_there() {
     let page = page(&[
         resource(0, "document", None, 5, &json!({"status": 302, "redirect_to": "/elsewhere"})),
@@ -348,7 +382,8 @@ proptest! {
             page.resources[initiator].redirect_to.is_some()
                 && (initiator + 1..number).all(|other| page.resources[other].initiator != Some(initiator))
         });
-        for (number, count) in named(&page, &bodies).into_iter().enumerate().skip(1) {
+        let held = if injected { vec![synthetic.script()] } else { Vec::new() };
+        for (number, count) in named(&page, &[bodies, held].concat()).into_iter().enumerate().skip(1) {
             if left_out.contains(&number) || redirected(number) {
                 prop_assert!(count <= 1, "{} of {}", count, number);
             } else {

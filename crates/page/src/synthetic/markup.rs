@@ -92,6 +92,13 @@ impl Writer<'_> {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }
 
+    /// The references as a list that the driver's script holds.
+    pub(super) fn list(&self, numbers: &[usize]) -> String {
+        let arrays: Vec<_> =
+            numbers.iter().map(|&number| self.array(number, &mut |url| quote(&url))).collect();
+        format!("[{}]", arrays.join(","))
+    }
+
     /// The array that `runtime.js` reads, with URLs as `write` writes them and without defaults at its end.
     fn array(&self, number: usize, write: &mut dyn FnMut(String) -> String) -> String {
         let reference = &self.references[number];

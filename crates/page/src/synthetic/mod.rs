@@ -26,15 +26,17 @@ use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 pub enum Runtime {
     /// From the bodies that have room for it.
     InBodies,
-    /// From its driver, which runs [`Runtime::script`] in each document before the document's own.
+    /// From its driver, which runs [`SyntheticPage::script`] in each document before the document's own.
     Injected,
 }
 
-impl Runtime {
-    /// The script.
-    pub fn script() -> String {
-        include_str!("runtime.js").lines().filter(|line| !line.starts_with("//")).collect()
-    }
+/// `runtime.js` without comments.
+fn runtime_script() -> String {
+    without_comments(include_str!("runtime.js"))
+}
+
+fn without_comments(script: &str) -> String {
+    script.lines().filter(|line| !line.starts_with("//")).collect()
 }
 
 /// A page whose responses make a browser load it.
@@ -46,6 +48,8 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// What differs from the page.
     pub gaps: FidelityGaps,
+    /// The references that no body has room for, as `runtime.js` reads them: by the number in the bodies.
+    lists: Vec<String>,
 }
 
 /// How an origin serves one resource of a synthetic page.
@@ -132,7 +136,13 @@ impl SyntheticPage {
         debug_assert!(
             responses.iter().zip(&page.resources).all(|(ours, page)| ours.body.len() == page.body_bytes)
         );
-        Self { responses, requested, gaps: placement.gaps }
+        Self { responses, requested, gaps: placement.gaps, lists: placement.lists }
+    }
+
+    /// What a browser's driver runs in each document ([`Runtime::Injected`]).
+    pub fn script(&self) -> String {
+        let lists = format!(";var R=[{}];", self.lists.join(","));
+        [runtime_script(), lists, without_comments(include_str!("injected.js"))].concat()
     }
 }
 

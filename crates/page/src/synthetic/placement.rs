@@ -4,13 +4,16 @@
 //! holds it, and starts the request when the initiator's response has ended. Resources are placed from the
 //! last to the first: the text of a reference is known only when all references that are deferred to it are
 //! known.
+//!
+//! Where the browser's driver injects `runtime.js`, it can hold references as well: a body without room for
+//! them names a list of them by its number.
 
 use std::collections::BTreeMap;
 
 use super::body::{C, Comment, HTML, SyntheticBody};
 use super::markup::{Deferred, Writer};
 use super::reference::{Container, InitiatorType, Reference};
-use super::{FidelityGaps, Runtime};
+use super::{FidelityGaps, Runtime, runtime_script};
 use crate::{Page, Phase, UrlRewrite};
 
 /// The most references that are deferred one within the other: more than any page needs.
@@ -27,6 +30,8 @@ pub(super) struct Placement {
     /// The bodies that hold references, by resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
+    /// The references that the driver holds, by the number in the bodies.
+    pub(super) lists: Vec<String>,
 }
 
 struct Placer<'a> {
@@ -43,6 +48,9 @@ struct Placer<'a> {
     carries_runtime: Vec<bool>,
     /// The script element with `runtime.js`; empty where the driver injects it.
     runtime: String,
+    /// Whether the browser's driver injects `runtime.js`, and holds what bodies have no room for.
+    injected: bool,
+    lists: Vec<String>,
     relocated: Vec<usize>,
     bodies: BTreeMap<usize, SyntheticBody>,
 }
@@ -60,12 +68,14 @@ impl Placement {
         let injected = runtime == Runtime::Injected;
         let mut placer = Placer {
             fits_runtime: vec![false; count],
-            carries_runtime: vec![false; count],
+            carries_runtime: vec![injected; count],
             writer,
             children: vec![Vec::new(); count],
             depth: vec![0; count],
             held: vec![Vec::new(); count],
-            runtime: if injected { String::new() } else { format!("<script>{}</script>", Runtime::script()) },
+            runtime: if injected { String::new() } else { format!("<script>{}</script>", runtime_script()) },
+            injected,
+            lists: Vec::new(),
             relocated: Vec::new(),
             bodies: BTreeMap::new(),
         };
@@ -74,7 +84,9 @@ impl Placement {
                 placer.children[parent].push(number);
             }
         }
-        placer.choose_runtime_carriers(injected);
+        if !injected {
+            placer.choose_runtime_carriers();
+        }
         for number in (0..count).rev() {
             placer.place(number);
         }
@@ -92,9 +104,8 @@ impl<'a> Placer<'a> {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that hold `runtime.js`: those with a reference that needs a script or more room;
-    /// where it takes no room, all.
-    fn choose_runtime_carriers(&mut self, injected: bool) {
+    /// Chooses the documents that hold `runtime.js`: those with a reference that needs a script or more room.
+    fn choose_runtime_carriers(&mut self) {
         let references = self.references();
         for (number, one) in
             references.iter().enumerate().filter(|(_, one)| one.container == Some(Container::Document))
@@ -102,7 +113,7 @@ impl<'a> Placer<'a> {
             let least: usize = self.children[number].iter().map(|&child| self.least_bytes(child)).sum();
             let scripts = NO_ICON.len() + "<body>".len() + self.runtime.len();
             self.fits_runtime[number] = self.room(number) >= scripts + least;
-            if injected || self.room(number) < least {
+            if self.room(number) < least {
                 self.give_runtime(one.document);
             }
         }
@@ -157,7 +168,7 @@ impl<'a> Placer<'a> {
         let deepest = left.iter().map(|&child| self.depth[child] + 1).max().unwrap_or(0);
         // No reference leads to the root document, so nothing can be deferred to it.
         if number > 0 && deepest <= MAX_DEPTH {
-            if !left.is_empty() {
+            if !left.is_empty() && !self.injected {
                 self.give_runtime(references[number].document);
             }
             self.depth[number] = deepest;
@@ -184,6 +195,9 @@ impl<'a> Placer<'a> {
             free = free.saturating_sub(self.writer.template(&[]).len());
         }
         let total: usize = children.iter().filter_map(|&child| bytes(self, child)).sum();
+        if self.injected && total > free {
+            return self.list_in_document(number, children, &head, room);
+        }
         if runtime && total > free {
             for &child in &children {
                 self.writer.early[child] = self.references()[child].delay_ms > 0;
@@ -221,6 +235,52 @@ impl<'a> Placer<'a> {
         overflow
     }
 
+    /// The same with references that the driver holds: those of one byte together, and those that have no room
+    /// by themselves with what the end of the document starts.
+    fn list_in_document(
+        &mut self,
+        number: usize,
+        children: Vec<usize>,
+        head: &str,
+        room: usize,
+    ) -> Vec<usize> {
+        let references = self.references();
+        let at_bytes = |list: &Vec<usize>| references[list[0]].at_bytes;
+        let mut lists: Vec<Vec<usize>> = Vec::new();
+        for child in children {
+            match lists.last_mut() {
+                Some(last) if at_bytes(last) == references[child].at_bytes => last.push(child),
+                _ => lists.push(vec![child]),
+            }
+        }
+        let element = |list: usize| format!("<x-n a={list}>");
+        let longest = element(self.lists.len() + lists.len()).len();
+        let head = if head.len() + longest <= room { head } else { "" };
+        let elements = (room - head.len()) / longest;
+        if elements == 0 {
+            let overflow = lists.concat();
+            self.relocated.extend(&overflow);
+            return overflow;
+        }
+        let mut items: Vec<_> = lists.iter().map(|list| (at_bytes(list), list.clone())).collect();
+        if elements < items.len() {
+            let rest = lists.split_off(elements - 1).concat();
+            self.relocated.extend(rest.iter().filter(|&&child| references[child].at_bytes.is_some()));
+            items.truncate(elements - 1);
+            items.push((None, rest));
+        }
+        let items: Vec<_> = items
+            .into_iter()
+            .map(|(end, list)| {
+                self.lists.push(self.writer.list(&list));
+                self.held[number].extend(list);
+                (end, element(self.lists.len() - 1))
+            })
+            .collect();
+        self.bodies.insert(references[number].last, lay_out(head, &items, room, HTML));
+        Vec::new()
+    }
+
     fn in_document(&self, child: usize, runtime: bool) -> Option<String> {
         let element = self.writer.element(child, runtime);
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
@@ -236,7 +296,8 @@ impl<'a> Placer<'a> {
             let least = format!("{icon}{scripts}");
             let full = format!("{DOCTYPE}{icon}{TEXT}{scripts}");
             // The doctype and the text must not take the room of a reference.
-            return if room > 4 * full.len() { full } else { least };
+            let head = if room > 4 * full.len() { full } else { least };
+            return if head.len() <= room { head } else { String::new() };
         }
         let full = format!("{DOCTYPE}{icon}{TEXT}");
         [full.as_str(), icon].into_iter().find(|head| 4 * head.len() <= room).unwrap_or_default().to_owned()
@@ -249,11 +310,19 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let mut text = String::new();
         if !self.carries_runtime[self.references()[number].document] {
-            text = format!("if(!window._){{{}}}", Runtime::script());
+            text = format!("if(!window._){{{}}}", runtime_script());
             if text.len() > room {
                 self.relocated.extend(&children);
                 return children;
             }
+        }
+        let total: usize = children.iter().map(|&child| self.writer.call(child).len()).sum();
+        let short = format!("$({});", self.lists.len());
+        if self.injected && total > room && short.len() <= room {
+            self.lists.push(self.writer.list(&children));
+            self.held[number].extend(children);
+            self.bodies.insert(self.references()[number].last, lay_out(&short, &[], room, C));
+            return Vec::new();
         }
         let mut overflow = Vec::new();
         for child in children {
@@ -310,7 +379,7 @@ impl<'a> Placer<'a> {
 
     /// Follows all references from the root document, and reports the resources that they do not reach.
     fn finish(self) -> Placement {
-        let Self { writer, held, bodies, relocated, .. } = self;
+        let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];
         let mut to_visit = vec![0];
         while let Some(number) = to_visit.pop() {
@@ -340,7 +409,7 @@ impl<'a> Placer<'a> {
                 .collect(),
             early: chains(&|number| reached[number] && writer.early[number]),
         };
-        Placement { bodies, gaps }
+        Placement { bodies, gaps, lists }
     }
 }
 

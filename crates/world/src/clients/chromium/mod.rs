@@ -14,7 +14,7 @@ mod pipe;
 use std::net::Ipv4Addr;
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_page::{Runtime, UrlRewrite};
+use fastopen_page::{SyntheticPage, UrlRewrite};
 use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
@@ -78,7 +78,7 @@ impl Chromium {
     fn script(&self, loading: &Loading) -> Option<String> {
         let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
         let fixed = self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
-        let runtime = loading.synthetic_page.map(|_| Runtime::script());
+        let runtime = loading.synthetic_page.map(SyntheticPage::script);
         let scripts: Vec<_> = fixed.into_iter().chain(runtime).collect();
         (!scripts.is_empty()).then(|| scripts.join(";\n"))
     }
