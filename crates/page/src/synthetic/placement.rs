@@ -235,8 +235,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// The same with references that the driver holds: those of one byte together, and those that have no room
-    /// by themselves with what the end of the document starts.
+    /// The same with references that the driver holds: those of one byte together, and those that have no
+    /// room by themselves with what the end of the document starts.
     fn list_in_document(
         &mut self,
         number: usize,

@@ -61,9 +61,9 @@ impl Chromium {
         Self { browser: None, visited: None, settings: settings.clone() }
     }
 
-    /// Whether the HTTP cache is enabled: both views have it where the repeat view is measured, and pages with
-    /// their own bodies rely on it, as for what they preload. Synthetic ones ask again for what was recorded
-    /// twice.
+    /// Whether the HTTP cache is enabled: both views have it where the repeat view is measured, and pages
+    /// with their own bodies rely on it, as for what they preload. Synthetic ones ask again for what was
+    /// recorded twice.
     fn cache(&self, loading: &Loading) -> bool {
         self.settings.view == View::Repeat || loading.origins.bodies == Bodies::Recorded
     }
