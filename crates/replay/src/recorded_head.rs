@@ -1,8 +1,8 @@
 //! The head of a recorded response, as an origin of a world can send it.
 
 use hyper::header::{
-    AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, EXPIRES, HeaderMap, HeaderName, HeaderValue,
-    LAST_MODIFIED, PRAGMA, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, DATE, EXPIRES, HeaderMap, HeaderName,
+    HeaderValue, LAST_MODIFIED, PRAGMA, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
 /// Fields of one connection or of one framing of the body (RFC 9110 section 7.6.1), and those that name
@@ -20,7 +20,7 @@ const NOT_SENT: [HeaderName; 9] = [
 ];
 
 /// Fields that say how long the response is fresh, by the clock of the recording.
-const OF_CACHING: [HeaderName; 5] = [AGE, CACHE_CONTROL, EXPIRES, LAST_MODIFIED, PRAGMA];
+const OF_CACHING: [HeaderName; 6] = [AGE, CACHE_CONTROL, DATE, EXPIRES, LAST_MODIFIED, PRAGMA];
 
 /// The fields of a head in the form of HTTP/1.1: its first line is skipped, and it ends with an empty line.
 /// Fields that cannot be sent are left out.

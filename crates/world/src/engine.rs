@@ -22,6 +22,10 @@ pub enum Engine {
 const SPIN_NS: u64 = 200_000;
 /// When a job begins in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
+/// The same of jobs whose bodies name hosts as they were recorded: 2036-01-01. Chromium asks hosts of its HSTS
+/// preload list over https, unless it was built more than ten weeks ago (`IsBuildTimely` of
+/// net/http/transport_security_state.cc).
+const RECORDED_START_S: i64 = 2_082_758_400;
 /// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ
 /// 250, the coarsest granularity of its timer wheel that matters (kernel/time/timer.c: expiries are rounded
 /// up to 8, 64, 512 or 4096 ticks since boot, by their distance). So every load meets the wheel in the same
@@ -48,17 +52,18 @@ impl Engine {
         (self == Self::Virtual).then_some(10_240)
     }
 
-    /// Sets the clocks of the engine to those at the beginning of every job.
+    /// Sets the clocks of the engine to those at the beginning of every job; of one with recorded bodies it is
+    /// a later one.
     ///
     /// # Errors
     /// Where the clock cannot be set.
-    pub fn begin_job(self) -> Result<()> {
+    pub fn begin_job(self, recorded: bool) -> Result<()> {
         match self {
             Self::Host => Ok(()),
             Self::Virtual => {
                 exact_timers();
                 wait_for_timer_wheel();
-                init::set_wall_clock(VIRTUAL_START_S)
+                init::set_wall_clock(if recorded { RECORDED_START_S } else { VIRTUAL_START_S })
             }
         }
     }

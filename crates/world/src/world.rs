@@ -25,7 +25,9 @@ use crate::addresses::{client_address, origin_address, origin_number};
 use crate::capture::Capture;
 use crate::client_tap::ClientTap;
 use crate::clients::user_agent;
-use crate::contract::{BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord};
+use crate::contract::{
+    Bodies, BothEnds, Fault, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord,
+};
 use crate::engine::Engine;
 use crate::failure::{Blame, Failure};
 use crate::hosts_overlay::{HostsOverlay, with_aliases};
@@ -56,7 +58,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 /// # Errors
 /// The reason why the world could not be built, or is not what was asked for.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
-    engine.begin_job()?;
+    engine.begin_job(job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
     let world = World::build(job, engine)?;
     write(&Record::World(Box::new(world.measure(started)?)))?;

@@ -351,7 +351,8 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
     let file = std::env::temp_dir().join(format!("fastopen-cached-{}", std::process::id()));
     let document = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
     let html = "<script>fetch('/data').then(one => one.text()).then(() => fetch('/data'))</script>";
-    let data = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n";
+    // The date of the recording says nothing of the answer's age now.
+    let data = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Tue, 01 Jan 2013 00:00:00 GMT\r\n\r\n";
     let text = "text that is asked for twice";
     fs::write(&file, [document, html, data, text].concat()).expect("the temporary folder is writable");
     let second = document.len() + html.len();
@@ -380,4 +381,29 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
         let from_cache: Vec<_> = asked.map(|one| !one["cache"].is_null()).collect();
         assert_eq!(from_cache, [false], "{run}");
     }
+}
+
+#[test]
+fn in_virtual_time_recorded_urls_keep_their_scheme_on_hosts_of_the_preload_list_too() {
+    if !browser() {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("fastopen-preloaded-{}", std::process::id()));
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
+    fs::write(&file, format!("{head}<p>.")).expect("the temporary folder is writable");
+    let at = json!({"url": "http://en.wikipedia.org/", "body_offset": head.len(), "head_offset": 0});
+    let recorded = json!({
+        "origins": {"bodies": "recorded", "bodies_file": file},
+        "tls": {"security": "recorded"},
+    });
+    let job = in_chromium(job(&page(&[with(root(4), at)]), &network(20_000), &["tls"]));
+    let run = exactly(&with(job, recorded));
+    fs::remove_file(&file).expect("it is there");
+    let Some(run) = run else { return };
+    let load = run.valid("tls");
+    assert_eq!(
+        (request(load, 0)["url"].is_null(), &load["connections"][0]["port"]),
+        (true, &json!(80)),
+        "{run}"
+    );
 }

@@ -165,6 +165,10 @@ impl<'a> LoadObserver<'a> {
         if let Some(mut redirected) = self.in_flight.remove(&id) {
             redirected.response_received(&params["redirectResponse"]);
             redirected.end_ns = now;
+            // The browser's own redirect, which no origin sees.
+            if params["redirectResponse"]["headers"]["Non-Authoritative-Reason"] == "HSTS" {
+                redirected.error = Some(UPGRADED.to_owned());
+            }
             self.done.push(redirected);
         }
         let request = &params["request"];
@@ -281,6 +285,11 @@ impl ObservedRequest {
         self.first_byte_ns = at("receiveHeadersStart").or(at("receiveHeadersEnd"));
     }
 }
+
+/// Why a request was not made as recorded. In virtual time it is later than the preload list is good for
+/// ([`crate::engine::Engine::begin_job`]).
+const UPGRADED: &str =
+    "Chromium asks this host over https alone (HSTS preload list), but for --engine virtual";
 
 /// Why a request failed, of `Network.loadingFailed`: the network's error, and what CORS lacked.
 fn failure(params: &Value) -> String {
