@@ -22,9 +22,9 @@ pub enum Engine {
 const SPIN_NS: u64 = 200_000;
 /// When a job begins in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// The same of jobs whose bodies name hosts as they were recorded: 2036-01-01. Chromium asks hosts of its HSTS
-/// preload list over https, unless it was built more than ten weeks ago (`IsBuildTimely` of
-/// net/http/transport_security_state.cc).
+/// The same of jobs whose bodies name hosts as they were recorded: 2036-01-01. Chromium asks hosts of its
+/// HSTS preload list over https, unless it was built more than ten weeks ago (`IsBuildTimely` of
+/// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ
 /// 250, the coarsest granularity of its timer wheel that matters (kernel/time/timer.c: expiries are rounded
@@ -52,8 +52,8 @@ impl Engine {
         (self == Self::Virtual).then_some(10_240)
     }
 
-    /// Sets the clocks of the engine to those at the beginning of every job; of one with recorded bodies it is
-    /// a later one.
+    /// Sets the clocks of the engine to those at the beginning of every job; one with recorded bodies begins
+    /// later.
     ///
     /// # Errors
     /// Where the clock cannot be set.
