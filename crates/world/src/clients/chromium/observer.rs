@@ -288,8 +288,8 @@ impl ObservedRequest {
 
 /// Why a request was not made as recorded. In virtual time it is later than the preload list is good for
 /// ([`crate::engine::Engine::begin_job`]).
-const UPGRADED: &str =
-    "Chromium asks this host over https alone (HSTS preload list), but for --engine virtual";
+const UPGRADED: &str = "Chromium's HSTS preload list has the host, so that it is asked over https alone; \
+     --engine virtual asks as it was recorded";
 
 /// Why a request failed, of `Network.loadingFailed`: the network's error, and what CORS lacked.
 fn failure(params: &Value) -> String {
