@@ -119,6 +119,7 @@ pub fn site(
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.map(over_tls).transpose()?,
         nearest: recorded,
+        alt_svc: job.client.kind.capabilities().reads_alt_svc,
     })
 }
 

@@ -234,7 +234,8 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
         changed = [f"{was} in A, {now} in B" for was, now in texts if was != now]
         yield f"Evidence of {cell.name}: {'; '.join(changed)}."
     if len(cells) > NAMED_MAX:
-        yield f"The evidence of {len(cells) - NAMED_MAX} more cells changed: fastopen compare --json has all of it."
+        more = len(cells) - NAMED_MAX
+        yield f"The evidence of {more} more cells changed: fastopen compare --json has all of it."
 
 
 def _sent_again(segments: float | None) -> str:

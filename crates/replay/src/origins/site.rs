@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER};
+use hyper::header::{
+    ALT_SVC, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, Version};
 use rustls::ServerConfig;
@@ -41,6 +43,9 @@ pub struct Site {
     pub tls: Option<TlsSite>,
     /// Whether requests get the nearest resource: what differs in port and query, or is another choice.
     pub nearest: bool,
+    /// Whether responses over HTTP/3 say that the host speaks it (`Alt-Svc`), as real ones do. By that alone
+    /// Chromium knows that the host honours priorities, and has more than six images in flight.
+    pub alt_svc: bool,
 }
 
 /// How a site is served over TLS.
@@ -158,6 +163,9 @@ impl Site {
             // HTTP/1.0 closes the connection unless both ends send `keep-alive` (RFC 9112 appendix C.2.2).
             // Some clients of HTTP/1.1 expect it as well.
             set(CONNECTION, "keep-alive");
+        }
+        if self.alt_svc && request.version == Version::HTTP_3 {
+            set(ALT_SVC, &format!("h3=\":{}\"", served.origin.port()));
         }
         if served.head.is_none() {
             set(SERVER, "fastopen");

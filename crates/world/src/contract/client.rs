@@ -56,6 +56,8 @@ pub struct Capabilities {
     pub tickets_left: u8,
     /// Whether it contacts the hosts of the HSTS preload list by https alone, and so needs alias hosts.
     pub hsts_preloaded: bool,
+    /// Whether it looks for HTTP/3 in `Alt-Svc`.
+    pub reads_alt_svc: bool,
     /// Whether it polls the clock until the clock has advanced, so that reading it must take virtual time.
     pub polls_clock: bool,
     /// Memory that it needs in addition to the world's, in bytes.
@@ -86,6 +88,7 @@ const LOADER: Capabilities = Capabilities {
     sessions: EVERY_SESSION,
     tickets_left: TICKETS_KEPT as u8,
     hsts_preloaded: false,
+    reads_alt_svc: false,
     polls_clock: false,
     memory_bytes: 0,
     silence_s: 120,
@@ -124,6 +127,7 @@ impl ClientKind {
                 // It keeps two, of which a connection of the visit without a request may have taken one.
                 tickets_left: 1,
                 hsts_preloaded: true,
+                reads_alt_svc: true,
                 polls_clock: true,
                 memory_bytes: 3 << 30,
                 // Its start takes most of a minute on an idle machine.

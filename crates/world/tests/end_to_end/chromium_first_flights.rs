@@ -125,3 +125,21 @@ fn a_repeat_view_begins_as_its_session_says() {
         assert_began(&run, "tls", session);
     }
 }
+
+#[test]
+fn a_browser_knows_that_hosts_over_quic_honour_priorities_and_asks_for_all_images_at_once() {
+    if !browser() {
+        return;
+    }
+    let slow = json!({"mime": "image/gif", "server_think_us": 300_000});
+    let images = (1..=20).map(|number| with(image(&format!("http://a.test/{number}"), 50), slow.clone()));
+    let page = page(&std::iter::once(root(20_000)).chain(images).collect::<Vec<_>>());
+    let quic = json!({"origins": {"http": "3", "bodies": "synthetic"}});
+    let run = run(&with(in_chromium(job(&page, &network(20_000), &["tls"])), quic));
+    let requests = list(&run.valid("tls")["requests"]);
+    let (first_end, last_sent) = (
+        requests[1..].iter().map(|one| number(&one["end_ns"])).min(),
+        requests[1..].iter().map(|one| number(&one["sent_ns"])).max(),
+    );
+    assert!(last_sent < first_end, "{run}");
+}
