@@ -229,6 +229,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         versions: BTreeMap::new(),
         tls: None,
         nearest: false,
+        alt_svc: false,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
     (Origins::start(namespace, site).expect("the origins start"), addresses)
