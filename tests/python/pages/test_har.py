@@ -217,6 +217,16 @@ class TestTimes:
         page = one_page(ROOT, preflight, asked, on_load=250).page
         assert [(r.method, r.phase) for r in page.resources[1:]] == [("OPTIONS", "async"), ("GET", "async")]
 
+    def test_a_redirect_is_not_waited_for_where_what_it_leads_to_is_not(self) -> None:
+        to = {"status": 302, "headers": [{"name": "Location", "value": "http://b.test/2"}]}
+        redirect = entry("http://a.test/1", 100, response=to) | kind("image")
+        page = one_page(ROOT, redirect, entry("http://b.test/2", 190) | kind("image"), on_load=185).page
+        assert [(r.initiator, r.phase) for r in page.resources] == [
+            (None, "load"),
+            (0, "async"),
+            (1, "async"),
+        ]
+
     def test_phases_follow_the_load_event(self) -> None:
         page = one_page(
             entry("http://a.test/"),

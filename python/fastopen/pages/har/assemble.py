@@ -42,12 +42,13 @@ def assemble(
     initiators, known = finder.find_all(notes)
     load_at = _load_event(ordered[0], head, notes)
     round_trips = _round_trips(ordered, notes)
+    fetch_ends = chains.ends(ordered)
     phases: list[Phase] = []
     resources: list[Resource] = []
     for index, entry in enumerate(ordered):
         parent = initiators[index]
         least = phases[parent] if parent is not None else "load"
-        phases.append(_phase(entry, load_at, least) if index else "load")
+        phases.append(_phase(entry, fetch_ends[id(entry)], load_at, least) if index else "load")
         naming = finder.namings.get(index)
         share = naming.share if naming is not None and naming.owner == parent else None
         trigger = _trigger(entry, ordered[parent], share) if parent is not None else (None, 0.0)
@@ -105,14 +106,14 @@ def _load_event(root: Entry, head: PageHead, notes: HarNotes) -> float | None:
 _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
-def _phase(entry: Entry, load_at: float | None, least: Phase) -> Phase:
+def _phase(entry: Entry, fetch_end: float, load_at: float | None, least: Phase) -> Phase:
     """By the load event; but never `load` or `async` under an initiator that comes `after`.
 
-    What a redirect leads to, or a preflight allows, waits for that alone: not for the load event.
+    A redirect and what it leads to are one fetch to the browser, and so are a preflight and what it allows.
     """
     phase: Phase = "load"
-    if load_at is not None and entry.end > load_at + _CLOCK_SLACK_MS:
-        phase = "after" if entry.start > load_at and entry.before is None else "async"
+    if load_at is not None and fetch_end > load_at + _CLOCK_SLACK_MS:
+        phase = "after" if chains.head(entry).start > load_at else "async"
     return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
 

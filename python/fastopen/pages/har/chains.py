@@ -80,3 +80,14 @@ def head(entry: Entry) -> Entry:
     while entry.before is not None:
         entry = entry.before
     return entry
+
+
+def ends(entries: Sequence[Entry]) -> dict[int, float]:
+    """By `id` of each entry: when the last one ended that its answer led to, or itself."""
+    found = {id(entry): entry.end for entry in entries}
+    for entry in entries:
+        before = entry.before
+        while before is not None:
+            found[id(before)] = max(found[id(before)], entry.end)
+            before = before.before
+    return found
