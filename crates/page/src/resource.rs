@@ -111,7 +111,7 @@ impl ResourceType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The load event waits for it.
+    /// The load event waits for it, if the client knows of it by then.
     #[default]
     Load,
     /// Requested before the load event, which does not wait for it.

@@ -1,5 +1,6 @@
 """What each request of a load waited for: what made it known, and what gave it a connection."""
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
@@ -35,6 +36,7 @@ class Waits:
     def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
         self._page = page
         self._client = client
+        self._load_event_ns = math.inf if record.plt_ns is None else record.plt_ns
         self._handshakes = Handshakes(record)
         waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
         answered = _answered(record, Carriers(record), waited)
@@ -56,7 +58,9 @@ class Waits:
     def last(self) -> Sent | None:
         """The request whose end the load event waited for."""
         counted = [
-            sent for sent in self._of_resource.values() if self._page.resources[sent.resource].phase == "load"
+            sent
+            for sent in self._of_resource.values()
+            if self._page.resources[sent.resource].phase == "load" and sent.end_ns <= self._load_event_ns
         ]
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 

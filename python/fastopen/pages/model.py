@@ -101,9 +101,9 @@ class Resource(BaseModel):
     processing_us: Microseconds = 0
     """Client processing between that moment and the moment the request is queued."""
     phase: Phase = "load"
-    """`load`: the load event waits for it; `async`: begun before the load event but not waited for; `after`:
-    begun after it, and not loaded unless the job says so. The root is `load`; what a resource in `after` asks
-    for is in `after` as well."""
+    """`load`: the load event waits for it, if it is known by then; `async`: begun before the load event but
+    not waited for; `after`: begun after it, and not loaded unless the job says so. The root is `load`; what a
+    resource in `after` asks for is in `after` as well."""
     redirect_to: Line | None = None
     """The Location of a 3xx, and of nothing else. The target is a resource of its own: the first whose
     initiator is this one."""

@@ -214,17 +214,22 @@ class TestTimes:
     def test_what_a_preflight_allows_does_not_wait_for_the_load_event(self) -> None:
         asked = entry("http://b.test/d", 200, time=200, timings={"blocked": 120})
         preflight = entry("http://b.test/d", 201, request={"method": "OPTIONS"}, response={"status": 204})
-        page = one_page(ROOT, preflight, asked, on_load=250).page
-        assert [(r.method, r.phase) for r in page.resources[1:]] == [("OPTIONS", "async"), ("GET", "async")]
+        image = entry("http://a.test/i", 160) | kind("image")
+        page = one_page(ROOT, image, preflight, asked, on_load=250).page
+        assert [(r.method, r.phase) for r in page.resources[2:]] == [("OPTIONS", "async"), ("GET", "async")]
 
     def test_a_redirect_is_not_waited_for_where_what_it_leads_to_is_not(self) -> None:
         to = {"status": 302, "headers": [{"name": "Location", "value": "http://b.test/2"}]}
         redirect = entry("http://a.test/1", 100, response=to) | kind("image")
-        page = one_page(ROOT, redirect, entry("http://b.test/2", 190) | kind("image"), on_load=185).page
+        image = entry("http://a.test/i", 95) | kind("image")
+        page = one_page(
+            ROOT, image, redirect, entry("http://b.test/2", 190) | kind("image"), on_load=185
+        ).page
         assert [(r.initiator, r.phase) for r in page.resources] == [
             (None, "load"),
+            (0, "load"),
             (0, "async"),
-            (1, "async"),
+            (2, "async"),
         ]
 
     def test_phases_follow_the_load_event(self) -> None:
@@ -237,6 +242,49 @@ class TestTimes:
         ).page
         assert [r.phase for r in page.resources] == ["load", "load", "async", "after"]
         assert page.load_event_processing_us == 20_000
+
+    @pytest.mark.parametrize(
+        ("how", "waits"),
+        [
+            ({"_resourceType": "image"}, True),
+            ({"_resourceType": "xhr"}, False),
+            ({"_resourceType": "Fetch"}, False),
+            ({"_resourceType": "ping"}, False),
+            ({"_request_type": "Manifest"}, False),
+            ({"response": {"content": {"mimeType": "application/json"}, "headers": []}}, False),
+            ({"request": {"headers": [{"name": "Sec-Fetch-Dest", "value": "image"}]}}, True),
+            ({"request": {"headers": [{"name": "Sec-Fetch-Dest", "value": "empty"}]}}, False),
+            ({"request": {"headers": [{"name": "Sec-Fetch-Dest", "value": "worker"}]}}, False),
+        ],
+    )
+    @pytest.mark.parametrize("on_load", [300, -1])
+    def test_the_load_event_waits_for_what_elements_ask_for(
+        self, how: dict[str, Any], waits: bool, on_load: int
+    ) -> None:
+        page = one_page(ROOT, entry("http://a.test/x", 100, **how), on_load=on_load).page
+        assert page.resources[1].phase == ("load" if waits else "async")
+
+    def test_what_handlers_of_the_load_event_ask_for_comes_after_it(self) -> None:
+        page = one_page(
+            ROOT,
+            entry("http://a.test/last", 100) | kind("image"),
+            entry("http://b.test/1", 190) | kind("script"),
+            entry("http://b.test/2", 195) | kind("image"),
+            entry("http://b.test/quick", 196, time=20) | kind("image"),
+            entry("http://b.test/xhr", 200, time=20) | kind("xhr"),
+            on_load=250,
+        ).page
+        assert [r.phase for r in page.resources] == ["load", "load", *["after"] * 4]
+        assert page.load_event_processing_us == 70_000
+
+    def test_what_ended_is_not_taken_for_a_handlers_request_where_more_speaks_against_it(self) -> None:
+        page = one_page(
+            ROOT,
+            entry("http://a.test/streams", 90, time=400) | kind("other"),
+            *(entry(f"http://a.test/{n}", 100 + n) | kind("image") for n in range(3)),
+            on_load=250,
+        ).page
+        assert [r.phase for r in page.resources] == ["load", "async", *["load"] * 3]
 
     def test_without_a_load_event_everything_counts_to_the_load(self) -> None:
         page = one_page(ROOT, entry("http://a.test/x", 5000) | kind("image"), on_load=-1).page

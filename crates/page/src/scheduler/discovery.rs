@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::mem;
 
 use super::plan::{self, Plan};
 use crate::Nanos;
@@ -39,7 +40,7 @@ pub(crate) struct Discovery {
     started_at: Option<Nanos>,
     /// Number of selected resources that have neither ended nor failed.
     pending: usize,
-    /// Number of those that the load event waits for.
+    /// Number of those that are awaited.
     pending_before_load_event: usize,
     /// A resource that the load event waits for has failed.
     load_event_failed: bool,
@@ -51,6 +52,8 @@ struct Progress {
     queued_at: Option<Nanos>,
     /// Number of children that the client knows of.
     children_known: usize,
+    /// The load event waits for it.
+    awaited: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +75,9 @@ impl Discovery {
             state: if selected { ResourceState::Unknown } else { ResourceState::NotSelected },
             queued_at: None,
             children_known: 0,
+            awaited: false,
         };
-        Self {
+        let mut discovery = Self {
             resources: plan.requests.iter().map(|request| progress(request.is_some())).collect(),
             timers: BinaryHeap::new(),
             timers_set: 0,
@@ -81,10 +85,12 @@ impl Discovery {
             load_event: LoadEvent::Waiting,
             started_at: None,
             pending: plan.requests.iter().flatten().count(),
-            pending_before_load_event: plan.requests.iter().flatten().filter(|r| r.before_load_event).count(),
+            pending_before_load_event: 0,
             load_event_failed: false,
             plan,
-        }
+        };
+        discovery.await_with_children(0);
+        discovery
     }
 
     pub(crate) fn start(&mut self, now: Nanos) {
@@ -171,7 +177,29 @@ impl Discovery {
         self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
     }
 
+    /// Has the load event wait for the resource and what it leads to, as far as these are of [`Phase::Load`].
+    ///
+    /// Those under a resource of another phase it waits for once they are known, if it has not fired by then.
+    ///
+    /// [`Phase::Load`]: crate::Phase::Load
+    fn await_with_children(&mut self, resource: usize) {
+        let mut added = vec![resource];
+        while let Some(resource) = added.pop() {
+            let Some(request) = self.plan.requests[resource].as_ref().filter(|one| one.before_load_event)
+            else {
+                continue;
+            };
+            if !mem::replace(&mut self.resources[resource].awaited, true) {
+                self.pending_before_load_event += 1;
+                added.extend(request.children.iter().map(|child| child.resource));
+            }
+        }
+    }
+
     fn make_known(&mut self, now: Nanos, resource: usize) {
+        if matches!(self.load_event, LoadEvent::Waiting) {
+            self.await_with_children(resource);
+        }
         self.resources[resource].state = ResourceState::Processing;
         let processing = self.plan.requests[resource].as_ref().map_or(0, |request| request.processing);
         self.set_timer(now + processing, Timer::Queue(resource));
@@ -210,7 +238,7 @@ impl Discovery {
     fn resolve(&mut self, now: Nanos, resource: usize, state: ResourceState) {
         self.resources[resource].state = state;
         self.pending -= 1;
-        if self.plan.requests[resource].as_ref().is_some_and(|request| request.before_load_event) {
+        if self.resources[resource].awaited {
             self.load_event_failed |= !matches!(state, ResourceState::Ended(_));
             self.pending_before_load_event -= 1;
             if self.pending_before_load_event == 0 {

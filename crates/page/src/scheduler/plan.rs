@@ -19,7 +19,7 @@ pub(crate) struct PlannedRequest {
     pub(crate) body_bytes: u64,
     /// Time from the moment the client knows of it until the request is queued.
     pub(crate) processing: Nanos,
-    /// The load event waits for it.
+    /// The load event waits for it, if it is known when the load event fires.
     pub(crate) before_load_event: bool,
     /// It waits for the load event.
     pub(crate) after_load_event: bool,

@@ -51,10 +51,19 @@ fn resources_after_the_load_event_wait_for_it() {
 }
 
 #[test]
-fn a_load_resource_holds_back_the_load_event_even_when_an_async_one_gave_it_away() {
+fn a_load_resource_that_an_async_one_reveals_holds_back_a_load_event_that_has_not_fired() {
     let mut page = with_phases();
     page.resources[5].phase = Phase::Load;
-    assert_eq!(load(&page, &Policy::browser()).scheduler.plt(), Some(1000 * MS));
-    let only_load = load(&page, &Policy { phases: vec![Phase::Load], ..Policy::browser() });
-    assert_eq!(only_load.scheduler.plt(), Some(300 * MS));
+    {
+        let late = load(&page, &Policy::browser());
+        assert_eq!(late.scheduler.state(5), ResourceState::Ended(1000 * MS));
+        assert_eq!(late.scheduler.plt(), Some(300 * MS));
+        let only_load = load(&page, &Policy { phases: vec![Phase::Load], ..Policy::browser() });
+        assert_eq!(only_load.scheduler.plt(), Some(300 * MS));
+    }
+
+    page.resources[1].server_think_us = 200_000;
+    page.resources[2].server_think_us = 0;
+    page.resources.push(Resource { initiator: Some(5), ..image("http://b.test/by-load") });
+    assert_eq!(load(&page, &Policy::browser()).scheduler.plt(), Some(600 * MS));
 }

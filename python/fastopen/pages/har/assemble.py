@@ -16,6 +16,7 @@ from fastopen.pages.har.fields import MAX_MS
 from fastopen.pages.har.head import PageHead
 from fastopen.pages.har.initiators import InitiatorResolver
 from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.har.phases import Phases
 from fastopen.pages.har.roots import main_document
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, Page, Phase, Resource, ResourceType
@@ -42,13 +43,13 @@ def assemble(
     initiators, known = finder.find_all(notes)
     load_at = _load_event(ordered[0], head, notes)
     round_trips = _round_trips(ordered, notes)
-    fetch_ends = chains.ends(ordered)
+    phase_of = Phases(ordered, load_at)
     phases: list[Phase] = []
     resources: list[Resource] = []
     for index, entry in enumerate(ordered):
         parent = initiators[index]
         least = phases[parent] if parent is not None else "load"
-        phases.append(_phase(entry, fetch_ends[id(entry)], load_at, least) if index else "load")
+        phases.append(phase_of(entry, least) if index else "load")
         naming = finder.namings.get(index)
         share = naming.share if naming is not None and naming.owner == parent else None
         trigger = _trigger(entry, ordered[parent], share) if parent is not None else (None, 0.0)
@@ -101,20 +102,6 @@ def _load_event(root: Entry, head: PageHead, notes: HarNotes) -> float | None:
     load_at = max(started + on_load, root.start)
     notes.add("plt", round(load_at - root.start))
     return load_at
-
-
-_LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
-
-
-def _phase(entry: Entry, fetch_end: float, load_at: float | None, least: Phase) -> Phase:
-    """By the load event; but never `load` or `async` under an initiator that comes `after`.
-
-    A redirect and what it leads to are one fetch to the browser, and so are a preflight and what it allows.
-    """
-    phase: Phase = "load"
-    if load_at is not None and fetch_end > load_at + _CLOCK_SLACK_MS:
-        phase = "after" if chains.head(entry).start > load_at else "async"
-    return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
 
 def _round_trips(entries: Sequence[Entry], notes: HarNotes) -> dict[str, float]:

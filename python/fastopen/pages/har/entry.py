@@ -47,6 +47,8 @@ class Entry:
     # The body as programs saw it.
     content: StoredBody | None = field(default=None, repr=False)
     pushed: bool = False
+    # Whether an element or a frame asked for it.
+    delays_load_event: bool = True
     # The entry whose answer sent the browser here: a redirect, or the preflight that allowed the request.
     before: Entry | None = field(default=None, repr=False)
     # Whose record of the initiator holds: a preflight has that of the request it is for.
@@ -146,6 +148,7 @@ def _entry(
     text = fields.mapping(response.get("content")).get("text")
     kept = text if isinstance(text, StoredBody) else None
     found = sizes.sizes_of(raw, url, method, status, notes)
+    of_type = kinds.type_of(raw, url, mime)
     location = fields.text(response.get("redirectURL")) or fields.header(
         fields.headers(response.get("headers")), "location"
     )
@@ -157,7 +160,7 @@ def _entry(
         url=url,
         method=method,
         status=status,
-        type=kinds.type_of(raw, url, mime),
+        type=of_type,
         mime=mime,
         start=start,
         sent=sent,
@@ -173,6 +176,7 @@ def _entry(
         content=kept,
         notes=notes,
         pushed=bool(fields.number(raw.get("_was_pushed"))),
+        delays_load_event=kinds.delays_load_event(raw, of_type),
     )
 
 

@@ -19,6 +19,12 @@ _RECORDED: Final[dict[str, ResourceType]] = {
     "cspviolationreport": "other", "csp-violation-report": "other", "signedexchange": "other",
     "signed-exchange": "other", "prefetch": "other",
 }  # fmt: skip
+# Of these, no element or frame asks for. A load event waits for elements and frames alone (HTML, "delay the
+# load event"), not for XMLHttpRequest, fetch(), beacons and what browsers ask for by themselves.
+_ASKED_FOR_BY_NO_ELEMENT: Final = frozenset([
+    "xhr", "fetch", "preflight", "eventsource", "ping", "beacon", "cspviolationreport",
+    "csp-violation-report", "manifest", "prefetch", "signedexchange", "signed-exchange",
+])  # fmt: skip
 # Fetch metadata, https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header
 _DESTINATIONS: Final[dict[str, ResourceType]] = {
     "document": "document", "iframe": "document", "frame": "document", "style": "stylesheet",
@@ -26,6 +32,9 @@ _DESTINATIONS: Final[dict[str, ResourceType]] = {
     "image": "image", "font": "font", "empty": "xhr", "audio": "media", "video": "media", "track": "media",
     "manifest": "other", "report": "other", "object": "other", "embed": "other",
 }  # fmt: skip
+_DESTINATIONS_OF_NO_ELEMENT: Final = frozenset([
+    "empty", "manifest", "report", "worker", "sharedworker", "serviceworker",
+])  # fmt: skip
 _SUFFIXES: Final[dict[str, ResourceType]] = {
     "css": "stylesheet", "js": "script", "mjs": "script", "woff": "font", "woff2": "font", "ttf": "font",
     "otf": "font", "eot": "font", "png": "image", "jpg": "image", "jpeg": "image", "gif": "image",
@@ -68,17 +77,36 @@ def is_certificate_check(entry: Mapping[str, Any]) -> bool:
 
 def type_of(entry: Mapping[str, Any], url: str, mime: str) -> ResourceType:
     """The type of an entry; `other` where nothing tells it."""
-    for key in ("_resourceType", "_request_type"):
-        recorded = _RECORDED.get(fields.text(entry.get(key)).lower())
-        if recorded is not None:
-            return recorded
-    sent = fields.headers(fields.mapping(entry.get("request")).get("headers"))
-    destination = _DESTINATIONS.get((fields.header(sent, "sec-fetch-dest") or "").strip().lower())
+    recorded, destination = _recorded(entry), _destination(entry)
+    if recorded is not None:
+        return _RECORDED[recorded]
     if destination is not None:
-        return destination
+        return _DESTINATIONS[destination]
+    sent = fields.headers(fields.mapping(entry.get("request")).get("headers"))
     if (fields.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
         return "xhr"
     return _by_mime(mime) or _by_accept(sent) or _by_suffix(url) or _vague(mime)
+
+
+def delays_load_event(entry: Mapping[str, Any], of_type: ResourceType) -> bool:
+    """Whether an element or a frame asked for it; `of_type` is what `type_of` took it for."""
+    recorded, destination = _recorded(entry), _destination(entry)
+    if recorded is not None:
+        return recorded not in _ASKED_FOR_BY_NO_ELEMENT
+    if destination is not None:
+        return destination not in _DESTINATIONS_OF_NO_ELEMENT
+    return of_type != "xhr"
+
+
+def _recorded(entry: Mapping[str, Any]) -> str | None:
+    names = (fields.text(entry.get(key)).lower() for key in ("_resourceType", "_request_type"))
+    return next((name for name in names if name in _RECORDED), None)
+
+
+def _destination(entry: Mapping[str, Any]) -> str | None:
+    sent = fields.headers(fields.mapping(entry.get("request")).get("headers"))
+    name = (fields.header(sent, "sec-fetch-dest") or "").strip().lower()
+    return name if name in _DESTINATIONS else None
 
 
 def _by_mime(mime: str) -> ResourceType | None:

@@ -1,0 +1,56 @@
+"""What the load event waited for, by when each request began and ended, and `onLoad`."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from fastopen.pages.har import chains
+from fastopen.pages.har.entry import Entry
+from fastopen.pages.model import Phase
+
+_CLOCK_SLACK_MS: Final = 1.0
+_LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
+
+
+class Phases:
+    """Of the entries of a page.
+
+    A redirect and what it leads to are one fetch, and so are a preflight and what it allows. Browsers write
+    `onLoad` when the handlers of the load event are done, and what these ask for begins before it.
+    """
+
+    def __init__(self, entries: Sequence[Entry], load_at: float | None) -> None:
+        self._ends = chains.ends(entries)
+        self._fired_at = None if load_at is None else self._fired(entries, load_at)
+
+    def __call__(self, entry: Entry, least: Phase) -> Phase:
+        """The phase of the entry, but never `load` or `async` under an initiator that comes `after`."""
+        phase: Phase = "load" if entry.delays_load_event else "async"
+        if self._fired_at is not None:
+            if chains.head(entry).start >= self._fired_at:
+                phase = "after"
+            elif self._ends[id(entry)] > self._fired_at + _CLOCK_SLACK_MS:
+                phase = "async"
+        return least if least == "after" and _LATER[phase] < _LATER[least] else phase
+
+    def _fired(self, entries: Sequence[Entry], load_at: float) -> float:
+        """When the load event fired, at the latest: `load_at`, or when a request began before.
+
+        The moment that the fewest requests of elements speak against: those under way then, which it would
+        have waited for, and those that began later and ended before `load_at`, so that handlers would have
+        asked for them. Of several the last.
+        """
+        spans = [
+            (entry.start, self._ends[id(entry)])
+            for entry in entries
+            if entry.delays_load_event and chains.head(entry) is entry and entry.start <= load_at
+        ]
+        starts = sorted(start for start, _ in spans)
+        ends = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)
+        before = sorted(start for start, end in spans if end <= load_at + _CLOCK_SLACK_MS)
+
+        def against(moment: float) -> int:
+            under_way = bisect_left(starts, moment) - bisect_left(ends, moment)
+            return under_way + len(before) - bisect_left(before, moment)
+
+        return max({*starts, load_at}, key=lambda moment: (-against(moment), moment))
