@@ -86,6 +86,7 @@ def _print(found: list[Prediction]) -> None:
         "loss\n%",
         "measured\nms",
         "predicted\nms",
+        "draws\nspan",
         "error\n%",
         "saving off\npoints",
     )
@@ -95,7 +96,7 @@ def _print(found: list[Prediction]) -> None:
         table.add_row(
             *(one.page, one.arm, one.client, f"{one.after.rtt_us / 1000:g}"),
             *("-" if rate is None else f"{rate / 1e6:g}", f"{100 * one.after.down.loss:g}"),
-            *(shown(one.measured_ms), shown(one.predicted_ms)),
+            *(shown(one.measured_ms), shown(one.predicted_ms), _span(one.predicted_range_ms)),
             *(shown(one.difference_percent, sign=True), shown(one.saving_error_points, sign=True)),
         )
     screen = console()
@@ -107,8 +108,14 @@ def _print(found: list[Prediction]) -> None:
                 Text(f"{where}: {one.error.kind}: {one.error.sentence()}", style="dim"), soft_wrap=True
             )
     figures = summary(found)
+    if figures["in_range_percent"] is not None:
+        screen.print(f"{shown(figures['in_range_percent'])} % of measured times lie where the draws do.")
     screen.print(
         f"Error without its sign: {shown(figures['median_error_percent'])} % in the median,"
         f" {shown(figures['worst_error_percent'])} % at worst; savings are"
         f" {shown(figures['median_saving_error_points'])} points off in the median."
     )
+
+
+def _span(ends: tuple[float, float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.0f} to {ends[1]:.0f}"

@@ -1,6 +1,6 @@
 """Statistics: from the loads of a run to the figures of each cell."""
 
-from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, change_interval, median_interval
+from fastopen.statistics.bootstrap import CONFIDENCE, FULL_MIN, VALUES_MIN, change_interval, median_interval
 from fastopen.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.statistics.browser_metrics import BrowserMetrics
 from fastopen.statistics.cells import CellResult, Reason, central, summarise
@@ -32,6 +32,7 @@ __all__ = [
     "DROPPING_SOURCE",
     "FULL_MIN",
     "PROPERTIES",
+    "VALUES_MIN",
     "Bound",
     "BrowserMetrics",
     "CellResult",

@@ -1,7 +1,7 @@
 """Whether one load over one network foretells those over others: predicted, and held against loads."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -22,6 +22,7 @@ from fastopen.replay_validation import (
     without_thinking,
 )
 from fastopen.runs.export import export
+from fastopen.statistics import FULL_MIN, VALUES_MIN, central
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.page_loads import PageLoads, last_records
 from fastopen.workflows.run import Watch
@@ -35,8 +36,8 @@ PLACING_ROUNDS: Final = 16
 # requests of a page are right after the first round, those that wait for them after the next, and a round may
 # be worse than the one before.
 ROUNDS: Final = 8
-# Valid loads by client, network (of its list) and arm.
-Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
+# Valid loads by draw, of each client, network (of its list) and arm.
+Loads = dict[tuple[str, int, ArmName], dict[int, LoadRecord]]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Prediction(TwoTimes):
     predicted_ms: float | None
     saving_error_points: float | None
     """Saving predicted less saving measured, in points of percent; None of the baseline."""
+    predicted_range_ms: tuple[float, float] | None = None
+    """What the draws of the prediction span; None of one."""
     error: PredictionError | None = None
     """The step that errs most on the way to the load event; None where none does."""
 
@@ -61,6 +64,14 @@ class Prediction(TwoTimes):
     def times_ms(self) -> tuple[float | None, float | None]:
         """Measured and predicted; None where no load is valid."""
         return (self.measured_ms, self.predicted_ms)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the measured time lies in the predicted range; None without either."""
+        if self.measured_ms is None or self.predicted_range_ms is None:
+            return None
+        low, high = self.predicted_range_ms
+        return low <= self.measured_ms <= high
 
     def as_json(self) -> dict[str, Any]:
         """For a document."""
@@ -75,6 +86,7 @@ class Prediction(TwoTimes):
             "client": self.client,
             "measured_ms": self.measured_ms,
             "predicted_ms": self.predicted_ms,
+            "predicted_range_ms": None if self.predicted_range_ms is None else list(self.predicted_range_ms),
             "error_percent": self.difference_percent,
             "saving_error_points": self.saving_error_points,
             "step": None
@@ -159,7 +171,7 @@ class Transfer:
     def _loaded(self, page: Page, clients: Sequence[str], watch: Watch) -> Loads:
         client = {"kind": list(clients)}
         loads: Loads = {
-            (name, network, arm): [] for name in clients for network in range(len(self.after)) for arm in ARMS
+            (name, network, arm): {} for name in clients for network in range(len(self.after)) for arm in ARMS
         }
         with self.loads.run(ImportedPage(page), self.after, client, ARMS, watch, draws=self.repeats) as run:
             setups = run.results.experiment.setups
@@ -167,7 +179,7 @@ class Transfer:
             for row, record in last_records(run.store):
                 cell = cells[row.cell]
                 if record.valid and record.plt_ns is not None:
-                    loads[setups[cell.setup].client.label, cell.network, cell.arm.name].append(record)
+                    loads[setups[cell.setup].client.label, cell.network, cell.arm.name][row.repeat] = record
         return loads
 
     def _compared(self, original: tuple[Page, Loads], imported: tuple[Page, Loads]) -> Iterator[Prediction]:
@@ -192,6 +204,7 @@ class Transfer:
                 client=client,
                 measured_ms=_median_ms(against),
                 predicted_ms=_median_ms(records),
+                predicted_range_ms=spanned(map(_plt_ms, records.values())),
                 saving_error_points=(savings[0] or 0.0) - (savings[1] or 0.0) if known else None,
                 error=error,
             )
@@ -201,13 +214,21 @@ def _plt_ms(record: LoadRecord) -> float:
     return (record.plt_ns or 0) / 1e6
 
 
-def _median_ms(records: Sequence[LoadRecord]) -> float | None:
-    return median(map(_plt_ms, records)) if records else None
+def _median_ms(records: Mapping[int, LoadRecord]) -> float | None:
+    return median(map(_plt_ms, records.values())) if records else None
 
 
-def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
+def _middle(records: Mapping[int, LoadRecord]) -> LoadRecord:
     """The load with the median PLT (the lower of two in the middle)."""
-    return sorted(records, key=_plt_ms)[(len(records) - 1) // 2]
+    return sorted(records.values(), key=_plt_ms)[(len(records) - 1) // 2]
+
+
+def spanned(values: Iterable[float]) -> tuple[float, float] | None:
+    """What 90 % of them span; of fewer than FULL_MIN all of them, of fewer than three nothing."""
+    listed = list(values)
+    if len(listed) < VALUES_MIN:
+        return None
+    return central(listed, 0.9) if len(listed) >= FULL_MIN else (min(listed), max(listed))
 
 
 def saving(off_ms: float | None, on_ms: float | None) -> float | None:
@@ -216,11 +237,13 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """How far off predictions are, without their sign."""
+    """How far off predictions are, without their sign, and how many ranges hold what was measured."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
+    held = [one.holds for one in found if one.holds is not None]
     return {
         "median_error_percent": median(errors) if errors else None,
         "worst_error_percent": max(errors, default=None),
         "median_saving_error_points": median(points) if points else None,
+        "in_range_percent": 100 * sum(held) / len(held) if held else None,
     }

@@ -4,7 +4,7 @@ import pytest
 
 from fastopen.contract import Network
 from fastopen.workflows.page_loads import PageLoads
-from fastopen.workflows.validate_transfer import Loads, Prediction, Transfer, saving, summary
+from fastopen.workflows.validate_transfer import Loads, Prediction, Transfer, saving, spanned, summary
 from made_up_loads import load, page, request
 
 
@@ -15,7 +15,7 @@ def network(rtt_ms: int) -> Network:
 
 def loads(plts_ms: dict[tuple[str, str], float | None]) -> Loads:
     return {
-        (client, 0, arm): [] if ms is None else [load(ms, request(0, 0, 50, 60, 70))]  # type: ignore[misc]
+        (client, 0, arm): {} if ms is None else {0: load(ms, request(0, 0, 50, 60, 70))}  # type: ignore[misc]
         for (client, arm), ms in plts_ms.items()
     }
 
@@ -52,6 +52,35 @@ def test_the_summary_is_without_signs_and_of_what_is_known() -> None:
     assert figures["worst_error_percent"] == pytest.approx(100 * 33 / 900)
     assert figures["median_saving_error_points"] == pytest.approx(5.0)
     assert set(summary([]).values()) == {None}
+
+
+def test_of_several_draws_the_medians_are_compared_and_the_range_is_said() -> None:
+    def draws(off: list[float], warm: list[float], client: str) -> Loads:
+        arms = {"off": off, "warm": warm}
+        return {
+            (client, 0, arm): {n: load(ms, request(0, 0, 50, 60, 70)) for n, ms in enumerate(of_arm)}  # type: ignore[misc]
+            for arm, of_arm in arms.items()
+        }
+
+    task = Transfer(network(20), [network(50)], PageLoads("virtual", 1, None, None), 3)
+    measured = draws([1000, 1010, 990], [900, 910, 890], "chromium")
+    predicted = draws([1020, 1500, 995], [930, 950, 905], "loader")
+    off, warm = task._compared((page(), measured), (page(), predicted))
+    assert (off.measured_ms, off.predicted_ms, off.predicted_range_ms, off.holds) == (
+        1000,
+        1020,
+        (995, 1500),
+        True,
+    )
+    assert (warm.predicted_range_ms, warm.holds) == ((905, 950), False)
+    assert off.as_json()["predicted_range_ms"] == [995, 1500]
+    assert summary([off, warm])["in_range_percent"] == pytest.approx(50)
+
+
+def test_draws_span_what_nine_of_ten_do_and_few_span_all() -> None:
+    assert spanned([1.0, 2.0]) is None
+    assert spanned([3.0, 1.0, 2.0]) == (1.0, 3.0)
+    assert spanned(float(n) for n in range(101)) == pytest.approx((5.0, 95.0))
 
 
 def test_a_saving_needs_both_times() -> None:
