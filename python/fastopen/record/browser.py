@@ -118,6 +118,7 @@ class Recorder(Closing):
                 _check(log)
                 watch(log)
             _wait_for_turn(page)
+            log.give_heads()
             screenshot = None
             if self._netlog is None:
                 for exchange in log.exchanges:

@@ -3,13 +3,16 @@
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 EVENTS: Final = (
     "Network.requestWillBeSent",
+    "Network.requestWillBeSentExtraInfo",
     "Network.responseReceived",
+    "Network.responseReceivedExtraInfo",
     "Network.dataReceived",
     "Network.loadingFinished",
     "Network.loadingFailed",
@@ -32,6 +35,21 @@ class NetworkExchange:
     redirected: bool = False
     body: tuple[str, bool] | None = None
     """As the browser gives it, and whether it is base64."""
+    on_the_wire: bool = False
+    """Whether the browser's network stack reports its heads (`_Heads`)."""
+    sent: Mapping[str, str] | None = None
+    """Header fields as they were sent; None where the network stack does not say."""
+    got: Mapping[str, str] | None = None
+    """The response's, as they came."""
+
+
+@dataclass
+class _Heads:
+    """What the network stack says of one id, in the order of its redirects: with all fields, such as Host,
+    Accept-Encoding and cookies, of which the page's own report lacks most. It may come before that."""
+
+    sent: list[Mapping[str, str]] = field(default_factory=list)
+    got: list[Mapping[str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -44,6 +62,7 @@ class Log:
     received_bytes: int = 0
     """Of all bodies so far, before they are decoded."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
+    _heads: defaultdict[str, _Heads] = field(default_factory=lambda: defaultdict(_Heads))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:
         """Takes one event. What belongs to no request that was seen is left out."""
@@ -55,6 +74,10 @@ class Log:
             self.received_bytes += event["encodedDataLength"] or event["dataLength"]
         elif name == "Network.requestWillBeSent":
             self._asked(event)
+        elif name == "Network.requestWillBeSentExtraInfo":
+            self._heads[event["requestId"]].sent.append(event["headers"])
+        elif name == "Network.responseReceivedExtraInfo":
+            self._heads[event["requestId"]].got.append(event["headers"])
         elif event.get("requestId") in self._current:
             self._on_event(self._current[event["requestId"]], name, event)
 
@@ -62,11 +85,18 @@ class Log:
         """How many requests have not ended."""
         return sum(one.ended is None for one in self.exchanges)
 
+    def give_heads(self) -> None:
+        """Gives each request its heads, when all has been reported."""
+        heads = {identity: (iter(of.sent), iter(of.got)) for identity, of in self._heads.items()}
+        for one in self.exchanges:
+            if one.on_the_wire and one.id in heads:
+                one.sent, one.got = (next(left, None) for left in heads[one.id])
+
     def _asked(self, event: Mapping[str, Any]) -> None:
         before = self._current.get(event["requestId"])
         if before is not None and event.get("redirectResponse"):
             before.response, before.redirected = event["redirectResponse"], True
-            before.ended = event["timestamp"]
+            before.ended, before.on_the_wire = event["timestamp"], bool(event.get("redirectHasExtraInfo"))
             before.received_bytes = event["redirectResponse"].get("encodedDataLength")
         made = NetworkExchange(event["requestId"], event)
         self._current[event["requestId"]] = made
@@ -74,7 +104,7 @@ class Log:
 
     def _on_event(self, exchange: NetworkExchange, name: str, event: Mapping[str, Any]) -> None:
         if name == "Network.responseReceived":
-            exchange.response = event["response"]
+            exchange.response, exchange.on_the_wire = event["response"], bool(event.get("hasExtraInfo"))
         elif name == "Network.loadingFinished":
             exchange.ended, exchange.received_bytes = event["timestamp"], event.get("encodedDataLength")
         elif name == "Network.loadingFailed":

@@ -147,7 +147,7 @@ def _request(exchange: NetworkExchange) -> dict[str, Any]:
         "method": request["method"],
         "url": request["url"],
         "httpVersion": _version(response),
-        "headers": _headers(response.get("requestHeaders") or request.get("headers", {})),
+        "headers": _headers(exchange.sent or response.get("requestHeaders") or request.get("headers", {})),
         "queryString": [
             {"name": name, "value": value}
             for name, value in parse_qsl(urlsplit(request["url"]).query, keep_blank_values=True)
@@ -165,7 +165,7 @@ def _posted_type(request: Mapping[str, Any]) -> str:
 
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
-    fields = _headers(response.get("headers", {}))
+    fields = _headers(exchange.got or response.get("headers", {}))
     # What had come when the head was there was the head.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)
@@ -206,7 +206,8 @@ def _version(response: Mapping[str, Any]) -> str:
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in fields.items()]
+    """A field that came several times has a line for each (Set-Cookie)."""
+    return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
 
 
 def _moment(wall_s: float) -> str:

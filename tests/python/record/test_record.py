@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -33,10 +33,15 @@ needs_chromium = pytest.mark.skipif(
 class Site(Handler):
     """Every host serves the same; what the page names is on all of them."""
 
+    heads: ClassVar[dict[str, dict[str, str]]] = {}
+    """As they came, of the last request of each URL."""
+
     def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
         path = self.path.partition("?")[0]
+        self.heads[f"http://{self.headers['Host']}{self.path}"] = dict(self.headers.items())
         if path == "/":
-            self._answer(302, b"", "text/html", ("Location", "/index.html"))
+            to = [("Location", "/index.html"), ("Set-Cookie", "one=1"), ("Set-Cookie", "two=2")]
+            self._answer(302, b"", "text/html", *to)
         elif path == "/index.html":
             pictures = "".join(f'<img src="//h{n}.test/{n}.gif">' for n in range(1, HOSTS))
             page = f'<link rel="stylesheet" href="/a.css">{pictures}<script src="/b.js"></script><div></div>'
@@ -107,6 +112,15 @@ class TestLivePages:
         document = entries["http://h0.test/index.html"]["response"]
         assert document["content"]["text"].startswith("<link")
         assert 0 < document["bodySize"] < document["content"]["size"]
+
+    def test_heads_are_as_the_servers_saw_them(self, recorded: tuple[Path, dict[str, Any]]) -> None:
+        entries = self.entries(recorded[1])
+        for url in ("http://h0.test/", "http://h0.test/b.js", "http://h1.test/1.gif"):
+            sent = {f["name"]: f["value"] for f in entries[url]["request"]["headers"]}
+            assert sent == Site.heads[url]
+        assert Site.heads["http://h0.test/b.js"]["Cookie"] == "one=1; two=2"
+        got = [(f["name"], f["value"]) for f in entries["http://h0.test/"]["response"]["headers"]]
+        assert {("Set-Cookie", "one=1"), ("Set-Cookie", "two=2")} <= {*got}
 
     def test_initiators_addresses_and_round_trips_are_kept(
         self, recorded: tuple[Path, dict[str, Any]]
@@ -287,6 +301,47 @@ class TestTheFile:
         )
         first, second = log.exchanges
         assert (first.redirected, first.ended, second.ended, log.open()) == (True, 100.05, None, 1)
+
+    def test_heads_are_those_that_crossed_the_wire(self) -> None:
+        log = Log()
+        page_saw = {"url": "http://a.test/", "method": "GET", "headers": {"User-Agent": "x"}}
+        moved = {"status": 301, "headers": {"Location": "/b"}, "protocol": "http/1.1"}
+        answer = {"status": 200, "headers": {"Server": "s"}, "protocol": "http/1.1"}
+
+        def sent(**fields: str) -> None:
+            log.on_event("Network.requestWillBeSentExtraInfo", {"requestId": "1", "headers": fields})
+
+        def came(**fields: str) -> None:
+            log.on_event("Network.responseReceivedExtraInfo", {"requestId": "1", "headers": fields})
+
+        # The network stack may be the first to say something.
+        sent(Host="a.test", Cookie="a=1")
+        log.on_event("Network.requestWillBeSent", asked("1", page_saw, 100.0))
+        came(Location="/b", Cookies="c=1\nd=2")
+        to_b = {"redirectResponse": moved, "redirectHasExtraInfo": True}
+        log.on_event("Network.requestWillBeSent", asked("1", page_saw, 100.1) | to_b)
+        log.on_event("Network.responseReceived", {"requestId": "1", "response": answer, "hasExtraInfo": True})
+        sent(Host="b.test")
+        log.on_event("Network.requestWillBeSent", asked("2", page_saw, 100.2))
+        log.on_event(
+            "Network.responseReceived", {"requestId": "2", "response": answer, "hasExtraInfo": False}
+        )
+        log.give_heads()
+        entries = har_of([Loaded("http://a.test/", "A", log)], "1")["log"]["entries"]
+
+        def fields(of: str) -> list[list[tuple[str, str]]]:
+            return [[(f["name"], f["value"]) for f in entry[of]["headers"]] for entry in entries]
+
+        assert fields("request") == [
+            [("Host", "a.test"), ("Cookie", "a=1")],
+            [("Host", "b.test")],
+            [("User-Agent", "x")],
+        ]
+        assert fields("response") == [
+            [("Location", "/b"), ("Cookies", "c=1"), ("Cookies", "d=2")],
+            [("Server", "s")],
+            [("Server", "s")],
+        ]
 
     def test_the_round_trip_is_the_shortest_handshake_without_tls(self) -> None:
         def entry(connect: float, tls: float) -> dict[str, Any]:
