@@ -123,15 +123,26 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
     if !browser() {
         return;
     }
+    requests_have_the_recorded_size([("a.test", "a.test"), ("b.test", "b.test")], [340, 480]);
+    // Browsers tell this machine of a request's context, as if it spoke TLS.
+    requests_have_the_recorded_size([("a.test", "127.0.0.1:8080"), ("b.test", "localhost")], [700, 800]);
+}
+
+/// `hosts`: names of the page, and what is there in their place.
+fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
     // Less than the browser's own header sections, about as much, more, and more than a cookie may have.
-    let sizes = [340, 480, 900, 6000];
-    let mut site = site();
+    let sizes = [less, about, 900, 6000];
+    let mut text = site().to_string();
+    for (name, other) in hosts {
+        text = text.replace(&format!("//{name}/"), &format!("//{other}/"));
+    }
+    let mut site: Value = serde_json::from_str(&text).expect("what was JSON");
     let resources = site["resources"].as_array_mut().expect("a page has resources");
     for (number, resource) in resources.iter_mut().enumerate() {
         resource["request_header_bytes"] = json!(sizes[number % sizes.len()]);
     }
     // The browser sends preflights by itself.
-    resources.retain(|resource| resource["url"] != "http://b.test/leave");
+    resources.retain(|resource| !resource["url"].as_str().is_some_and(|url| url.ends_with("/leave")));
     let recorded = |name: &str| resources.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
     let asked = recorded("request_header_bytes") + recorded("request_body_bytes");
     let job = in_chromium(job(&site, &network(20_000), &["tcp", "warm", "tls"]));

@@ -5,6 +5,8 @@
 //! scripts (Fetch standard, "forbidden request-header"). HTTP/2 compresses each crumb of it by itself (RFC
 //! 9113 section 8.2.3).
 
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::observer::Resources;
 use super::pipe::Event;
+use super::{is_address, is_local};
 use crate::clients::Loading;
 
 /// The shortest field that can be added: a cookie of one byte.
@@ -23,9 +26,8 @@ const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 /// The same while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// The same over TLS; the values' lengths differ by a few bytes from request to request.
-const ADDED_OVER_TLS: &str =
-    ", br, zstdSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n";
+/// The same to origins that are potentially trustworthy, besides [`Documents::metadata`].
+const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 /// The same of one version of HTTP.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
@@ -38,11 +40,15 @@ pub(super) struct RequestHeads<'a> {
     cache: bool,
     /// Before it no request goes on.
     next_ns: u64,
+    documents: Documents,
+    /// Bytes of the last client hints, which the network stack adds anew where a redirect leads.
+    client_hints: usize,
 }
 
 impl<'a> RequestHeads<'a> {
     pub(super) fn new(loading: &'a Loading<'a>, cache: bool) -> Self {
-        Self { loading, resources: Resources::of(loading), cache, next_ns: 0 }
+        let resources = Resources::of(loading);
+        Self { loading, resources, cache, next_ns: 0, documents: Documents::default(), client_hints: 0 }
     }
 
     /// Waits until the next request may go on: without processing time those of one moment would be in the
@@ -68,7 +74,7 @@ impl<'a> RequestHeads<'a> {
         if let Some((number, false)) = self.resources.next(request) {
             let fields = fields(&request["headers"]);
             let fields: Vec<_> = self
-                .filled(number, request, fields)
+                .filled(number, &event.params, fields)
                 .into_iter()
                 .map(|(name, value)| json!({"name": name, "value": value}))
                 .collect();
@@ -80,15 +86,15 @@ impl<'a> RequestHeads<'a> {
 
     /// The fields of the request for a resource, so that its header section has the page's size on the wire
     /// of HTTP/1, and with HTTP/2 before compression.
-    fn filled(&self, number: usize, request: &Value, mut fields: Vec<Field>) -> Vec<Field> {
+    fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.page.resources[number];
-        let added = self.added_bytes(number, request);
+        let added = self.added_bytes(number, paused, &fields);
         let missing = |fields: &[Field]| {
             (resource.request_header_bytes as usize)
                 .saturating_sub(added + fields.iter().map(line_bytes).sum::<usize>())
         };
         if missing(&fields) < COOKIE_MIN {
-            fields.retain(|(name, _)| !name.starts_with("sec-ch-"));
+            fields.retain(|(name, _)| !is_client_hint(name));
             for (_, value) in fields.iter_mut().filter(|(name, _)| SPARE.contains(&name.as_str())) {
                 ".".clone_into(value);
             }
@@ -103,9 +109,9 @@ impl<'a> RequestHeads<'a> {
     }
 
     /// Bytes of what a paused request does not name: the request line and the fields of the network stack.
-    fn added_bytes(&self, number: usize, request: &Value) -> usize {
+    fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.page.resources[number];
-        let url = request["url"].as_str().unwrap_or_default();
+        let url = text(&paused["request"]["url"]);
         // Of `http://host/target`, the request line has the target, and `Host` the host.
         let scheme = url.find("://").map_or(0, |at| at + 3);
         let lines = resource.method.len() + "  HTTP/1.1\r\nHost: \r\n\r\n".len() + url.len() - scheme;
@@ -114,19 +120,126 @@ impl<'a> RequestHeads<'a> {
             bytes => format!("Content-Length: {bytes}\r\n").len(),
         };
         let cache = if self.cache { 0 } else { ADDED_WITHOUT_CACHE.len() };
-        let tls = if self.loading.tls.is_some() { ADDED_OVER_TLS.len() } else { 0 };
+        let metadata = self.documents.metadata(paused).len();
+        let hints: usize = fields.iter().filter(|(name, _)| is_client_hint(name)).map(line_bytes).sum();
+        let trusted = if is_trustworthy(url) {
+            let hints_again = if hints == 0 { self.client_hints } else { 0 };
+            ADDED_TO_TRUSTWORTHY.len() + metadata + hints_again
+        } else {
+            0
+        };
+        self.client_hints = self.client_hints.max(hints);
         let multiplexed = self.loading.origins.http_of(resource.url.host()).is_multiplexed();
         let version = if multiplexed { ADDED_BY_HTTP2 } else { ADDED_BY_HTTP1 };
-        lines + length + ADDED.len() + cache + tls + version.len()
+        lines + length + ADDED.len() + cache + trusted + version.len()
     }
+}
+
+/// The URLs of the documents that have been asked for.
+#[derive(Debug, Default)]
+struct Documents {
+    page: String,
+    /// Of frames, by their ids.
+    frames: HashMap<String, String>,
+}
+
+impl Documents {
+    /// What the network stack says of a request's context (W3C Fetch Metadata), as far as its length goes.
+    fn metadata(&mut self, paused: &Value) -> String {
+        let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
+        let url = text(&request["url"]);
+        let frame = self.frames.entry(text(&paused["frameId"]).to_owned()).or_default();
+        let asker = match kind {
+            "Document" => text(&request["headers"]["Referer"]).to_owned(),
+            _ => frame.clone(),
+        };
+        // The page's document, or a redirect to it.
+        let by_user = kind == "Document" && asker.is_empty();
+        if kind == "Document" {
+            url.clone_into(frame);
+        }
+        if by_user {
+            url.clone_into(&mut self.page);
+        }
+        let mode = match kind {
+            "Document" => "navigate",
+            "Font" | "XHR" | "Fetch" => "cors",
+            _ => "no-cors",
+        };
+        let destination = match kind {
+            "Document" if by_user => "document",
+            "Document" => "iframe",
+            "Stylesheet" => "style",
+            "Script" => "script",
+            "Font" => "font",
+            "Image" => "image",
+            "Media" => "video",
+            _ => "empty",
+        };
+        let site = if by_user { "none" } else { site_of(url, &asker) };
+        let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
+        // Of requests with credentials, which those of fonts have not, to other sites than the page's or in a
+        // frame of one.
+        let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
+        let storage = match third_party && !by_user && kind != "Font" {
+            true => "Sec-Fetch-Storage-Access: none\r\n",
+            false => "",
+        };
+        format!(
+            "Sec-Fetch-Site: {site}\r\nSec-Fetch-Mode: {mode}\r\n{user}Sec-Fetch-Dest: {destination}\r\n\
+             {storage}"
+        )
+    }
+}
+
+fn is_client_hint(name: &str) -> bool {
+    name.starts_with("sec-ch-")
+}
+
+/// How a URL's origin is related to the one that asked for it. Of names the last two labels are the site: a
+/// longer public suffix makes the answer a byte longer or shorter.
+fn site_of(url: &str, asker: &str) -> &'static str {
+    let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
+    let site = |url: &str| {
+        let host = host_of(url);
+        let labels: Vec<_> = host.rsplit('.').take(2).collect();
+        if is_address(host) { host.to_owned() } else { labels.join(".") }
+    };
+    let same_scheme = url.split(':').next() == asker.split(':').next();
+    match (origin(url) == origin(asker), same_scheme && site(url) == site(asker)) {
+        (true, _) => "same-origin",
+        (false, true) => "same-site",
+        (false, false) => "cross-site",
+    }
+}
+
+/// The host of an absolute URL without a user, as it is written.
+fn host_of(url: &str) -> &str {
+    let authority =
+        url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.split_once(']') {
+        Some((address, _)) => &authority[..=address.len()],
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Whether browsers tell the origin of a request's context: TLS, or this machine (W3C Secure Contexts).
+fn is_trustworthy(url: &str) -> bool {
+    let host = host_of(url);
+    let loopback = host == "[::1]" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    url.starts_with("https:") || is_local(host) || loopback
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// Name and value of a header field.
 type Field = (String, String);
 
 fn fields(headers: &Value) -> Vec<Field> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    headers.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+    let named = headers.as_object().into_iter().flatten();
+    named.map(|(name, value)| (name.clone(), text(value).to_owned())).collect()
 }
 
 fn line_bytes((name, value): &Field) -> usize {

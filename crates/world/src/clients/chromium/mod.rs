@@ -190,10 +190,16 @@ impl UserAgent for Chromium {
     }
 }
 
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
+}
+
+fn is_local(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost")
+}
+
 /// The browser's rules for hosts that it does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
-    let is_address = |host: &str| host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
-    let is_local = |host: &str| host == "localhost" || host.ends_with(".localhost");
     let rules = loading.hosts.iter().filter(|(host, _)| is_address(host) || is_local(host));
     let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
     rules.collect::<Vec<_>>().join(",")
