@@ -181,10 +181,8 @@ impl Documents {
         // Of requests with credentials, which those of fonts have not, to other sites than the page's or in a
         // frame of one.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
-        let storage = match third_party && !by_user && kind != "Font" {
-            true => "Sec-Fetch-Storage-Access: none\r\n",
-            false => "",
-        };
+        let is_told = third_party && !by_user && kind != "Font";
+        let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
         format!(
             "Sec-Fetch-Site: {site}\r\nSec-Fetch-Mode: {mode}\r\n{user}Sec-Fetch-Dest: {destination}\r\n\
              {storage}"
