@@ -96,7 +96,10 @@ def test_links_that_wget_converted_to_paths_are_followed(tmp_path: Path) -> None
     write(tmp_path, "a.test/deep/index.html", page)
     write(tmp_path, "a.test/deep/js/x.js", b"var x")
     write(tmp_path, "b.test/one.png?a=1", b"...")
-    assert [r.url for r in only(tmp_path).page.resources] == [
+    resources = only(tmp_path).page.resources
+    # Where a browser that reads the file as it is looks for it.
+    assert resources[1].alternatives == ("http://a.test/b.test/one.png%3Fa=1",)
+    assert [r.url for r in resources] == [
         "http://a.test/deep/",
         "http://b.test/one.png?a=1",
         "http://a.test/deep/js/x.js",
@@ -110,6 +113,7 @@ def test_files_named_by_checksums_of_their_paths_are_found(tmp_path: Path) -> No
     write(tmp_path, f"b.test/{name}", b"GIF89a...")
     image = only(tmp_path).page.resources[1]
     assert (image.url, image.type, image.mime) == (f"http://b.test/{name}", "image", "image/gif")
+    assert image.alternatives == (f"http://b.test{long}",)
 
 
 def test_a_mirror_without_folders_of_hosts_is_one_host(tmp_path: Path) -> None:

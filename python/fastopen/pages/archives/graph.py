@@ -61,7 +61,8 @@ class Graph:
     unreadable: set[int] = field(default_factory=set)
     linked: set[int] = field(default_factory=set)
     alternatives: defaultdict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
-    """Of pictures, by exchange: what a browser may take in their place, and was not recorded."""
+    """By exchange: what a browser may ask for and get this in its place. Of pictures, what was not recorded;
+    else how a text names it, where the recording has another name for it (a mirror's file)."""
 
     def __post_init__(self) -> None:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -141,10 +142,12 @@ class Graph:
             budget.work(budget.NAME_STEPS)
             url = self.resolve(exchange, name.url, base)
             known = self.by_url.get(url, ()) if url is not None else ()
+            written = urls.cleaned(name.url, base=base)
             if name.picture is not None:
-                choice = url or urls.cleaned(name.url, base=base)
-                pictures[name.picture].add(known[0] if known else choice)
+                pictures[name.picture].add(known[0] if known else url or written)
             for other in known[:1]:
+                if written is not None and written != url:
+                    self.alternatives[other][written] = None
                 if name.link:
                     self.linked.add(other)
                 elif other != index:

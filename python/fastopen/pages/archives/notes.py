@@ -22,7 +22,7 @@ class ArchiveNotes(ImportNotes):
         "compressed": "texts that the mirror holds unpacked, sized and served as gzip makes them: {n}",
         "local": "headers taken as typical, since a mirror keeps none: {n}",
         "elsewhere": "what is recorded but no part of this page: {n}",
-        "choices": "pictures whose other choices (of a srcset or picture) were not recorded: {n}",
+        "choices": "resources with other names (choices of a srcset or picture, a mirror's file names): {n}",
         "encoded": "compressed texts that could not be unpacked to look for references: {n}",
         "chained": "resources that follow a redirect: {n}",
         "named": "initiators found where a document or stylesheet names the resource: {n}",
