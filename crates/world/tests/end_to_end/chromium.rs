@@ -179,6 +179,32 @@ fn a_load_counts_whose_preflight_is_recorded_without_the_request_it_is_of() {
 }
 
 #[test]
+fn loader_and_browser_wait_for_what_an_answer_to_a_script_reveals_in_time() {
+    if !browser() {
+        return;
+    }
+    let plts_ms = |answer_after_ms: u64| {
+        let think = |ms: u64| json!({"server_think_us": ms * 1000, "mime": "image/gif"});
+        let asked_by_script = json!({"type": "xhr", "phase": "async"});
+        let page = page(&[
+            root(20_000),
+            with(image("http://b.test/waited-for", 43), think(600)),
+            with(with(image("http://c.test/answer", 43), think(answer_after_ms)), asked_by_script),
+            with(with(image("http://c.test/named", 43), think(900)), json!({"initiator": 2})),
+        ]);
+        let job = job(&page, &network(50_000), &["tcp"]);
+        Some([exactly(&job)?, exactly(&in_chromium(job))?].map(|run| plt_ms(run.valid("tcp"))))
+    };
+    // Three round trips for the root, two for each of the others, one for what the answer names.
+    for (answer_after_ms, expected_ms) in [(300, 1500.0), (1000, 850.0)] {
+        let Some(found) = plts_ms(answer_after_ms) else { return };
+        for found_ms in found {
+            assert!((found_ms - expected_ms).abs() < 10.0, "{found_ms} is not about {expected_ms}");
+        }
+    }
+}
+
+#[test]
 fn a_browser_loads_the_same_page_over_tls_and_trusts_the_worlds_authority() {
     if !browser() {
         return;
