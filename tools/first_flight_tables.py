@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What first flights save, as Markdown (docs/first-flight.md), of a run with all of them.
+
+.venv/bin/fastopen show RUN --json | tools/first_flight_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+# Version of HTTP, session, and arm of TFO.
+FirstFlight = tuple[str, str, str]
+BASELINE = ("none", "off")
+NAMES = {
+    ("none", "off"): "full",
+    ("none", "cold"): "full, cold",
+    ("none", "warm"): "full, TFO",
+    ("resumed", "off"): "resumed",
+    ("early", "off"): "early",
+    ("early", "warm"): "early, TFO",
+}
+# What a table of times has room for.
+IN_TIMES = frozenset(["full", "full, TFO", "early", "early, TFO"])
+MISSING = "-"
+Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
+
+
+def cells_of(document: Mapping[str, Any]) -> Cells:
+    """By RTT in ms and loss, then by page: median page load times in ms."""
+    found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
+    for cell in document["cells"]:
+        if cell["plt_ms_median"] is not None:
+            of_page = found.setdefault((cell["rtt_ms"], cell["loss"]), {}).setdefault(cell["page"], {})
+            of_page[cell["http"], cell["session"], cell["arm"]] = cell["plt_ms_median"]
+    return found
+
+
+def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator[str]:
+    """Page load times in seconds, of each page the best in bold."""
+    flights = [one for one in _flights(of_pages) if NAMES[one[1:]] in IN_TIMES]
+    yield _row(["page", *(f"{http} {NAMES[session, arm]}" for http, session, arm in flights)])
+    yield "|---|" + "---:|" * len(flights)
+    for page, times in of_pages.items():
+        best = min(times[one] for one in flights if one in times)
+        shown = [f"{times[one] / 1000:.2f}" if one in times else MISSING for one in flights]
+        yield _row(
+            [
+                page,
+                *(
+                    f"**{text}**" if times.get(one) == best else text
+                    for one, text in zip(flights, shown, strict=True)
+                ),
+            ]
+        )
+
+
+def savings_table(cells: Cells, loss: float) -> Iterator[str]:
+    """Saved of full handshakes without TFO over the same version of HTTP, in percent: median, least, most."""
+    by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
+    yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
+    yield "|---|---|" + "---:|" * len(by_rtt)
+    for http, session, arm in _flights(next(iter(by_rtt.values()))):
+        if (session, arm) == BASELINE:
+            continue
+        row = [http, NAMES[session, arm]]
+        for of_pages in by_rtt.values():
+            saved = [
+                100 * (1 - times[http, session, arm] / times[http, *BASELINE])
+                for times in of_pages.values()
+                if {(http, session, arm), (http, *BASELINE)} <= times.keys()
+            ]
+            row.append(
+                f"{_whole(median(saved))} ({_whole(min(saved))} to {_whole(max(saved))})"
+                if saved
+                else MISSING
+            )
+        yield _row(row)
+
+
+def _flights(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> list[FirstFlight]:
+    """Those of any page, by version and in the order of NAMES."""
+    order = list(NAMES)
+    found = {flight for times in of_pages.values() for flight in times if flight[1:] in NAMES}
+    return sorted(found, key=lambda one: (one[0], order.index(one[1:])))
+
+
+def _whole(percent: float) -> str:
+    return f"{round(percent)}".replace("-", "\N{MINUS SIGN}")
+
+
+def _row(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def main() -> int:
+    cells = cells_of(json.load(sys.stdin))
+    for (rtt, loss), of_pages in sorted(cells.items()):
+        print(f"\nPage load times in seconds, {rtt:g} ms, {100 * loss:g} % loss\n")
+        print("\n".join(times_table(of_pages)))
+    for loss in sorted({loss for _, loss in cells}):
+        print(f"\nSaved in percent, {100 * loss:g} % loss\n")
+        print("\n".join(savings_table(cells, loss)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
