@@ -162,6 +162,17 @@ def test_a_har_that_was_written_can_be_loaded_again_as_the_same_page(kept: Path)
     assert sorted(again) == sorted(asked)
 
 
+def test_what_no_load_event_waits_for_is_told_as_browsers_tell_it(tmp_path: Path) -> None:
+    page = made_up_page("p", requests=4)
+    late = page.resources[2].model_copy(update={"phase": "async"})
+    page = page.model_copy(update={"resources": (*page.resources[:2], late, page.resources[3])})
+    kept = made_up_run(tmp_path / "kept", made_up_plan([page], rtts_ms=(20,), repeats=1))
+    of_url = {
+        e["request"]["url"]: e["_resourceType"] for e in hars(exported(kept, "har"))[0]["log"]["entries"]
+    }
+    assert [of_url[resource.url] for resource in page.resources] == ["document", "image", "fetch", "image"]
+
+
 def test_what_failed_or_never_began_is_told_as_such(tmp_path: Path) -> None:
     plan = made_up_plan([made_up_page("p", requests=4)], rtts_ms=(20,), repeats=1)
     planned = plan.jobs[0]

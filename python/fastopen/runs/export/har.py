@@ -84,7 +84,8 @@ def _entry(
         "response": _response(resource, request, http),
         "cache": {},
         "timings": timings,
-        "_resourceType": resource.type,
+        # No load event waits for what `fetch()` asks for, and nothing else in a HAR tells so.
+        "_resourceType": "fetch" if resource.phase == "async" else resource.type,
         "_initiator": _initiator(page, resource),
         **({"_fromCache": "disk"} if request.get("cache") == "fresh" else {}),
     }
