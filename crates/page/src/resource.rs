@@ -67,8 +67,8 @@ pub struct Resource {
     /// Whether the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// Other choices of the same picture (of one `srcset` or `picture`), which were not recorded: requests
-    /// for them get this response where bodies are recorded.
+    /// Other URLs whose requests get this response where bodies are recorded: other choices of the same picture
+    /// (of one `srcset` or `picture`), which were not recorded, or what texts call the file of a mirror.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
     /// In a job only: offset of the recorded body in the job's bodies file.

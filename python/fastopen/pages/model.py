@@ -113,8 +113,9 @@ class Resource(BaseModel):
     validator: bool = False
     """Whether a cache can have the response validated (it had an ETag or a Last-Modified)."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
-    """Other URLs, written as `url` is, whose requests get this response with recorded bodies: of a picture its
-    choices (of the same `srcset` or `picture`) that were not recorded, of a mirror's file what texts call it."""
+    """Other URLs, written as `url` is, whose requests get this response with [recorded bodies](recorded.md):
+    of a picture its choices (of the same `srcset` or `picture`) that were not recorded, of a mirror's file
+    what texts call it."""
     body_offset: Bytes | None = None
     """In a job only: the recorded body is `body_bytes` long and starts here in the job's `bodies_file`."""
     head_offset: Bytes | None = None
