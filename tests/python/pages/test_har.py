@@ -277,6 +277,11 @@ class TestTimes:
         assert [r.phase for r in page.resources] == ["load", "load", *["after"] * 4]
         assert page.load_event_processing_us == 70_000
 
+    def test_a_document_that_seems_to_end_after_the_load_event_is_waited_for(self) -> None:
+        root = entry("http://a.test/", time=400, timings={"receive": 330})
+        page = one_page(root, entry("http://a.test/x", 100) | kind("image"), on_load=380).page
+        assert [r.phase for r in page.resources] == ["load", "load"]
+
     def test_what_ended_is_not_taken_for_a_handlers_request_where_more_speaks_against_it(self) -> None:
         page = one_page(
             ROOT,

@@ -38,12 +38,12 @@ class Phases:
 
         The moment that the fewest requests of elements speak against: those under way then, which it would
         have waited for, and those that began later and ended before `load_at`, so that handlers would have
-        asked for them. Of several the last.
+        asked for them. Of several the last. The root does not count: it is waited for.
         """
         spans = [
             (entry.start, self._ends[id(entry)])
-            for entry in entries
-            if entry.delays_load_event and chains.head(entry) is entry and entry.start <= load_at
+            for entry in entries[1:]
+            if entry.delays_load_event and entry.before is None and entry.start <= load_at
         ]
         starts = sorted(start for start, _ in spans)
         ends = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)
