@@ -378,6 +378,7 @@ impl Observations<'_> {
             let (able, others): (Vec<_>, Vec<_>) = connections.iter().partition(|(connection, tls)| {
                 !self.lost_something(connection)
                     && self.begins_safely(connection)
+                    && !self.begins_after_handshake(connection, tls)
                     && !self.early_data_exceeds_syn(connection, tls)
             });
             let used = others.iter().filter(|(_, tls)| tls.resumed).count();
@@ -432,6 +433,13 @@ impl Observations<'_> {
         }
         let first = self.first_request(connection).map(|first| &self.page.resources[first.resource].method);
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
+    }
+
+    /// Whether a connection's first request did not wait for its handshake, but came later: then there was
+    /// nothing to send early. Browsers open connections for requests that others then carry.
+    fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
+        let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
+        sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
     }
 
     /// Bytes of data that fit into a SYN.

@@ -42,8 +42,8 @@ class InvalidKind(StrEnum):
     """A connection carried early data, or it was accepted, where none was to be."""
     NO_EARLY_DATA = "no_early_data"
     """Fewer connections to a host began with early data that the origin read before the handshake was
-    complete than the client had tickets, though they lost nothing, and what they carried first was safe and
-    had room in the SYN with data."""
+    complete than the client had tickets, though they lost nothing, and what they carried first was safe, had
+    room in the SYN with data, and was there before the handshake was complete."""
     ANSWER_HELD = "answer_held"
     """An origin held its answer to early data back until the handshake was complete: nothing was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"

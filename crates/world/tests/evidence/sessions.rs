@@ -71,6 +71,24 @@ fn early_data_counts_only_where_the_origin_read_it_before_the_handshake_was_comp
     assert_eq!(unread().with(|load| load.page.resources[0].method = "POST".into()).kinds(), NONE);
 }
 
+#[test]
+fn a_connection_whose_first_request_came_when_its_handshake_was_over_had_nothing_to_send_early() {
+    let sent_after_us = |us: u64| {
+        Load::tls(SessionStart::Early).with(|load| {
+            let tls = handshake_of(load, 0);
+            tls.early_bytes = 0;
+            let sent_ns = tls.secured_ns + us * 1000;
+            origins_handshake_of(load, 0).early_bytes = 0;
+            load.requests[0].sent_ns = Some(sent_ns);
+            load.requests[0].first_byte_ns = Some(sent_ns + 20_000_000);
+            load.requests[0].end_ns = Some(sent_ns + 20_000_000);
+        })
+    };
+    // It waited for the handshake.
+    assert!(sent_after_us(LATE_US).kinds().contains(&InvalidKind::NoEarlyData));
+    assert!(!sent_after_us(LATE_US + 1).kinds().contains(&InvalidKind::NoEarlyData));
+}
+
 /// With Fast Open, and a `ClientHello` and early data of so many bytes on the first connection; the origin
 /// read none of that before the handshake was complete, and answered after two round trips.
 fn in_a_syn(hello_bytes: u64, early_bytes: u64) -> Load {
