@@ -67,7 +67,7 @@ pub struct Resource {
     /// Whether the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// Other URLs whose requests get this response where bodies are recorded: other choices of the same picture
+    /// Other URLs whose requests get this response where bodies are recorded: other choices of a picture
     /// (of one `srcset` or `picture`), which were not recorded, or what texts call the file of a mirror.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
