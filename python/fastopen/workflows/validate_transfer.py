@@ -1,7 +1,7 @@
 """Whether one load over one network foretells those over others: predicted, and held against loads."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -36,8 +36,8 @@ PLACING_ROUNDS: Final = 16
 # requests of a page are right after the first round, those that wait for them after the next, and a round may
 # be worse than the one before.
 ROUNDS: Final = 8
-# Valid loads by draw, of each client, network (of its list) and arm.
-Loads = dict[tuple[str, int, ArmName], dict[int, LoadRecord]]
+# Valid loads by client, network (of its list) and arm.
+Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Transfer:
     def _loaded(self, page: Page, clients: Sequence[str], watch: Watch) -> Loads:
         client = {"kind": list(clients)}
         loads: Loads = {
-            (name, network, arm): {} for name in clients for network in range(len(self.after)) for arm in ARMS
+            (name, network, arm): [] for name in clients for network in range(len(self.after)) for arm in ARMS
         }
         with self.loads.run(ImportedPage(page), self.after, client, ARMS, watch, draws=self.repeats) as run:
             setups = run.results.experiment.setups
@@ -179,7 +179,7 @@ class Transfer:
             for row, record in last_records(run.store):
                 cell = cells[row.cell]
                 if record.valid and record.plt_ns is not None:
-                    loads[setups[cell.setup].client.label, cell.network, cell.arm.name][row.repeat] = record
+                    loads[setups[cell.setup].client.label, cell.network, cell.arm.name].append(record)
         return loads
 
     def _compared(self, original: tuple[Page, Loads], imported: tuple[Page, Loads]) -> Iterator[Prediction]:
@@ -204,7 +204,7 @@ class Transfer:
                 client=client,
                 measured_ms=_median_ms(against),
                 predicted_ms=_median_ms(records),
-                predicted_range_ms=spanned(map(_plt_ms, records.values())),
+                predicted_range_ms=spanned(map(_plt_ms, records)),
                 saving_error_points=(savings[0] or 0.0) - (savings[1] or 0.0) if known else None,
                 error=error,
             )
@@ -214,13 +214,13 @@ def _plt_ms(record: LoadRecord) -> float:
     return (record.plt_ns or 0) / 1e6
 
 
-def _median_ms(records: Mapping[int, LoadRecord]) -> float | None:
-    return median(map(_plt_ms, records.values())) if records else None
+def _median_ms(records: Sequence[LoadRecord]) -> float | None:
+    return median(map(_plt_ms, records)) if records else None
 
 
-def _middle(records: Mapping[int, LoadRecord]) -> LoadRecord:
+def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
     """The load with the median PLT (the lower of two in the middle)."""
-    return sorted(records.values(), key=_plt_ms)[(len(records) - 1) // 2]
+    return sorted(records, key=_plt_ms)[(len(records) - 1) // 2]
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ def network(rtt_ms: int) -> Network:
 
 def loads(plts_ms: dict[tuple[str, str], float | None]) -> Loads:
     return {
-        (client, 0, arm): {} if ms is None else {0: load(ms, request(0, 0, 50, 60, 70))}  # type: ignore[misc]
+        (client, 0, arm): [] if ms is None else [load(ms, request(0, 0, 50, 60, 70))]  # type: ignore[misc]
         for (client, arm), ms in plts_ms.items()
     }
 
@@ -58,7 +58,7 @@ def test_of_several_draws_the_medians_are_compared_and_the_range_is_said() -> No
     def draws(off: list[float], warm: list[float], client: str) -> Loads:
         arms = {"off": off, "warm": warm}
         return {
-            (client, 0, arm): {n: load(ms, request(0, 0, 50, 60, 70)) for n, ms in enumerate(of_arm)}  # type: ignore[misc]
+            (client, 0, arm): [load(ms, request(0, 0, 50, 60, 70)) for ms in of_arm]  # type: ignore[misc]
             for arm, of_arm in arms.items()
         }
 
