@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,10 @@ HOSTS = 30
 PICTURE = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
+# A handler of the load event that asks for a picture, and then computes.
+HANDLER = b"""<link rel=icon href=data:,><img src=/first.gif><script>onload = () => {
+new Image().src = "/late.gif"; const began = performance.now(); while (performance.now() - began < 150);
+}</script>"""
 needs_chromium = pytest.mark.skipif(
     not any(map(shutil.which, CHROMIUM.executables)), reason="no Chromium here: apt-get install chromium"
 )
@@ -50,8 +55,14 @@ class Site(Handler):
             self._answer(200, b"div { background: url(/background.gif); height: 9px }", "text/css")
         elif path == "/b.js":
             self._answer(200, b"fetch('/missing')", "text/javascript")
+        elif path == "/late.gif":
+            # Longer than the handler computes: what ends before `onLoad` could be waited for.
+            time.sleep(1)
+            self._answer(200, PICTURE, "image/gif")
         elif path.endswith(".gif"):
             self._answer(200, PICTURE, "image/gif")
+        elif path == "/handler.html":
+            self._answer(200, HANDLER, "text/html")
         elif path == "/never.html":
             self._answer(200, b'<img src="/hang">', "text/html")
         elif path == "/hang":
@@ -141,6 +152,20 @@ class TestLivePages:
         assert first.page.resources[0].redirect_to == "http://h0.test/index.html"
         assert PICTURE in [first.bodies[index] for index in first.bodies]
         assert second.page.url == "http://h0.test/a.css"
+
+    def test_what_a_handler_of_the_load_event_asks_for_comes_after_it(self, tmp_path: Path) -> None:
+        with served(Site) as port:
+            done = record(port, tmp_path / "my.har", "http://h0.test/handler.html")
+        assert done.returncode == 0, done.stderr
+        (found,) = load_pages([tmp_path / "my.har"])
+        phases = {resource.url: resource.phase for resource in found.page.resources}
+        assert phases == {
+            "http://h0.test/handler.html": "load",
+            "http://h0.test/first.gif": "load",
+            "http://h0.test/late.gif": "after",
+        }
+        # `onLoad` is when the handler is done.
+        assert found.page.load_event_processing_us >= 140_000
 
     def test_a_page_that_cannot_be_loaded_is_named_and_the_others_are_kept(self, tmp_path: Path) -> None:
         with served(Site) as port:
