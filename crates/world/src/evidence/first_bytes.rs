@@ -28,7 +28,9 @@ impl Observations<'_> {
             return;
         }
         for connection in self.connections {
-            let first = self.first_request(connection).filter(|first| first.cache.is_none());
+            // Of a request that a browser gave up and sent again, only the origins know, at their own times.
+            let of_the_client = |first: &&RequestRecord| first.cache.is_none() && first.queued_ns.is_some();
+            let first = self.first_request(connection).filter(of_the_client);
             let Some((first, first_byte_ns)) = first.and_then(|first| Some((first, first.first_byte_ns?)))
             else {
                 continue;

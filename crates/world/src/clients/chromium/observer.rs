@@ -210,7 +210,7 @@ impl<'a> LoadObserver<'a> {
                 None => Some(request.resource) == observed.resource,
                 Some(url) => *url == observed.url,
             };
-            let position = loaded.requests.iter().position(|one| one.queued_ns.is_none() && is_its(one));
+            let position = seen_at_origins(&loaded.requests, is_its, since(observed.sent_ns));
             // A request that did not reach the origins.
             let position = position.or_else(|| {
                 let resource =
@@ -265,6 +265,18 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
+/// Where the origins' record stands of a request that the browser sent so long after the load's start. Of
+/// one that it sent again on another connection, since it gave up the first, they have several.
+fn seen_at_origins(
+    requests: &[RequestRecord],
+    is_its: impl Fn(&RequestRecord) -> bool,
+    sent_ns: Option<u64>,
+) -> Option<usize> {
+    let is_free = |one: &RequestRecord| one.queued_ns.is_none() && is_its(one);
+    let came_after = |one: &RequestRecord| is_free(one) && one.sent_ns >= sent_ns;
+    requests.iter().position(came_after).or_else(|| requests.iter().position(is_free))
+}
+
 impl ObservedRequest {
     /// Takes the times of a `Network.ResourceTiming`: milliseconds since `requestTime`, which is in seconds.
     fn response_received(&mut self, response: &Value) {
@@ -302,5 +314,31 @@ fn failure(params: &Value) -> String {
             let field = of(&status["failedParameter"]).map(|field| format!(" {field}")).unwrap_or_default();
             format!("{error} (CORS: {reason}{field})")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_was_sent_again_is_the_one_that_came_after_the_browser_had_sent_it() {
+        let came = |resource, ms: u64| RequestRecord {
+            resource,
+            sent_ns: Some(ms * 1_000_000),
+            ..RequestRecord::default()
+        };
+        // The second time, on another connection, four seconds after the first.
+        let mut requests = [came(7, 60), came(8, 61), came(7, 4_160)];
+        let position = |requests: &[RequestRecord], ms: u64| {
+            seen_at_origins(requests, |one| one.resource == 7, Some(ms * 1_000_000))
+        };
+        assert_eq!(position(&requests, 4_110), Some(2));
+        assert_eq!(position(&requests, 10), Some(0));
+        // Two clocks may differ.
+        assert_eq!(position(&requests, 4_161), Some(0));
+        requests[2].queued_ns = Some(0);
+        assert_eq!(position(&requests, 4_110), Some(0));
+        assert_eq!(seen_at_origins(&requests, |one| one.resource == 9, None), None);
     }
 }
