@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What first flights save, as Markdown (docs/first-flight.md), of a run with all of them.
+"""What first flights save, as Markdown (docs/first-flight.md), of runs that have all of them together.
 
-.venv/bin/fastopen show RUN --json | tools/first_flight_tables.py
+.venv/bin/fastopen show RUN --json > FILE
+tools/first_flight_tables.py FILE...
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -29,10 +32,10 @@ MISSING = "-"
 Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
 
-def cells_of(document: Mapping[str, Any]) -> Cells:
+def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
     """By RTT in ms and loss, then by page: median page load times in ms."""
     found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
-    for cell in document["cells"]:
+    for cell in chain.from_iterable(document["cells"] for document in documents):
         if cell["plt_ms_median"] is not None:
             of_page = found.setdefault((cell["rtt_ms"], cell["loss"]), {}).setdefault(cell["page"], {})
             of_page[cell["http"], cell["session"], cell["arm"]] = cell["plt_ms_median"]
@@ -97,7 +100,7 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def main() -> int:
-    cells = cells_of(json.load(sys.stdin))
+    cells = cells_of([json.loads(Path(file).read_text(encoding="utf-8")) for file in sys.argv[1:]])
     for (rtt, loss), of_pages in sorted(cells.items()):
         print(f"\nPage load times in seconds, {rtt:g} ms, {100 * loss:g} % loss\n")
         print("\n".join(times_table(of_pages)))

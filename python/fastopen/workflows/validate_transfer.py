@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -12,15 +13,7 @@ from fastopen.contract import LoadRecord, Network
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
-from fastopen.replay_validation import (
-    PredictionError,
-    alone,
-    corrected,
-    error_of,
-    misfit,
-    nearer,
-    without_thinking,
-)
+from fastopen.replay_validation import PredictionError, error_of, told_from_queues
 from fastopen.runs.export import export
 from fastopen.statistics import FULL_MIN, VALUES_MIN, central
 from fastopen.workflows.differences import TwoTimes
@@ -28,14 +21,6 @@ from fastopen.workflows.page_loads import PageLoads, last_records
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# How often, at most, the places of references are corrected first, since they decide which request meets
-# which queue, and the think times that are certain. Bytes come by the packet, so that a correction may need
-# others before all are settled.
-PLACING_ROUNDS: Final = 16
-# How often think times are estimated anew from queues: a load is tens of milliseconds of computing. The first
-# requests of a page are right after the first round, those that wait for them after the next, and a round may
-# be worse than the one before.
-ROUNDS: Final = 8
 # Valid loads by client, network (of its list) and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
@@ -124,7 +109,9 @@ class Transfer:
             except InputError as error:
                 yield error
                 continue
-            imported = self._separated_from_queues(recorded, watcher)
+            assert recorded.recording is not None
+            loaded = partial(self._loaded_before, watch=watcher)
+            imported = told_from_queues(recorded.page, recorded.recording.exchanges, loaded)
             measured = self._loaded(page, (CHROMIUM.label,), watcher)
             foretold = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
             yield from self._compared((page, measured), (imported, foretold))
@@ -142,24 +129,6 @@ class Transfer:
                 export(run.store, Path(folder) / "har", "har")
                 (imported,) = load_pages(sorted((Path(folder) / "har").rglob("*.har")))
         return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
-
-    def _separated_from_queues(self, imported: ImportedPage, watch: Watch) -> Page:
-        """The page with think times that hold no queue: of those tried, the nearest to the recording."""
-        assert imported.recording is not None
-        exchanges = imported.recording.exchanges
-        certain = alone(exchanges)
-        page = without_thinking(imported.page)
-        for _ in range(PLACING_ROUNDS):
-            found = misfit(page, exchanges, self._loaded_before(page, watch))
-            before, page = page, corrected(page, found, certain)
-            if page == before:
-                break
-        tried: list[tuple[float, Page]] = []
-        for _ in range(ROUNDS):
-            found = misfit(page, exchanges, self._loaded_before(page, watch))
-            tried.append((found.total_us, page))
-            page = nearer(page, found)
-        return min(tried, key=lambda one: one[0])[1]
 
     def _loaded_before(self, page: Page, watch: Watch) -> LoadRecord:
         """A load by the loader over the first network."""

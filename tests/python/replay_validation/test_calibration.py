@@ -2,9 +2,18 @@
 
 import pytest
 
+from fastopen.contract import LoadRecord
 from fastopen.pages import Page
 from fastopen.pages.recording import RecordedExchange
-from fastopen.replay_validation import Misfit, alone, corrected, misfit, nearer, without_thinking
+from fastopen.replay_validation.calibration import (
+    Misfit,
+    alone,
+    corrected,
+    misfit,
+    nearer,
+    told_from_queues,
+    without_thinking,
+)
 from made_up_loads import load, page, request
 
 
@@ -26,30 +35,25 @@ def think_ms(found: Page) -> list[float]:
     return [one.server_think_us / 1000 for one in found.resources]
 
 
-def test_what_a_load_without_thinking_does_not_wait_for_is_thinking() -> None:
+def test_what_a_load_without_thinking_does_not_wait_for_may_be_thinking() -> None:
     empty = without_thinking(page(300, 300, 300))
     assert think_ms(empty) == [0, 0, 0]
     record = load(200, *(request(n, 0, 100, 120, 150) for n in range(3)))
     found = misfit(empty, [waited(50), waited(80), waited(20)], record)
     assert found.waits_us == {0: 30_000, 1: 60_000, 2: 0}
-    assert found.total_us == 90_000
-    assert think_ms(nearer(empty, found)) == [30, 60, 0]
+    assert sum(found.errors_us) == 90_000
+    assert think_ms(nearer(empty, found, 0.25)) == [7.5, 15, 0]
 
 
 def test_what_the_next_load_waits_for_too_long_is_taken_back() -> None:
-    assert think_ms(nearer(page(30, 60, 5), waits_us(-10_000, 4_000, -20_000))) == [20, 64, 0]
-
-
-def test_a_wait_that_thinking_cannot_shorten_says_how_far_the_others_are_to_be_trusted() -> None:
-    found = nearer(page(0, 0, 0, 0, 0), waits_us(-20_000, -5_000, -9_000, 8_000, 9_500))
-    assert think_ms(found) == [0, 0, 0, 0, 9.5]
+    assert think_ms(nearer(page(30, 60, 5), waits_us(-10_000, 4_000, -24_000), 0.25)) == [27.5, 61, 0]
 
 
 def test_a_request_that_had_no_answer_keeps_what_it_has() -> None:
     unanswered = {**request(1, 0, 0, 0, 0), "first_byte_ns": None, "end_ns": None}
     record = load(200, request(0, 0, 0, 20, 30), unanswered)
     found = misfit(page(0, 7), [waited(50), waited(50)], record)
-    assert think_ms(nearer(page(0, 7), found)) == [30, 7]
+    assert think_ms(nearer(page(0, 7), found, 1)) == [30, 7]
 
 
 def test_nothing_but_its_server_delays_what_is_alone_on_the_network() -> None:
@@ -74,7 +78,7 @@ def test_a_reference_stands_where_the_body_was_when_it_was_asked_for(
     # Its 1000 bytes come in 100 ms; the load asks after 50 of them.
     record = load(300, request(0, 0, 0, 10, 110), request(1, 60, 60, 80, 90))
     exchanges = [exchange(0, 0, 10, 110), exchange(asked_ms, asked_ms, asked_ms + 20, asked_ms + 30)]
-    found = nearer(half, misfit(half, exchanges, record))
+    found = nearer(half, misfit(half, exchanges, record), 1)
     assert found.resources[1].initiator_at_bytes == at_bytes
 
 
@@ -85,7 +89,42 @@ def test_references_keep_the_order_in_which_they_were_asked_for() -> None:
         one.model_copy(update={"initiator_at_bytes": places.get(i)}) for i, one in enumerate(whole.resources)
     ]
     whole = whole.model_copy(update={"resources": tuple(resources)})
-    found = nearer(whole, Misfit({}, {3: 30, 1: 100, 2: 20}, {}))
+    found = nearer(whole, Misfit({}, {3: 30, 1: 100, 2: 20}, {}), 1)
     assert [one.initiator_at_bytes for one in found.resources[1:]] == [500, 500, 500]
-    found = nearer(whole, Misfit({}, {1: 600, 2: 20, 3: -20}, {}))
+    found = nearer(whole, Misfit({}, {1: 600, 2: 20, 3: -20}, {}), 1)
     assert [one.initiator_at_bytes for one in found.resources[1:]] == [None, None, None]
+
+
+def over_a_link(loaded: Page) -> LoadRecord:
+    """All are asked for at once; each answer takes the link for 100 ms, in the order in which they begin."""
+    requests, free = {}, 0
+    for index, one in sorted(enumerate(loaded.resources), key=lambda of: of[1].server_think_us):
+        first_byte = max(free, round(one.server_think_us / 1000))
+        free = first_byte + 100
+        requests[index] = request(index, 0, 0, first_byte, free)
+    return load(free, *(requests[index] for index in sorted(requests)))
+
+
+def recorded(of: Page) -> list[RecordedExchange]:
+    record = over_a_link(of)
+    return [
+        exchange(0, 0, (one.first_byte_ns or 0) / 1e6, (one.end_ns or 0) / 1e6) for one in record.requests
+    ]
+
+
+def as_imported(of: Page) -> Page:
+    return page(*(round(one.first_byte) for one in recorded(of)))
+
+
+@pytest.mark.parametrize("think", [(0, 0, 0, 0), (0, 0, 0, 550), (0, 250, 0, 800)], ids=str)
+def test_thinking_that_shows_is_found_and_a_queue_is_not_taken_for_it(think: tuple[int, ...]) -> None:
+    true = page(*think)
+    told = told_from_queues(as_imported(true), recorded(true), over_a_link)
+    assert think_ms(told) == pytest.approx(think, abs=1)
+
+
+def test_thinking_behind_a_queue_is_no_longer_than_the_queue() -> None:
+    # The second answer begins while the first one is sent: whether at 1 or at 99 ms nothing tells.
+    true = page(0, 60, 180)
+    told = told_from_queues(as_imported(true), recorded(true), over_a_link)
+    assert over_a_link(told).requests == over_a_link(true).requests
