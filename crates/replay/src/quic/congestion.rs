@@ -1,56 +1,69 @@
 //! Room in an origin's congestion window for what ends its handshake.
 //!
-//! Where the packets of an origin that a client needs for its keys are lost, early answers after them cannot
-//! be read, so that no acknowledgment makes room: they fill the window, which the loss makes smaller. Then
-//! quinn 0.11 sends the lost `ServerHello` again only if its own timer probes for it; once a later Initial
-//! packet has shown the loss, it waits for room that never comes (as in quicwg/base-drafts#2984 and
-//! nginx#1616). And when the handshake is over, the loss timer does not run: it is set while the connection
-//! still counts as handshaking, when 1-RTT packets have none. There is no room either for the
-//! `HANDSHAKE_DONE` whose acknowledgment would show the loss.
+//! Where a packet of a handshake is lost, early answers fill the window and nothing makes room: a client can
+//! neither read them without the keys of a lost `ServerHello`, nor are its acknowledgments read before a lost
+//! `Finished`. quinn 0.11 stands still then. While the handshake goes on, the `ServerHello` is sent again only
+//! if the origin's own timer probes for it; once the acknowledgment of a later Initial packet has shown the
+//! loss, it waits for room that never comes (as in quicwg/base-drafts#2984 and nginx#1616). And when the
+//! handshake is over, the loss timer does not run: it is set while the connection still counts as handshaking,
+//! when 1-RTT packets have none. There is no room either for the `HANDSHAKE_DONE` whose acknowledgment would
+//! show the loss.
 
 use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use fastopen_netns::clock::monotonic_ns;
 use quinn::congestion::{Controller, ControllerFactory};
 
 use super::DATAGRAM_BYTES;
 
 /// The probes that a timer would send (RFC 9002 section 6.2.4).
 const PROBES: u64 = 2;
+/// What it waits for after a first round trip, in round trips (sections 5.3 and 6.2.1),
+const PTO_RTTS: u32 = 3;
+/// and before that (section 6.2.2).
+const INITIAL_PTO: Duration = Duration::from_millis(999);
 
 /// Makes the controller of one origin's connection.
 pub(super) struct RoomFactory {
     pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
-    /// Whether the handshake is over.
-    pub(super) complete: Arc<AtomicBool>,
+    /// When the handshake was over, in nanoseconds of the monotonic clock.
+    pub(super) completed_ns: Arc<OnceLock<u64>>,
 }
 
 impl ControllerFactory for RoomFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let inner = self.inner.clone().build(now, current_mtu);
-        let complete = self.complete.clone();
-        Box::new(Room { inner, complete, sent: 0, sent_when_lost: None, acknowledged: false })
+        Box::new(Room {
+            inner: self.inner.clone().build(now, current_mtu),
+            completed_ns: self.completed_ns.clone(),
+            probe_after: INITIAL_PTO,
+            unacknowledged: 0,
+            when_lost: None,
+            acknowledged: false,
+        })
     }
 }
 
-/// A controller whose window has room for two datagrams after each loss in a handshake, and after that
-/// handshake, until the first acknowledgment of what came after it.
+/// A controller whose window has room for two datagrams after each loss in a handshake, and from the end of
+/// that handshake to the first acknowledgment after it. Without a loss that the origin knows of, that begins
+/// when a probe would be due.
 struct Room {
     inner: Box<dyn Controller>,
-    complete: Arc<AtomicBool>,
-    /// All bytes that were sent before the handshake was over: no fewer than are in flight.
-    sent: u64,
-    /// Of these, those before the last loss.
-    sent_when_lost: Option<u64>,
+    completed_ns: Arc<OnceLock<u64>>,
+    /// After which time without acknowledgment a probe is due.
+    probe_after: Duration,
+    /// Bytes of before the end of the handshake that nobody acknowledged: no fewer than are in flight of them.
+    unacknowledged: u64,
+    /// The same at the last loss.
+    when_lost: Option<u64>,
     acknowledged: bool,
 }
 
 impl Controller for Room {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        if !self.complete.load(Ordering::Relaxed) {
-            self.sent += bytes;
+        if self.completed_ns.get().is_none() {
+            self.unacknowledged += bytes;
         }
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -63,7 +76,9 @@ impl Controller for Room {
         app_limited: bool,
         rtt: &quinn_proto::RttEstimator,
     ) {
-        self.acknowledged |= self.complete.load(Ordering::Relaxed);
+        self.acknowledged |= self.completed_ns.get().is_some();
+        self.unacknowledged = self.unacknowledged.saturating_sub(bytes);
+        self.probe_after = PTO_RTTS * rtt.get();
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -72,7 +87,7 @@ impl Controller for Room {
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost_bytes: u64) {
-        self.sent_when_lost = Some(self.sent);
+        self.when_lost = Some(self.unacknowledged);
         self.inner.on_congestion_event(now, sent, persistent, lost_bytes);
     }
 
@@ -82,20 +97,22 @@ impl Controller for Room {
 
     fn window(&self) -> u64 {
         let window = self.inner.window();
-        match self.sent_when_lost {
-            Some(sent_when_lost) if !self.acknowledged => {
-                let sent = if self.complete.load(Ordering::Relaxed) { self.sent } else { sent_when_lost };
-                // What is sent may not reach the window itself.
-                window.max(sent + PROBES * u64::from(DATAGRAM_BYTES) + 1)
-            }
-            _ => window,
+        if self.acknowledged {
+            return window;
         }
+        let is_due = |completed_ns: u64| monotonic_ns() >= completed_ns + self.probe_after.as_nanos() as u64;
+        let stuck = match self.completed_ns.get() {
+            None => self.when_lost,
+            Some(&at) => (self.when_lost.is_some() || is_due(at)).then_some(self.unacknowledged),
+        };
+        // What is sent may not reach the window itself.
+        stuck.map_or(window, |stuck| window.max(stuck + PROBES * u64::from(DATAGRAM_BYTES) + 1))
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let Self { sent, sent_when_lost, acknowledged, .. } = *self;
-        let inner = self.inner.clone_box();
-        Box::new(Self { inner, complete: self.complete.clone(), sent, sent_when_lost, acknowledged })
+        let Self { probe_after, unacknowledged, when_lost, acknowledged, .. } = *self;
+        let (inner, completed_ns) = (self.inner.clone_box(), self.completed_ns.clone());
+        Box::new(Self { inner, completed_ns, probe_after, unacknowledged, when_lost, acknowledged })
     }
 
     fn initial_window(&self) -> u64 {
@@ -114,36 +131,44 @@ mod tests {
     use super::*;
 
     const INITIAL_WINDOW: u64 = 12_000;
+    const PROBES_BYTES: u64 = PROBES * DATAGRAM_BYTES as u64 + 1;
 
-    fn room() -> (Box<dyn Controller>, Arc<AtomicBool>, Instant) {
+    /// A controller after a window of early answers, and what says when its handshake was over.
+    fn full() -> (Box<dyn Controller>, Arc<OnceLock<u64>>, Instant) {
         let mut cubic = CubicConfig::default();
         cubic.initial_window(INITIAL_WINDOW);
-        let complete = Arc::new(AtomicBool::new(false));
-        let factory = RoomFactory { inner: Arc::new(cubic), complete: complete.clone() };
+        let completed_ns = Arc::new(OnceLock::new());
+        let factory = RoomFactory { inner: Arc::new(cubic), completed_ns: completed_ns.clone() };
         let now = Instant::now();
-        (Arc::new(factory).build(now, DATAGRAM_BYTES), complete, now)
-    }
-
-    #[test]
-    fn a_server_hello_that_was_lost_before_a_window_of_early_answers_can_be_sent_again() {
-        let (mut room, complete, now) = room();
+        let mut room = Arc::new(factory).build(now, DATAGRAM_BYTES);
         room.on_sent(now, INITIAL_WINDOW, 9);
         assert_eq!(room.window(), INITIAL_WINDOW);
-        room.on_congestion_event(now, now, false, 1200);
-        let after_loss = INITIAL_WINDOW + 2 * u64::from(DATAGRAM_BYTES) + 1;
-        assert_eq!(room.window(), after_loss);
-        // What is sent then makes no more room, until the handshake is over.
-        room.on_sent(now, 2400, 11);
-        assert_eq!(room.window(), after_loss);
-        complete.store(true, Ordering::Relaxed);
-        assert_eq!(room.window(), after_loss + 2400);
+        (room, completed_ns, now)
     }
 
     #[test]
-    fn without_a_loss_in_the_handshake_the_window_is_the_controllers() {
-        let (mut room, complete, now) = room();
-        room.on_sent(now, INITIAL_WINDOW, 9);
-        complete.store(true, Ordering::Relaxed);
+    fn a_server_hello_that_was_lost_before_early_answers_can_be_sent_again() {
+        let (mut room, completed_ns, now) = full();
+        room.on_congestion_event(now, now, false, 1200);
+        assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
+        // What is sent then makes no more room, until the handshake is over.
+        room.on_sent(now, 2400, 11);
+        assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
+        completed_ns.set(monotonic_ns()).expect("it is set once");
+        assert_eq!(room.window(), INITIAL_WINDOW + 2400 + PROBES_BYTES);
+    }
+
+    #[test]
+    fn where_a_finished_was_late_there_is_room_when_a_probe_is_due() {
+        let (room, completed_ns, _) = full();
+        completed_ns.set(monotonic_ns() - INITIAL_PTO.as_nanos() as u64).expect("it is set once");
+        assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
+    }
+
+    #[test]
+    fn after_a_handshake_without_a_loss_the_window_is_the_controllers() {
+        let (room, completed_ns, _) = full();
+        completed_ns.set(monotonic_ns()).expect("it is set once");
         assert_eq!(room.window(), INITIAL_WINDOW);
     }
 }

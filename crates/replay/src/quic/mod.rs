@@ -12,8 +12,7 @@ pub mod table;
 mod tickets;
 mod verifier;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use quinn::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::{EndpointConfig, TransportConfig, VarInt};
@@ -81,9 +80,9 @@ impl Settings {
         transport(self.control())
     }
 
-    /// That of an origin's connection, which says by `complete` whether its handshake is over.
-    fn origins_transport(self, complete: Arc<AtomicBool>) -> Arc<TransportConfig> {
-        transport(Arc::new(RoomFactory { inner: self.control(), complete }))
+    /// That of an origin's connection, which says by `completed_ns` when its handshake was over.
+    fn origins_transport(self, completed_ns: Arc<OnceLock<u64>>) -> Arc<TransportConfig> {
+        transport(Arc::new(RoomFactory { inner: self.control(), completed_ns }))
     }
 
     fn control(self) -> Arc<dyn ControllerFactory + Send + Sync> {

@@ -4,9 +4,10 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use fastopen_netns::clock::monotonic_ns;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{Connection, Endpoint, Incoming, ServerConfig, ValidationTokenConfig};
 use rustls::crypto::CryptoProvider;
@@ -84,7 +85,7 @@ impl QuicOrigin {
             none.sent(0);
             config.validation_token_config(none);
         }
-        config.transport_config(self.settings.origins_transport(progress.complete.clone()));
+        config.transport_config(self.settings.origins_transport(progress.completed_ns.clone()));
         Ok((Arc::new(config), progress))
     }
 }
@@ -102,8 +103,8 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
 pub(crate) struct Progress {
     /// Whether a certificate was shown.
     certified: Arc<AtomicBool>,
-    /// Whether it is over.
-    complete: Arc<AtomicBool>,
+    /// When it was over, in nanoseconds of the monotonic clock.
+    completed_ns: Arc<OnceLock<u64>>,
 }
 
 /// An accepted connection, whose handshake goes on.
@@ -130,10 +131,10 @@ pub(crate) async fn accept(
     let alpn = data.downcast::<HandshakeData>().ok().and_then(|data| data.protocol);
     let (connection, established) =
         connecting.into_0rtt().map_err(|_| io::Error::other("a server's connection has no 0.5-RTT"))?;
-    let Progress { certified, complete } = progress;
+    let Progress { certified, completed_ns } = progress;
     let established = Box::pin(async move {
         established.await;
-        complete.store(true, Ordering::Relaxed);
+        let _ = completed_ns.set(monotonic_ns());
     });
     Ok(Accepted { connection, established, provider: tls.crypto_provider().clone(), alpn, certified })
 }
