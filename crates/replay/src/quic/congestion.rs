@@ -1,13 +1,13 @@
 //! Room in an origin's congestion window for what ends its handshake.
 //!
 //! Where a packet of a handshake is lost, early answers fill the window and nothing makes room: a client can
-//! neither read them without the keys of a lost `ServerHello`, nor are its acknowledgments read before a lost
-//! `Finished`. quinn 0.11 stands still then. While the handshake goes on, the `ServerHello` is sent again only
-//! if the origin's own timer probes for it; once the acknowledgment of a later Initial packet has shown the
-//! loss, it waits for room that never comes (as in quicwg/base-drafts#2984 and nginx#1616). And when the
-//! handshake is over, the loss timer does not run: it is set while the connection still counts as handshaking,
-//! when 1-RTT packets have none. There is no room either for the `HANDSHAKE_DONE` whose acknowledgment would
-//! show the loss.
+//! neither read them without the keys of a lost `ServerHello`, nor are its acknowledgments read before a
+//! lost `Finished`. quinn 0.11 stands still then. While the handshake goes on, the `ServerHello` is sent
+//! again only if the origin's own timer probes for it; once the acknowledgment of a later Initial packet has
+//! shown the loss, it waits for room that never comes (as in quicwg/base-drafts#2984 and nginx#1616). And
+//! when the handshake is over, the loss timer does not run: it is set while the connection still counts as
+//! handshaking, when 1-RTT packets have none. There is no room either for the `HANDSHAKE_DONE` whose
+//! acknowledgment would show the loss.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -53,7 +53,7 @@ struct Room {
     completed_ns: Arc<OnceLock<u64>>,
     /// After which time without acknowledgment a probe is due.
     probe_after: Duration,
-    /// Bytes of before the end of the handshake that nobody acknowledged: no fewer than are in flight of them.
+    /// Bytes of before the end of the handshake that nobody acknowledged: no fewer than are in flight.
     unacknowledged: u64,
     /// The same at the last loss.
     when_lost: Option<u64>,

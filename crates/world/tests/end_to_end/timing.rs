@@ -68,7 +68,7 @@ fn a_body_may_be_sent_over_a_time_and_its_first_bytes_name_resources_at_once() {
         // Since the load's start: two round trips and the time of sending.
         assert_within("the first byte", ms(0, "first_byte_ns"), 20.0, 80.0);
         assert_within("the body", ms(0, "end_ns"), 319.0, 80.0);
-        // 14 pieces of 1439 bytes (the last one of less), of which the seventh has the byte: 6 / 12.9 of 300 ms.
+        // The seventh of 14 pieces of 1439 bytes (the last one is smaller) has the byte: 6 / 12.9 of 300 ms.
         assert_within("half of it", ms(1, "queued_ns"), 159.5, 80.0);
     });
 }
