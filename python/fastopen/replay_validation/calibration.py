@@ -80,7 +80,7 @@ def information_loss(page: Page, found: Misfit) -> float:
 
     Errors are taken to have a Laplace distribution, since a few are large: where two requests changed places
     in a queue, or a packet was lost. Each server that thinks is a parameter; so it has to explain more of the
-    recording than chance would, and less where the rest is explained badly.
+    recording than chance would, and the more, the worse the rest is explained.
     """
     errors = found.errors_us
     scale_us = max(RESOLUTION_US, sum(errors) / max(1, len(errors)))
