@@ -46,6 +46,15 @@ fn quic_of(load: &mut Load, number: usize) -> &mut QuicRecord {
 }
 
 #[test]
+fn of_a_request_that_a_browser_gave_up_the_origins_time_is_not_the_clients() {
+    let load = load(SessionStart::Early).with(|load| {
+        load.requests[0].queued_ns = None;
+        load.requests[0].first_byte_ns = Some(1);
+    });
+    assert_eq!(load.kinds(), NONE);
+}
+
+#[test]
 fn a_load_over_quic_that_begins_as_its_session_says_is_valid_a_round_trip_sooner() {
     for session in [SessionStart::None, SessionStart::Resumed, SessionStart::Early] {
         assert_eq!(load(session).kinds(), NONE, "{session:?}");

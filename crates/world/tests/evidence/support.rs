@@ -189,6 +189,7 @@ impl Load {
             load.tls.session = session;
             let first = |(connection, number)| RequestRecord {
                 connection: Some(connection),
+                queued_ns: Some(0),
                 connect_start_ns: Some(0),
                 sent_ns: Some(1),
                 first_byte_ns: Some(if session == SessionStart::Early { 20_000_000 } else { 30_000_000 }),
