@@ -99,8 +99,11 @@ def _row(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
-def main() -> int:
-    cells = cells_of([json.loads(Path(file).read_text(encoding="utf-8")) for file in sys.argv[1:]])
+def main(files: Sequence[str]) -> int:
+    if not files:
+        print(__doc__, file=sys.stderr)
+        return 2
+    cells = cells_of([json.loads(Path(file).read_text(encoding="utf-8")) for file in files])
     for (rtt, loss), of_pages in sorted(cells.items()):
         print(f"\nPage load times in seconds, {rtt:g} ms, {100 * loss:g} % loss\n")
         print("\n".join(times_table(of_pages)))
@@ -111,4 +114,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,7 @@
 """A page told from the queues of a network that is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from fastopen.contract import LoadRecord
@@ -9,6 +11,7 @@ from fastopen.replay_validation.calibration import (
     Misfit,
     alone,
     corrected,
+    information_loss,
     misfit,
     nearer,
     told_from_queues,
@@ -128,3 +131,23 @@ def test_thinking_behind_a_queue_is_no_longer_than_the_queue() -> None:
     true = page(0, 60, 180)
     told = told_from_queues(as_imported(true), recorded(true), over_a_link)
     assert over_a_link(told).requests == over_a_link(true).requests
+
+
+def test_a_think_time_that_explains_less_than_chance_would_is_left_out() -> None:
+    # The last server thinks. Of the others' answers one came early, which no thinking explains, and beside
+    # that 4 ms of another one are nothing.
+    true = page(0, 0, 0, 0, 0, 900)
+    exchanges = recorded(true)
+    for index, late_ms in ((1, 4.0), (3, -200.0)):
+        first_byte = exchanges[index].first_byte + late_ms
+        exchanges[index] = replace(exchanges[index], first_byte=first_byte)
+    told = told_from_queues(as_imported(true), exchanges, over_a_link)
+    assert think_ms(told) == pytest.approx([0, 0, 0, 0, 0, 900], abs=1)
+
+
+def test_of_two_explanations_one_that_supposes_more_has_to_explain_more() -> None:
+    simple, more = page(0, 0, 900), page(0, 4, 900)
+    assert information_loss(simple, waits_us(0, 4_000, 200_000)) < information_loss(
+        more, waits_us(0, 0, 200_000)
+    )
+    assert information_loss(simple, waits_us(0, 4_000, 0)) > information_loss(more, waits_us(0, 0, 0))
