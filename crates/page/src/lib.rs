@@ -17,7 +17,7 @@ mod validate;
 
 pub use origin::Origin;
 pub use page::{Format, Initiators, Page};
-pub use resource::{Phase, Resource, ResourceType};
+pub use resource::{Phase, RecordedHttp, Resource, ResourceType};
 pub use scheduler::{
     Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,
 };

@@ -6,6 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::PageUrl;
 
+/// A version of HTTP that a recording names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordedHttp {
+    /// HTTP/1.0.
+    #[serde(rename = "1.0")]
+    Http10,
+    /// HTTP/1.1.
+    #[serde(rename = "1.1")]
+    Http11,
+    /// HTTP/2.
+    #[serde(rename = "2")]
+    Http2,
+    /// HTTP/3.
+    #[serde(rename = "3")]
+    Http3,
+}
+
 /// One request and its response; sizes in bytes as on an HTTP/1.1 wire, times in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +84,10 @@ pub struct Resource {
     /// Whether the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
+    /// The version of HTTP that carried it when it was recorded; none where that is unknown. Jobs name the
+    /// versions of hosts.
+    #[serde(default)]
+    pub http: Option<RecordedHttp>,
     /// Other URLs whose requests get this response where bodies are recorded: other choices of a picture
     /// (of one `srcset` or `picture`), which were not recorded, or what texts call the file of a mirror.
     #[serde(default)]

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use fastopen_link::path::PathRule;
-use fastopen_page::Page;
+use fastopen_page::{Page, Schemes};
 
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
@@ -60,6 +60,8 @@ pub struct Observations<'a> {
     pub network: &'a Network,
     /// How the origins serve: which version of HTTP each host speaks.
     pub origins: &'a OriginSettings,
+    /// The schemes of the page's URLs in this load.
+    pub schemes: Schemes,
     /// After how many microseconds without a complete handshake of QUIC the client goes on over TCP.
     pub h3_fallback_us: Option<u64>,
     /// How far RTTs may be off, in microseconds.

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use fastopen_page::Origin;
 use fastopen_replay::tls::{KeyShare, Version};
 use fastopen_world::contract::Job;
 use proptest::prelude::*;
@@ -113,7 +114,7 @@ fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_man
         job["origins"] = json!({"http": "2"});
         job["client"] = json!({"keep_alive": keep_alive});
         let policy = read(&job.to_string()).expect("it is a job").policy();
-        let limits = policy.limits("a.test");
+        let limits = policy.limits(&Origin { host: "a.test".to_owned(), port: 80 });
         (limits.connections, limits.streams)
     };
     assert_eq!((limits(true), limits(false)), ((1, 100), (6, 1)));
@@ -233,4 +234,19 @@ proptest! {
         }
         assert_ends_well(&String::from_utf8_lossy(&bytes));
     }
+}
+
+#[test]
+fn cleartext_servers_beside_tls_speak_http11_whatever_their_host_speaks_over_tls() {
+    let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+    let image = |url: &str| json!({"url": url, "type": "image", "body_bytes": 9, "initiator": 0});
+    job["page"]["resources"][0]["url"] = json!("https://a.test/");
+    let resources = job["page"]["resources"].as_array_mut().expect("it is one");
+    resources.extend([image("http://a.test/clear"), image("https://a.test/secure")]);
+    job["origins"] = json!({"http": "2"});
+    job["tls"] = json!({"security": "recorded"});
+    job["loads"] = json!([{"id": "tls", "transport": "tls"}]);
+    let policy = read(&job.to_string()).expect("it is a job").policy();
+    let streams = |port| policy.limits(&Origin { host: "a.test".to_owned(), port }).streams;
+    assert_eq!((streams(80), streams(443)), (1, 100));
 }

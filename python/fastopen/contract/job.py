@@ -163,16 +163,8 @@ class Job(Part):
     def _recorded_bodies_can_be_loaded(self) -> Self:
         if self.origins.bodies == "recorded" and not self.client.type.reads_bodies:
             raise ValueError(f"origins.bodies: {self.client.label} does not read bodies")
-        if self.tls.security == "recorded" and self.client.type.loads_everything:
-            if self.origins.http in ("2", "3"):
-                message = f"{self.client.label} speaks HTTP/{self.origins.http} on all connections to a host"
-                raise ValueError(f"tls.security: {message}")
-            for one in self.page.resources:
-                if one.host in self.origins.http3_hosts and one.url.startswith("http:"):
-                    message = f"{one.host} has http URLs, and HTTP/3 has TLS"
-                    raise ValueError(
-                        f"origins.http3_hosts: {message}: leave it out, or ask for transports tls"
-                    )
+        if self.origins.http == "recorded":
+            raise ValueError("origins.http: a job names the version of each host")
         for number, load in enumerate(self.loads):
             encrypted = "tls" in load.transport
             if self.origins.bodies != "recorded" or (encrypted and self.tls.security == "recorded"):

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from fastopen.contract.part import Part, RttUs, Scale, Word
+from fastopen.pages.url import host_of
 from fastopen.pydantic_errors import conflict
 
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8
-Http = Literal["1.0", "1.1", "2", "3"]
+Http = Literal["1.0", "1.1", "2", "3", "recorded"]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
 TicketState = Literal["valid", "stale", "expired", "forgotten"]
@@ -26,7 +27,8 @@ class Origins(Part):
     """How the origin servers answer."""
 
     http: Http = "1.1"
-    """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md)."""
+    """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md). `recorded`, in experiments
+    only: over TLS each host of a page speaks the version that its recording names, or HTTP/1.1."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` says."""
     http3_hosts: list[str] = Field(default_factory=list)
@@ -63,7 +65,18 @@ class Origins(Part):
     def versions(self) -> list[Http]:
         """The versions that hosts speak, the newest first."""
         hosts: dict[Http, list[str]] = {"2": self.http2_hosts, "3": self.http3_hosts}
-        return sorted({self.http, *(version for version in hosts if hosts[version])}, reverse=True)
+        named: Http = "1.1" if self.http == "recorded" else self.http
+        return sorted({named, *(version for version in hosts if hosts[version])}, reverse=True)
+
+    def http_at(self, url: str, tls: "Tls | None") -> Http:
+        """Return the version that the server of a page's URL speaks in a load over `tls`, or in cleartext.
+
+        Beside servers with TLS, those in cleartext speak HTTP/1.1 whatever their host speaks over TLS.
+        """
+        host = host_of(url)
+        version: Http = "3" if host in self.http3_hosts else "2" if host in self.http2_hosts else self.http
+        mixed = tls is not None and tls.security == "recorded"
+        return "1.1" if mixed and version != "1.0" and not url.startswith("https:") else version
 
     @property
     def multiplex(self) -> bool:

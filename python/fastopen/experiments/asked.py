@@ -22,7 +22,7 @@ from fastopen.errors import InputError, any_of, collected, nearest, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
-from fastopen.experiments.named_networks import NAMED_NETWORKS, NamedNetwork
+from fastopen.experiments.named_networks import DEFAULT_NETWORKS, NAMED_NETWORKS, NamedNetwork
 from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
@@ -37,6 +37,7 @@ DIRECTIONS: Final = ("down", "up")
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # What a named network says.
 OF_NAMED: Final = ("rtt", "down", "up")
+_OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Asked:
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
         """The factors of each network. Crossed, the RTT changes fastest."""
-        factors = [one for one in of_part("network") if not (self.named and one.name in OF_NAMED)]
+        networks = self._named_networks
+        factors = [one for one in of_part("network") if not (networks and one.name in OF_NAMED)]
         # The RTT last.
         factors = sorted(factors, key=lambda factor: factor.name == RTT.name)
         lists = {one: values for one in factors if (values := self._values(one))}
@@ -107,10 +109,24 @@ class Asked:
         else:
             combined = product(*lists.values())
         named = [
-            {BY_NAME[name]: BY_NAME[name].read(getattr(one, name)) for name in OF_NAMED} for one in self.named
+            {BY_NAME[name]: BY_NAME[name].read(getattr(one, name)) for name in OF_NAMED} for one in networks
         ]
         chosen = [dict(zip(lists, values, strict=True)) for values in combined]
         return ({**one, **others} for others in chosen for one in named or [{}])
+
+    @property
+    def _named_networks(self) -> Sequence[NamedNetwork]:
+        """The named networks: those asked for, or the default ones where neither RTT nor rates are."""
+        if self.named or any(name in self.values for name in _OF_THE_LINK):
+            return self.named
+        return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
+
+    @property
+    def rates_by_default(self) -> list[str]:
+        """The directions whose rates nobody asked for, where an RTT or the other rate is asked for."""
+        if self._named_networks:
+            return []
+        return [way for way in DIRECTIONS if not {way, f"{way}_trace"} & self.values.keys()]
 
     def _values(self, factor: Factor) -> list[Any]:
         """What is asked of a factor of the network, or its default; empty where that is the contract's."""
@@ -133,14 +149,28 @@ class Asked:
         if ALL in words:
             tls = {"session": self._sessions(clients), **tls}
             answering = {"http": self._versions(clients), **answering}
-        implied = "1.3" if tls or not {*words} <= {*ARMS, "tcp", "tfo"} else None
-        encryptions = self._models("tls", {"version": implied, **tls}, _tls)
+        usual: dict[str, Any] = {"version": "1.3" if self._encrypts(words, clients) else None}
+        if {*words} <= ARMS.keys() and not tls:
+            usual["security"] = "recorded"
+        encryptions = self._models("tls", {**usual, **tls}, _tls)
         arms, over = arms_and_tls(words, encryptions)
+        if not {"http2_hosts", "http3_hosts"} & answering.keys():
+            answering = {"http": "recorded", **answering}
         origins = self._models("origins", answering, Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
         with self._named("client", "origins", "tls"):
-            chosen = bool(tls) or not {*words} <= ARMS.keys()
-            return arms, setups_of(clients, origins, tcps, over, chosen=chosen)
+            return arms, setups_of(clients, origins, tcps, over)
+
+    def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
+        """Return True if loads are over TLS where nobody chose.
+
+        Loads are in cleartext where a client does not speak TLS, before a server of others, and where all
+        transports say so.
+        """
+        if self._settings("tls"):
+            return True
+        able = all(client.type.http_over_tls for client in clients)
+        return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
         """How connections can begin with what is asked for, of all clients."""
@@ -297,7 +327,7 @@ def _named(written: object, values: Mapping[str, object], source: Source) -> lis
         if name not in NAMED_NETWORKS:
             remedy = f"there are: {', '.join(NAMED_NETWORKS)}"
             raise InputError(f"no network is called {shown(name)}", place, remedy)
-    if names and (taken := [name for name in (*OF_NAMED, "down_trace", "up_trace") if name in values]):
+    if names and (taken := [name for name in _OF_THE_LINK if name in values]):
         keys = source.key_of(BY_NAME[taken[0]])
         raise InputError(f"a named network says {keys} itself", place, f"leave {keys} or the name out")
     return [NAMED_NETWORKS[name] for name in dict.fromkeys(names)]

@@ -86,7 +86,7 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
             words += asked_for(page, tls)
         else:
             url = served_as(page.resources[0].url, tls)
-            version = client.type.http_words.get(origins.http, origins.http)
+            version = client.type.http_words.get(origins.versions[0], origins.versions[0])
             words.append(word.replace(URL, url).replace(HTTP, version))
     return client.model_copy(update={"command": words})
 

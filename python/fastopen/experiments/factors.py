@@ -14,6 +14,7 @@ from fastopen.experiments.arms import ARMS
 from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
+from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.transports import SESSION_WORDS, TRANSPORT_WORDS
 
@@ -47,11 +48,19 @@ def _heads_for_client(point: Point) -> tuple[Any, ...]:
     return (usual_heads(point.setup.client.type),)
 
 
-def _security_for_bodies(point: Point) -> tuple[Any, ...]:
-    if point.setup.tls is None:
-        return (None,)
-    return ("recorded" if point.setup.origins.bodies == "recorded" else "tls",)
+def _recorded_http(point: Point) -> tuple[Any, ...]:
+    return ("1.1" if point.setup.tls is None else "recorded",)
 
+
+def _todays_tls(_: Point) -> tuple[Any, ...]:
+    return ("1.3",)
+
+
+def _security_by_default(point: Point) -> tuple[Any, ...]:
+    return (None if point.setup.tls is None else "recorded",)
+
+
+_RATES: Final = NAMED_NETWORKS[RATES_BY_DEFAULT]
 
 # fmt: off
 RTT: Final = Factor(
@@ -62,13 +71,13 @@ _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", ("down.rate_bit_per_s",), q.RATE, "Rate to the client, or none.",
-        example="2mbit,4mbit", default="4mbit", header="down\nMbit/s", phrase="{} Mbit/s down",
-        label="down{}mbit", columns=("down_bit_per_s",),
+        example="2mbit,4mbit", default=_RATES.down, header="down\nMbit/s",
+        phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", ("up.rate_bit_per_s",), q.RATE, "Rate from the client, or none.",
-        example="256kbit,1mbit", default="256kbit", header="up\nMbit/s", phrase="{} Mbit/s up",
-        label="up{}mbit", columns=("up_bit_per_s",),
+        example="256kbit,1mbit", default=_RATES.up, header="up\nMbit/s",
+        phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
         "down_trace", "network", ("down.trace_ms",), q.TRACE,
@@ -221,8 +230,9 @@ _CLIENT: Final = (
 )
 _ORIGINS_AND_TLS: Final = (
     Factor(
-        "http", "origins", ("http",), q.TEXT, "Version of HTTP: of 1.0, 1.1, 2 and 3 (over QUIC).",
-        example="1.1,2", header="HTTP", called="version of HTTP", phrase="HTTP/{}", question=True,
+        "http", "origins", ("http",), q.TEXT, "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.",
+        example="1.1,2", otherwise="recorded, by host; 1.1 in cleartext", header="HTTP",
+        called="version of HTTP", phrase="HTTP/{}", question=True, natural=_recorded_http,
     ),
     Factor(
         "http2_hosts", "origins", ("http2_hosts",), q.WORDS,
@@ -235,14 +245,14 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Every origin over TLS, whatever its URL, or none: all in the clear.", example="none,1.3,1.2",
-        otherwise="1.3 where a transport or another factor of TLS asks for it, else none", header="TLS",
+        otherwise="1.3; none with transports tcp, tfo and with a server", header="TLS", natural=_todays_tls,
         called="use of TLS", phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
     ),
     Factor(
         "security", "tls", ("security",), q.TEXT,
         "Which URLs are served over TLS: tls (all), or recorded (those that are https).",
-        example="tls,recorded", otherwise="recorded with recorded bodies, else tls", header="secu-\nrity",
-        phrase="security {}", natural=_security_for_bodies,
+        example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
+        phrase="security {}", natural=_security_by_default,
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,

@@ -103,14 +103,6 @@ class Setup(BaseModel):
         if self.origins.bodies == "recorded" and not client.type.reads_bodies:
             remedy = f"ask for the client {CHROMIUM.label}, or for other bodies"
             raise conflict(f"{client.label} does not read bodies", remedy, "client.kind", "origins.bodies")
-        recorded = self.tls is not None and self.tls.security == "recorded"
-        version = self.origins.http
-        if recorded and client.type.loads_everything and version in ("2", "3"):
-            message = (
-                f"{client.label} speaks HTTP/{version} on all connections to a host, with TLS or without"
-            )
-            remedy = "ask for http 1.1, for another client, or for transports tls and tls+tfo"
-            raise conflict(message, remedy, "client.kind", "origins.http", "tls.security")
         return self
 
     @model_validator(mode="after")
@@ -198,7 +190,8 @@ class Experiment(BaseModel):
     @model_validator(mode="after")
     def _what_falls_back_speaks_http3(self) -> Self:
         falls_back = any(setup.client.h3_fallback_us is not None for setup in self.setups)
-        if falls_back and not any(setup.origins.quic for setup in self.setups):
+        able = any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups)
+        if falls_back and not able:
             message, remedy = (
                 "no host speaks HTTP/3",
                 "ask for http 3 or http3_hosts, or leave h3_fallback out",

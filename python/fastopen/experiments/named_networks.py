@@ -11,6 +11,7 @@ from fastopen.experiments import quantities as q
 from fastopen.experiments.factor import Factor, Point
 
 WEBPAGETEST: Final = "WebPageTest, connectivity.ini.sample"
+OOKLA: Final = "Ookla's medians of the United States in the third quarter of 2023 (TV Technology, 2023)"
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class NamedNetwork:
 
 
 NAMED_NETWORKS: Final = {
+    "broadband": NamedNetwork("13ms", "214mbit", "24mbit", OOKLA),
+    "mobile": NamedNetwork("31ms", "97mbit", "9mbit", OOKLA),
     "2g": NamedNetwork("800ms", "280kbit", "256kbit", WEBPAGETEST),
     "3g": NamedNetwork("300ms", "1.6mbit", "768kbit", WEBPAGETEST),
     "4g": NamedNetwork("170ms", "9mbit", "9mbit", WEBPAGETEST),
@@ -37,6 +40,10 @@ NAMED_NETWORKS: Final = {
         " rates: Ookla's medians of Europe in the second quarter of 2023, rounded",
     ),
 }
+# The networks of a run that asks for none.
+DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
+# The network whose rates a run has that asks for an RTT only.
+RATES_BY_DEFAULT: Final = "broadband"
 
 
 @cache

@@ -26,6 +26,7 @@ from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
 from fastopen.experiments.factors import FACTORS, Point
 from fastopen.experiments.model import Experiment
+from fastopen.experiments.recorded import as_recorded
 from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, draw
@@ -227,11 +228,12 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     named = network.path_hosts
     behind = None if named is None else [host for host in named if host in hosts]
+    origins = as_recorded(setup, page, network.mtu_bytes)
     speak = {
-        key: [host for host in getattr(setup.origins, key) if host in hosts]
+        key: [host for host in getattr(origins, key) if host in hosts]
         for key in ("http2_hosts", "http3_hosts")
     }
-    speak |= _served(setup.origins, hosts)
+    speak |= _served(origins, hosts)
     loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     return Job(
         contract=CONTRACT,
@@ -240,8 +242,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
         page=page,
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
-        client=filled_in(setup.client, page, setup.origins, setup.tls),
-        origins=setup.origins.model_copy(update=speak),
+        client=filled_in(setup.client, page, origins, setup.tls),
+        origins=origins.model_copy(update=speak),
         tls=setup.tls or Tls(),
         loads=_shuffled(experiment, comparison, world, loads),
         tolerance=experiment.tolerance,

@@ -62,34 +62,32 @@ def setups_of(
     origins: Sequence[Origins],
     tcps: Sequence[Tcp],
     tls: Sequence[Tls | None] = (None,),
-    *,
-    chosen: bool = False,
 ) -> list[Setup]:
-    """Each client with each way of answering, each TCP and each TLS, each combination once.
-
-    `chosen`: somebody asked for what `tls` is.
-    """
+    """Return each client with each way of answering, each TCP and each TLS, each combination once."""
     made = (
         Setup(
             client=client,
-            origins=with_bodies_for(client, answering),
+            origins=with_bodies_for(client, _over(answering, over)),
             tcp=tcp,
-            tls=_of_client(client, _of_bodies(answering, over, chosen=chosen)),
+            tls=_of_client(client, _of_bodies(answering, over)),
         )
         for client, answering, tcp, over in product(clients, origins, tcps, tls)
     )
     return list({repr(one): one for one in made}.values())
 
 
-def _of_bodies(origins: Origins, tls: Tls | None, *, chosen: bool) -> Tls | None:
-    """Recorded bodies name URLs with their schemes, so that they are served with these."""
-    if (
-        origins.bodies != "recorded"
-        or (tls is None and chosen)
-        or (tls and "security" in tls.model_fields_set)
-    ):
+def _over(origins: Origins, tls: Tls | None) -> Origins:
+    """Return the origins over TLS or in cleartext, where recordings name no version but HTTP/1.1."""
+    if tls is not None or origins.http != "recorded":
+        return origins
+    return origins.model_copy(update={"http": "1.1"})
+
+
+def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
+    """Return TLS by the schemes of URLs for recorded bodies, which name URLs with their schemes."""
+    if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
         return tls
-    return (tls or Tls()).model_copy(update={"security": "recorded"})
+    return tls.model_copy(update={"security": "recorded"})
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:

@@ -43,6 +43,7 @@ def _checked_url(value: str) -> str:
 
 Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
 
+HttpVersion = Literal["1.0", "1.1", "2", "3"]
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 # Keys that pages of earlier versions do not have, with what was so before them.
@@ -52,6 +53,7 @@ _LATER_KEYS: Final[dict[str, object]] = {
     "validator": False,
     "alternatives": [],
     "pushed": False,
+    "http": None,
 }
 
 
@@ -116,6 +118,8 @@ class Resource(BaseModel):
     """Other URLs, written as `url` is, whose requests get this response with [recorded bodies](recorded.md):
     of a picture its choices (of the same `srcset` or `picture`) that were not recorded, of a mirror's file
     what texts call it."""
+    http: HttpVersion | None = None
+    """The version of HTTP that carried it when it was recorded; null: not known."""
     body_offset: Bytes | None = None
     """In a job only: the recorded body is `body_bytes` long and starts here in the job's `bodies_file`."""
     head_offset: Bytes | None = None
@@ -125,6 +129,11 @@ class Resource(BaseModel):
     @property
     def host(self) -> str:
         return urls.host_of(self.url)
+
+    @property
+    def encrypted(self) -> bool:
+        """Return True if the URL is https."""
+        return self.url.startswith("https:")
 
     @property
     def wire_bytes(self) -> int:

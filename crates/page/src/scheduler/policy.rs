@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Phase};
+use crate::{Nanos, Origin, Phase};
 
 /// How a client loads pages.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,12 +15,12 @@ pub struct Policy {
     pub connections_per_host: usize,
     /// The most connections at once.
     pub connections_total: usize,
-    /// Limits of hosts whose connections carry several requests at once. All others have
+    /// Limits of servers whose connections carry several requests at once. All others have
     /// `connections_per_host`.
-    pub host_limits: BTreeMap<String, Limits>,
-    /// Hosts that are spoken to in another way as well, where the handshake with them takes longer than this
-    /// in nanoseconds: over TCP in place of QUIC. The way that is ready first is taken for all that follows.
-    pub fallback_after: BTreeMap<String, Nanos>,
+    pub multiplexed: BTreeMap<Origin, Limits>,
+    /// Servers to which the client also opens a TCP connection if the QUIC handshake takes longer than this,
+    /// in nanoseconds. The client then uses the connection that is ready first.
+    pub fallback_after: BTreeMap<Origin, Nanos>,
     /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
     /// Factor of the page's processing times: 0 for a client that needs no time.
@@ -84,7 +84,7 @@ impl Policy {
             profile: Profile::Browser,
             connections_per_host: 6,
             connections_total: 256,
-            host_limits: BTreeMap::new(),
+            multiplexed: BTreeMap::new(),
             fallback_after: BTreeMap::new(),
             keep_alive: true,
             processing_scale: 1.0,
@@ -104,10 +104,10 @@ impl Policy {
         }
     }
 
-    /// The limits for a host. A connection without keep-alive carries one request in all.
-    pub fn limits(&self, host: &str) -> Limits {
+    /// The limits for a server. A connection without keep-alive carries one request in all.
+    pub fn limits(&self, server: &Origin) -> Limits {
         let usual = Limits { connections: self.connections_per_host, streams: 1 };
-        let Limits { connections, streams } = self.host_limits.get(host).copied().unwrap_or(usual);
+        let Limits { connections, streams } = self.multiplexed.get(server).copied().unwrap_or(usual);
         Limits { connections, streams: if self.keep_alive { streams } else { 1 } }
     }
 

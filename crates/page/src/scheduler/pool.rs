@@ -120,11 +120,11 @@ impl Pool {
                 let server = *numbers.entry((origin, partition)).or_insert_with(|| {
                     servers.push(Server {
                         origin,
-                        limits: policy.limits(&origins[origin.0].host),
+                        limits: policy.limits(&origins[origin.0]),
                         queue: BTreeSet::new(),
                         open: 0,
                         connecting: 0,
-                        fallback: match policy.fallback_after.get(&origins[origin.0].host) {
+                        fallback: match policy.fallback_after.get(&origins[origin.0]) {
                             None => Fallback::None,
                             Some(after) => Fallback::After(*after),
                         },

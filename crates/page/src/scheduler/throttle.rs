@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{OriginId, Policy, Profile, selected};
-use crate::{Page, ResourceType};
+use crate::{Origin, Page, ResourceType};
 
 #[derive(Debug)]
 pub(crate) struct Throttle {
@@ -44,7 +44,7 @@ impl Throttle {
         let requests = requests.map(|(resource, (&server, &frame))| {
             let delayable = policy.profile == Profile::Browser
                 && resource.kind == ResourceType::Image
-                && policy.limits(resource.url.host()).streams == 1;
+                && policy.limits(&Origin::of(&resource.url)).streams == 1;
             Request { server, frame, delayable, follows: None, is_followed: false }
         });
         let mut requests: Vec<_> = requests.collect();

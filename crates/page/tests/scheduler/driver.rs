@@ -3,9 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use fastopen_page::{Action, ConnectionId, Event, Nanos, OriginId, Page, Policy, ResourceState, Scheduler};
+use fastopen_page::{
+    Action, ConnectionId, Event, Nanos, Origin, OriginId, Page, Policy, ResourceState, Scheduler,
+};
 
 pub(crate) const MS: Nanos = 1_000_000;
+
+/// The cleartext server of a host.
+pub(crate) fn server(host: &str) -> Origin {
+    Origin { host: host.to_owned(), port: 80 }
+}
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +190,7 @@ impl<'a> Load<'a> {
     fn send(&mut self, connection: ConnectionId, resource: usize) {
         let sender = self.connections.get_mut(&connection).expect("only on an open connection");
         let server = &self.scheduler.origins()[sender.origin.0];
-        let streams = self.policy.limits(&server.host).streams;
+        let streams = self.policy.limits(server).streams;
         assert!(
             sender.ready && sender.in_flight < streams,
             "{connection} carries {streams} requests already"

@@ -3,7 +3,7 @@
 
 use fastopen_page::{Action, ConnectionId, Event, Limits, OriginId, Policy, Scheduler};
 
-use crate::driver::{Load, MS, Network};
+use crate::driver::{Load, MS, Network, server};
 use crate::pages::gallery;
 
 const AFTER: u64 = 200 * MS;
@@ -12,8 +12,8 @@ const OTHER: ConnectionId = ConnectionId(1);
 
 fn policy() -> Policy {
     Policy {
-        host_limits: [("a.test".to_owned(), Limits { connections: 1, streams: 100 })].into(),
-        fallback_after: [("a.test".to_owned(), AFTER)].into(),
+        multiplexed: [(server("a.test"), Limits { connections: 1, streams: 100 })].into(),
+        fallback_after: [(server("a.test"), AFTER)].into(),
         ..Policy::browser()
     }
 }

@@ -24,6 +24,7 @@ pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
         fresh_s: None,
         validator: false,
         body_offset: None,
+        http: None,
         alternatives: Vec::new(),
         pushed: false,
         head_offset: None,

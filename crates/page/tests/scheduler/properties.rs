@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use fastopen_page::{
-    Action, ConnectionId, Event, Limits, Nanos, Page, Phase, Policy, Profile, Resource, ResourceState,
-    ResourceType, Scheduler,
+    Action, ConnectionId, Event, Limits, Nanos, Origin, Page, Phase, Policy, Profile, Resource,
+    ResourceState, ResourceType, Scheduler,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::driver::{Load, MS, Network, RequestOutcome};
+use crate::driver::{Load, MS, Network, RequestOutcome, server};
 use crate::pages::{page, resource, root};
 
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             profile,
             connections_per_host,
             connections_total,
-            host_limits: host_limits(connections_per_host, streams),
+            multiplexed: multiplexed(connections_per_host, streams),
             fallback_after: BTreeMap::new(),
             keep_alive,
             processing_scale,
@@ -119,8 +119,8 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 /// All hosts multiplex, or none does.
-fn host_limits(connections: usize, streams: usize) -> BTreeMap<String, Limits> {
-    let limits = |host| (format!("h{host}.test"), Limits { connections, streams });
+fn multiplexed(connections: usize, streams: usize) -> BTreeMap<Origin, Limits> {
+    let limits = |host| (server(&format!("h{host}.test")), Limits { connections, streams });
     if streams == 1 { BTreeMap::new() } else { (0..4).map(limits).collect() }
 }
 
@@ -285,7 +285,7 @@ proptest! {
         page in pages(), policy in policies(), numbers in prop::collection::vec(any::<u8>(), 0..30),
         early: bool, after_ms in 0_u64..300,
     ) {
-        let fallback_after = (0..4).map(|host| (format!("h{host}.test"), after_ms * MS)).collect();
+        let fallback_after = (0..4).map(|host| (server(&format!("h{host}.test")), after_ms * MS)).collect();
         let policy = Policy { fallback_after, ..policy };
         let network = if numbers.is_empty() { calm(true, early) } else { Network { early, ..rough(&numbers) } };
         let load = Load::run(&page, &policy, network);

@@ -2,13 +2,13 @@
 
 use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 
-use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load};
+use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load, server};
 use crate::pages::{gallery, image, page, root};
 
 /// A browser that opens so many connections to a server, each for so many requests at once.
 fn browser(connections: usize, streams: usize) -> Policy {
-    let limits = |host: &str| (host.to_owned(), Limits { connections, streams });
-    Policy { host_limits: ["a.test", "b.test"].map(limits).into(), ..Policy::browser() }
+    let limits = |host: &str| (server(host), Limits { connections, streams });
+    Policy { multiplexed: ["a.test", "b.test"].map(limits).into(), ..Policy::browser() }
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn a_host_with_limits_of_its_own_leaves_the_others_theirs() {
     let images =
         (1..=3).flat_map(|number| ["b", "c"].map(|host| image(&format!("http://{host}.test/{number}"))));
     let page = page(root("http://a.test/"), images);
-    let host_limits = [("b.test".to_owned(), Limits { connections: 1, streams: 100 })].into();
-    let policy = Policy { host_limits, connections_per_host: 2, ..Policy::browser() };
+    let multiplexed = [(server("b.test"), Limits { connections: 1, streams: 100 })].into();
+    let policy = Policy { multiplexed, connections_per_host: 2, ..Policy::browser() };
     let load = load(&page, &policy);
     let opened: Vec<_> = after_the_root(&load).into_iter().filter(|action| action.contains("open")).collect();
     assert_eq!(opened, ["200 #1 open b.test", "200 #2 open c.test", "200 #3 open c.test"]);

@@ -8,7 +8,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fastopen_page::{Page, Policy, Schemes, SyntheticPage};
+use fastopen_page::{Page, PageUrl, Policy, Schemes, SyntheticPage};
+use fastopen_replay::HttpVersion;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
@@ -70,6 +71,13 @@ pub struct Loading<'a> {
     pub engine: Engine,
     /// How long after its engine's phase the load begins.
     pub start_phase: Duration,
+}
+
+impl Loading<'_> {
+    /// The version of HTTP that the server of a URL speaks in this load.
+    pub fn http_at(&self, url: &PageUrl) -> HttpVersion {
+        self.origins.http_at(url, self.schemes)
+    }
 }
 
 /// A load; times in nanoseconds since its start.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
-use fastopen_page::{Limits, Page, Policy, Schemes};
+use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
@@ -331,22 +331,23 @@ impl Job {
     /// browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
-        let over_quic = |host: String| {
-            let after_us = self.client.h3_fallback_us.filter(|_| self.origins.http_of(&host).is_quic())?;
-            Some((host, after_us * 1000))
+        let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
+        let urls = || self.page.resources.iter().map(|resource| &resource.url);
+        let over_quic = |url: &PageUrl| {
+            let quic = self.origins.http_at(url, schemes).is_quic();
+            Some((Origin::of(url), self.client.h3_fallback_us.filter(|_| quic)? * 1000))
         };
-        let fallback_after =
-            self.page.origins().into_iter().filter_map(|origin| over_quic(origin.host)).collect();
+        let fallback_after = urls().filter_map(over_quic).collect();
         let policy = Policy { order_seed, fallback_after, ..self.client.policy() };
         if !policy.keep_alive {
             return policy;
         }
-        let limits = |host: String| {
-            let streams = self.origins.http_of(&host).max_streams()?;
-            Some((host, Limits { connections: 1, streams }))
+        let limits = |url: &PageUrl| {
+            let streams = self.origins.http_at(url, schemes).max_streams()?;
+            Some((Origin::of(url), Limits { connections: 1, streams }))
         };
-        let host_limits = self.page.origins().into_iter().filter_map(|origin| limits(origin.host)).collect();
-        Policy { host_limits, ..policy }
+        let multiplexed = urls().filter_map(limits).collect();
+        Policy { multiplexed, ..policy }
     }
 }
 
@@ -377,6 +378,16 @@ impl OriginSettings {
             _ if self.http3_hosts.contains(host) => HttpVersion::Http3,
             _ if self.http2_hosts.contains(host) => HttpVersion::Http2,
             _ => self.http,
+        }
+    }
+
+    /// The version that a host speaks at a URL: where a load has URLs of both schemes, a cleartext server
+    /// speaks HTTP/1.1 whatever its host speaks over TLS, as on the web.
+    pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
+        match self.http_of(url.host()) {
+            version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,
+            HttpVersion::Http10 => HttpVersion::Http10,
+            _ => HttpVersion::Http11,
         }
     }
 

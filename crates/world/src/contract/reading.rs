@@ -8,7 +8,7 @@ use fastopen_link::path::PathRule;
 use fastopen_page::{Resource, Scheduler, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::{CongestionControl, DATAGRAM_BYTES, UDP_HEADER_BYTES};
-use fastopen_replay::tls::{Security, SessionStart, Settings, Version};
+use fastopen_replay::tls::{SessionStart, Settings, Version};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -79,7 +79,6 @@ impl Job {
             self.origins.bodies != Bodies::Recorded || self.client.kind.capabilities().reads_bodies,
             || format!("origins.bodies: {} does not read bodies", self.client.kind),
         )?;
-        self.validate_security()?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
         within("tls.tickets", self.tls.tickets, 0..=TICKETS)?;
         self.validate_session()?;
@@ -124,23 +123,6 @@ impl Job {
             Some(number) => {
                 Err(format!("loads[{number}].transport: servers of others speak in the clear alone"))
             }
-            None => Ok(()),
-        }
-    }
-
-    /// The loader speaks one version on all connections to a host, with TLS or without; HTTP/3 has TLS.
-    fn validate_security(&self) -> Checked {
-        if self.tls.security != Security::Recorded {
-            return Ok(());
-        }
-        let able = self.client.kind.capabilities().reads_bodies || !self.origins.http.is_multiplexed();
-        demand(able, || {
-            format!("tls.security: {} speaks HTTP/2 on all connections to a host", self.client.kind)
-        })?;
-        let of_quic = |one: &&Resource| self.origins.http_of(one.url.host()).is_quic();
-        let plain = |one: &&Resource| !one.url.is_encrypted(Schemes::Recorded);
-        match self.page.resources.iter().filter(of_quic).find(plain) {
-            Some(one) => Err(format!("origins.http3_hosts: {} has http URLs", one.url.host())),
             None => Ok(()),
         }
     }
@@ -235,10 +217,11 @@ impl Job {
         }
         let kind = self.client.kind;
         let clear = kind.capabilities().clear_versions;
-        let versions = self.page.origins().into_iter().map(|origin| self.origins.http_of(&origin.host));
-        let encrypted_only =
-            versions.filter(|_| !load.transport.is_encrypted()).find(|one| !clear.contains(one));
-        if let Some(version) = encrypted_only {
+        let schemes = self.schemes(encrypted);
+        let in_the_clear =
+            self.page.resources.iter().map(|one| &one.url).filter(|url| !url.is_encrypted(schemes));
+        let mut versions = in_the_clear.map(|url| self.origins.http_at(url, schemes));
+        if let Some(version) = versions.find(|one| !clear.contains(one)) {
             return Err(format!("transport: {kind} speaks HTTP/{version} over TLS alone"));
         }
         demand(!load.transport.is_fast_open() || !self.origins.http.is_quic(), || {

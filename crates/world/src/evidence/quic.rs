@@ -3,6 +3,7 @@
 use fastopen_replay::quic::packets::PacketCounts;
 
 use fastopen_link::path::Behaviour;
+use fastopen_page::Schemes;
 
 use super::{Observations, invalid};
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
@@ -33,7 +34,7 @@ impl Observations<'_> {
         }
         for connection in self.connections.iter().filter(|one| one.requests > 0) {
             let host = &connection.host;
-            let wanted = self.origins.http_of(host).is_quic();
+            let wanted = self.speaks_quic(connection);
             if self.was_left(connection) {
                 continue;
             }
@@ -59,8 +60,21 @@ impl Observations<'_> {
 
     /// Whether a client that falls back opened the connection over TCP.
     pub(super) fn fell_back(&self, connection: &ConnectionRecord) -> bool {
-        let over_quic = self.origins.http_of(&connection.host).is_quic();
-        self.h3_fallback_us.is_some() && over_quic && connection.quic.is_none()
+        self.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
+    }
+
+    /// Returns true if the connection is to a server with HTTP/3. A cleartext server speaks HTTP/1.1 beside
+    /// those with TLS.
+    fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
+        let ConnectionRecord { host, port, .. } = connection;
+        let in_the_clear = self.schemes == Schemes::Recorded && *port == 80
+            || self
+                .page
+                .resources
+                .iter()
+                .map(|one| &one.url)
+                .any(|url| url.host() == host && url.port() == *port && !url.is_encrypted(self.schemes));
+        self.origins.http_of(host).is_quic() && !in_the_clear
     }
 
     /// Whether it left a QUIC connection whose handshake took too long, with the early data in it.

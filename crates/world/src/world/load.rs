@@ -456,6 +456,7 @@ impl Observed<'_, '_> {
             foreign: job.client.kind.capabilities().is_foreign || job.origins.server.is_some(),
             network: &job.network,
             origins: &job.origins,
+            schemes: job.schemes(expected.tls),
             h3_fallback_us: job.client.h3_fallback_us,
             tolerance_us: job.tolerance.rtt_us,
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fastopen_link::path::PathRule;
-use fastopen_page::Page;
+use fastopen_page::{Page, Schemes};
 use fastopen_replay::tls::{SessionStart, Settings, Version};
 use fastopen_world::contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
@@ -234,6 +234,7 @@ impl Load {
             foreign: self.foreign,
             network: &self.network,
             origins: &self.origins,
+            schemes: if self.plan.transport.is_encrypted() { Schemes::Https } else { Schemes::Http },
             h3_fallback_us: self.h3_fallback_us,
             tolerance_us: 1,
         };

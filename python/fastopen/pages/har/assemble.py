@@ -11,7 +11,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.har import chains
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.exchanges import exchanges_of
+from fastopen.pages.har.exchanges import exchanges_of, version_of
 from fastopen.pages.har.fields import MAX_MS
 from fastopen.pages.har.head import PageHead
 from fastopen.pages.har.initiators import InitiatorResolver
@@ -19,7 +19,7 @@ from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.phases import Phases
 from fastopen.pages.har.roots import main_document
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.model import MAX_RESOURCES, Page, Phase, Resource, ResourceType
+from fastopen.pages.model import MAX_RESOURCES, HttpVersion, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
@@ -43,6 +43,7 @@ def assemble(
     initiators, known = finder.find_all(notes)
     load_at = _load_event(ordered[0], head, notes)
     round_trips = _round_trips(ordered, notes)
+    exchanges = exchanges_of(ordered)
     phase_of = Phases(ordered, load_at)
     phases: list[Phase] = []
     resources: list[Resource] = []
@@ -54,7 +55,8 @@ def assemble(
         share = naming.share if naming is not None and naming.owner == parent else None
         trigger = _trigger(entry, ordered[parent], share) if parent is not None else (None, 0.0)
         round_trip = round_trips[urls.host_of(entry.url)]
-        resources.append(_resource(entry, parent, trigger, phases[-1], round_trip, notes))
+        http = version_of(entry, exchanges[index].carrier)
+        resources.append(_resource(entry, parent, trigger, phases[-1], round_trip, http, notes))
     ended = max(e.end for e, phase in zip(ordered, phases, strict=True) if phase == "load")
     page = Page(
         format="fastopen-page/1",
@@ -69,7 +71,7 @@ def assemble(
     bodies = RecordedBodies({i: e.body for i, e in enumerate(ordered) if e.body is not None})
     plt_ms = None if load_at is None else load_at - ordered[0].start
     recording = Recording(
-        exchanges=exchanges_of(ordered),
+        exchanges=exchanges,
         round_trip_ms=round_trips,
         load_event_ms=plt_ms,
         down_bit_per_s=head.down_bit_per_s,
@@ -137,6 +139,7 @@ def _resource(
     trigger: tuple[int | None, float],
     phase: Phase,
     round_trip: float,
+    http: HttpVersion | None,
     notes: HarNotes,
 ) -> Resource:
     at_bytes, processing = trigger
@@ -160,6 +163,7 @@ def _resource(
         redirect_to=entry.location,
         fresh_s=entry.freshness.fresh_s,
         validator=entry.freshness.validator,
+        http=http,
     )
 
 

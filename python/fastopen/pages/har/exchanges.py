@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry
+from fastopen.pages.model import HttpVersion
 from fastopen.pages.recording import Carrier, RecordedExchange
 
 # h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
 _MULTIPLEXED: Final = re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE)
 _QUIC: Final = re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE)
-_ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.[01]$", re.IGNORECASE)
+_ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
 # Recorders' clocks: a request that seems to be sent this much before the last answer ended came after it.
 _CLOCK_SLACK_MS: Final = 2.0
 
@@ -53,10 +54,7 @@ def _exchange(entry: Entry, started: float, shared: bool) -> RecordedExchange:
 
 def _carrier(entry: Entry, shared: bool) -> Carrier:
     """By the version or a stream's number; where neither tells, because its connection was `shared`."""
-    response = fields.mapping(entry.raw.get("response"))
-    versions = [
-        fields.text(version).strip() for version in (response.get("httpVersion"), entry.raw.get("_protocol"))
-    ]
+    versions = _versions(entry)
     if any(map(_QUIC.match, versions)):
         return "quic"
     if entry.pushed or any(map(_MULTIPLEXED.match, versions)):
@@ -64,6 +62,27 @@ def _carrier(entry: Entry, shared: bool) -> Carrier:
     if fields.number(entry.raw.get("_http2_stream_id")):
         return "streams"
     return "streams" if shared and not any(map(_ONE_AT_A_TIME.match, versions)) else "one at a time"
+
+
+def version_of(entry: Entry, carrier: Carrier) -> HttpVersion | None:
+    """Return the version of HTTP that carried an entry, or None if the recorder does not name it.
+
+    SPDY counts as HTTP/2 and Google's own QUIC as HTTP/3, their successors.
+    """
+    if carrier == "quic":
+        return "3"
+    if carrier == "streams":
+        return "2"
+    versions = [match for version in _versions(entry) if (match := _ONE_AT_A_TIME.match(version))]
+    if not versions:
+        return None
+    return "1.0" if versions[0].group("minor") == "0" else "1.1"
+
+
+def _versions(entry: Entry) -> list[str]:
+    response = fields.mapping(entry.raw.get("response"))
+    named = (response.get("httpVersion"), entry.raw.get("_protocol"))
+    return [fields.text(version).strip() for version in named]
 
 
 def _shared_connections(entries: Sequence[Entry]) -> set[str]:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from fastopen.experiments import Cell, Experiment
+from fastopen.experiments import Cell, Experiment, as_recorded
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
 from fastopen.runs.rows import LoadRow
@@ -31,16 +31,18 @@ def har_document(
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
     """`record` is the load's, `addresses` are those of its hosts. Requests that never began are left out."""
-    http = experiment.setups[cell.setup].origins.http
+    setup = experiment.setups[cell.setup]
+    network = experiment.networks[cell.network]
+    origins = as_recorded(setup, page, network.mtu_bytes)
     connections = {one["id"]: one for one in record["connections"]}
     entries = []
     for request in record["requests"]:
         if _started_ns(request) is not None:
             connection = connections.get(request["connection"])
+            http = origins.http_at(page.resources[request["resource"]].url, setup.tls)
             entry = _entry(page, request, connection, record["started_unix_ms"], http)
             entry |= _connection(connection, addresses)
             entries.append(entry)
-    network = experiment.networks[cell.network]
     arm = cell.arm.transport if cell.arm.cookies is None else f"{cell.arm.transport} {cell.arm.cookies}"
     title = f"{page.name}, RTT {network.rtt_us / 1000:g} ms, {arm}"
     about = {

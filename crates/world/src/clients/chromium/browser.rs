@@ -1,5 +1,6 @@
 //! The browser's processes: started under interception in the client's namespace, ended together.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,7 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::namespace::scratch;
 use fastopen_netns::process::end_all_others;
 use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
-use fastopen_page::alias_host;
+use fastopen_page::{Origin, alias_host};
 use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
 
@@ -228,10 +229,11 @@ fn find() -> Option<PathBuf> {
 /// The flag that has the browser speak QUIC to the hosts with HTTP/3 and to no others, without having heard
 /// of it by TCP.
 fn quic(loading: &Loading) -> String {
-    let origins = loading.page.origins();
-    let spoken = origins.iter().filter(|origin| loading.origins.http_of(&origin.host).is_quic());
+    let urls = loading.page.resources.iter().map(|resource| &resource.url);
+    let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
     let aliased = loading.synthetic_page.is_some();
     let places: Vec<_> = spoken
+        .iter()
         .map(|origin| {
             let host = if aliased { &alias_host(&origin.host) } else { &origin.host };
             format!("{host}:{}", origin.port)

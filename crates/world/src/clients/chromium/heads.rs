@@ -129,7 +129,7 @@ impl<'a> RequestHeads<'a> {
             0
         };
         self.client_hints = self.client_hints.max(hints);
-        let multiplexed = self.loading.origins.http_of(resource.url.host()).is_multiplexed();
+        let multiplexed = self.loading.http_at(&resource.url).is_multiplexed();
         let version = if multiplexed { ADDED_BY_HTTP2 } else { ADDED_BY_HTTP1 };
         lines + length + ADDED.len() + cache + trusted + version.len()
     }

@@ -7,7 +7,7 @@
 mod connection;
 mod request;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddrV4;
 use std::panic;
@@ -48,7 +48,7 @@ impl UserAgent for Loader {
             .filter(|url| url.is_encrypted(loading.schemes))
             .map(|url| {
                 let address = SocketAddrV4::new(loading.hosts[url.host()], url.port());
-                (url.host().to_owned(), (address, loading.origins.http_of(url.host())))
+                (url.host().to_owned(), (address, loading.http_at(url)))
             })
             .collect();
         fetch_tickets(&secure, loading.tls_settings.tickets, &hosts, VISIT_TIMEOUT)
@@ -68,18 +68,13 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
     let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
     let requests: Vec<_> = (0..loading.page.resources.len()).map(|number| loading.request(number)).collect();
-    let encrypted: BTreeSet<_> = loading
-        .page
-        .resources
-        .iter()
-        .map(|resource| &resource.url)
-        .filter(|url| url.is_encrypted(loading.schemes))
-        .map(Origin::of)
+    let urls = loading.page.resources.iter().map(|resource| &resource.url);
+    let spoken: BTreeMap<_, _> = urls
+        .map(|url| (Origin::of(url), (url.is_encrypted(loading.schemes), loading.http_at(url))))
         .collect();
-    let endpoint = |(address, origin): (_, &Origin)| Endpoint {
-        address,
-        encrypted: encrypted.contains(origin),
-        version: loading.origins.http_of(&origin.host),
+    let endpoint = |(address, origin): (_, &Origin)| {
+        let (encrypted, version) = spoken[origin];
+        Endpoint { address, encrypted, version }
     };
     let origins = loading.addresses.iter().copied().zip(scheduler.origins()).map(endpoint).collect();
     let (loaded, senders) = runtime.block_on(async {

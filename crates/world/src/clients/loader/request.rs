@@ -17,7 +17,7 @@ impl Loading<'_> {
     pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
-        let version = self.origins.http_of(resource.url.host());
+        let version = self.http_at(&resource.url);
         *request.version_mut() = version.wire();
         // Page validation has checked both. A target that hyper refuses leaves `/`, which the page answers
         // with 404.

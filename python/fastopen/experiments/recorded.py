@@ -1,0 +1,55 @@
+"""Resolve what a setup leaves to the recording of each page: the versions of HTTP of its hosts."""
+
+from typing import Final
+
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
+from fastopen.contract.origins import Http, Origins
+from fastopen.experiments.model import Setup
+from fastopen.pages import Page
+
+# The newest first: what cannot be spoken gives way to the next.
+_VERSIONS: Final[tuple[Http, ...]] = ("3", "2")
+
+
+def recorded_versions(page: Page) -> dict[str, Http]:
+    """Return for each host of the page the newest version that carried one of its https resources.
+
+    A recording that does not name versions gives HTTP/1.1.
+    """
+    versions: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
+    for resource in page.resources:
+        if resource.encrypted and resource.http is not None:
+            versions[resource.host] = max(versions[resource.host], resource.http)
+    return versions
+
+
+def as_recorded(setup: Setup, page: Page, mtu_bytes: int) -> Origins:
+    """Return the setup's origins with a version for each host of the page, as a job names them.
+
+    A host whose version the setup cannot speak gets the next older one, as from a browser that cannot either.
+    Where `http` is not `recorded`, the origins come back unchanged.
+    """
+    origins = setup.origins
+    if origins.http != "recorded":
+        return origins
+    named = {*origins.http2_hosts, *origins.http3_hosts}
+    able = _able(setup, mtu_bytes)
+    hosts: dict[str, list[str]] = {"2": list(origins.http2_hosts), "3": list(origins.http3_hosts)}
+    for host, version in recorded_versions(page).items():
+        spoken = next((one for one in able if one <= version), None)
+        if host not in named and spoken is not None:
+            hosts[spoken].append(host)
+    return origins.model_copy(update={"http": "1.1", "http2_hosts": hosts["2"], "http3_hosts": hosts["3"]})
+
+
+def _able(setup: Setup, mtu_bytes: int) -> list[Http]:
+    """Return the versions with several requests on a connection that the setup can speak, newest first."""
+    if setup.tls is None or not setup.origins.keep_alive:
+        return []
+    able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]
+    quic = (
+        setup.tls.version == "1.3"
+        and setup.tcp.congestion_control in QUIC_CONGESTION_CONTROLS
+        and mtu_bytes >= QUIC_MTU_MIN_BYTES
+    )
+    return able if quic else [one for one in able if one != "3"]
