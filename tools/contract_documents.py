@@ -508,6 +508,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
         {**_HTTP3, "/origins": {"http3_hosts": [host]}, "/tls": {"security": "recorded"}}
         for host in ("b.test", "c.test")  # its URLs are http, https
     ),
+    {"/origins/http": "recorded"},
     {"/network/down/trace_ms": [1]},
     {"/network/down/rate_bit_per_s": None},
     {"/network/link": "kernel"},

@@ -84,14 +84,14 @@ pub struct Resource {
     /// Whether the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// The version of HTTP that carried it when it was recorded; none where that is unknown. Jobs name the
-    /// versions of hosts.
-    #[serde(default)]
-    pub http: Option<RecordedHttp>,
     /// Other URLs whose requests get this response where bodies are recorded: other choices of a picture
     /// (of one `srcset` or `picture`), which were not recorded, or what texts call the file of a mirror.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
+    /// The version of HTTP that carried it when it was recorded; none where that is unknown. Jobs name the
+    /// versions of hosts.
+    #[serde(default)]
+    pub http: Option<RecordedHttp>,
     /// In a job only: offset of the recorded body in the job's bodies file.
     #[serde(default)]
     pub body_offset: Option<u64>,

@@ -110,6 +110,12 @@ def some(items: Sequence[str], most: int = 4) -> str:
     return listed(items if len(items) <= most else [*items[: most - 1], f"{len(items) - most + 1:,} more"])
 
 
+def decapitalised(text: str) -> str:
+    """Return the text with a small first letter, unless its first word is an abbreviation."""
+    first = text.split(" ", 1)[0]
+    return text if first[1:].isupper() else f"{text[:1].lower()}{text[1:]}"
+
+
 def capitalised(text: str) -> str:
     """`Path none` of `path none`: as a sentence begins."""
     return f"{text[:1].upper()}{text[1:]}"

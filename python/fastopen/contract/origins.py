@@ -1,17 +1,20 @@
 """How the origin servers of a job answer, and how TLS is spoken."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from fastopen.contract.part import Part, RttUs, Scale, Word
+from fastopen.pages.model import HttpVersion
 from fastopen.pages.url import host_of
 from fastopen.pydantic_errors import conflict
 
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8
-Http = Literal["1.0", "1.1", "2", "3", "recorded"]
+Http = Literal[HttpVersion, "recorded"]
+# What a job may name: an experiment has `recorded` resolved before.
+_InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
 TicketState = Literal["valid", "stale", "expired", "forgotten"]
@@ -26,7 +29,7 @@ def _todays_name(bodies: object) -> object:
 class Origins(Part):
     """How the origin servers answer."""
 
-    http: Http = "1.1"
+    http: _InJobs = "1.1"
     """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md). `recorded`, in experiments
     only: over TLS each host of a page speaks the version that its recording names, or HTTP/1.1."""
     http2_hosts: list[str] = Field(default_factory=list)

@@ -46,6 +46,15 @@ DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
 RATES_BY_DEFAULT: Final = "broadband"
 
 
+def rates_words(directions: Sequence[str]) -> str:
+    """Return which rates a run has that asks for an RTT only, such as `rates of broadband: 24mbit up`."""
+    network = NAMED_NETWORKS[RATES_BY_DEFAULT]
+    rates = {"down": network.down, "up": network.up}
+    listed = ", ".join(f"{rates[way]} {way}" for way in directions)
+    options = " and ".join(f"--{way}" for way in directions)
+    return f"rates of {RATES_BY_DEFAULT}: {listed} ({options} to change)"
+
+
 @cache
 def _by_value() -> dict[tuple[int, int | None, int | None], str]:
     return {

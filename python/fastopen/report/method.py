@@ -229,7 +229,7 @@ def _setups(results: Results) -> Iterator[str]:
     for number, ones in enumerate(of_client.values()):
         which = "The" if len(of_client) == 1 else "Another" if number else "One"
         yield f"{which} client was {_client(ones, versions)}."
-    http = _distinct(f"HTTP/{setup.origins.http}" for setup in setups)
+    http = _distinct(_http(setup) for setup in setups)
     scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
     others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
     settings = ", ".join([http, *others])
@@ -241,6 +241,12 @@ def _setups(results: Results) -> Iterator[str]:
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:
         yield f"Each of these {len(setups)} settings has rows of its own in the tables."
+
+
+def _http(setup: Setup) -> str:
+    """Return the version of HTTP in words."""
+    http = setup.origins.http
+    return "the version of HTTP that each host was recorded with" if http == "recorded" else f"HTTP/{http}"
 
 
 def _server_commands(setups: Sequence[Setup]) -> list[str]:
@@ -269,7 +275,7 @@ def _limits(setups: Sequence[Setup]) -> str:
     one_each = {
         version
         for setup in setups
-        for version in setup.origins.versions
+        for version in (*setup.origins.versions, *(("2",) if setup.origins.http == "recorded" else ()))
         if setup.client.keep_alive and version in ("2", "3")
     }
     several = [setup for setup in setups if not (setup.client.keep_alive and setup.origins.http in one_each)]

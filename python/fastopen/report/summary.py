@@ -8,6 +8,7 @@ from typing import Final
 
 from fastopen.attribution.phrases import (
     capitalised,
+    decapitalised,
     gain,
     listed,
     percents,
@@ -18,14 +19,13 @@ from fastopen.attribution.phrases import (
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
 from fastopen.report.deciding import deciding_of_run
-from fastopen.report.surprises import https_in_the_clear
+from fastopen.report.loaded import as_loaded, over_quic
 from fastopen.report.verdict import (
     NO_SYN,
     all_invalid,
     how_sure,
     invalid_lines,
     of_arms,
-    over_quic,
     questions_of,
     verdict_words,
 )
@@ -33,8 +33,6 @@ from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of,
 
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"
-# What https pages are not, which are loaded without TLS.
-IN_THE_CLEAR: Final = "In the clear"
 NO_TREATMENT: Final = "Nothing was loaded with TFO."
 # How often TFO does what, after "it".
 COUNTED: Final = {
@@ -80,7 +78,7 @@ def summarise_run(results: Results) -> Summary:
             sentences.append(f"{capitalised(question)}: {NO_SYN}" if question else NO_SYN)
             continue
         verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
-        words = _decapitalised(verdict_words(verdicts[question], cells))
+        words = decapitalised(verdict_words(verdicts[question], cells))
         opening = f"{capitalised(question)}: {words}. " if len(questions) > 1 else ""
         of_question = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
         sentences.append(opening + " ".join(filter(None, of_question)))
@@ -95,12 +93,12 @@ def summarise_run(results: Results) -> Summary:
         return Summary(NO_SYN, "quiet", (), ())
     alike = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}." if only else ""
     headline = alike or f"It depends on {listed(_asked_by(results))}."
-    if len(https_in_the_clear(results, list(results.pages))) == len(results.pages):
-        headline = f"{IN_THE_CLEAR}: {_decapitalised(headline)}"
+    if len(questions) == 1:
+        headline = f"{as_loaded(results, results.cells)}: {decapitalised(headline)}"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
     of_words: dict[str, list[str]] = {}
     for question, verdict in verdicts.items():
-        words = _decapitalised(verdict_words(verdict, questions[question]))
+        words = decapitalised(verdict_words(verdict, questions[question]))
         of_words.setdefault(words, []).append(question)
     return Summary(
         headline,
@@ -121,7 +119,7 @@ def verdict_line(results: Results) -> str:
     summary = summarise_run(results)
     if summary.of_questions:
         return " ".join((summary.headline, *summary.of_questions))
-    unknown = _decapitalised(Verdict.UNKNOWN) in _decapitalised(summary.headline)
+    unknown = decapitalised(Verdict.UNKNOWN) in decapitalised(summary.headline)
     if unknown or not any(tile.label == SAVED for tile in summary.tiles):
         return summary.headline
     arms = treatments_of(results.experiment.arms)
@@ -130,7 +128,7 @@ def verdict_line(results: Results) -> str:
         if known := [cell for cell in cells if cell.saved_ms is not None]:
             saved = saves(_savings(known))
             clauses.append(
-                f"{_decapitalised(arm.condition)} {saved.removeprefix('saves ')}"
+                f"{decapitalised(arm.condition)} {saved.removeprefix('saves ')}"
                 if clauses
                 else f"{arm.condition} TFO {saved} of page load time"
             )
@@ -140,10 +138,6 @@ def verdict_line(results: Results) -> str:
 def _asked_by(results: Results) -> list[str]:
     """`the version of HTTP`: the factors that tell the questions apart."""
     return [f"the {factor.title}" for factor in results.factors.varying if factor.question]
-
-
-def _decapitalised(text: str) -> str:
-    return f"{text[0].lower()}{text[1:]}"
 
 
 def _sentences(

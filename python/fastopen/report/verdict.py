@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, capitalised, listed, percents, plural, saves
+from fastopen.attribution.phrases import NBSP, capitalised, decapitalised, listed, percents, plural, saves
 from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
+from fastopen.report.loaded import as_loaded, over_quic
 from fastopen.statistics import (
     CONFIDENCE,
     CellResult,
@@ -38,11 +39,6 @@ def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, lis
     return found
 
 
-def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
-    """Whether none of them can use TFO, since all run over QUIC."""
-    return all(results.experiment.setups[cell.cell.setup].origins.all_quic for cell in cells)
-
-
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
     """The cells of each of these arms."""
     return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
@@ -52,7 +48,10 @@ def page_verdicts(results: Results, page: str) -> list[str]:
     """The sentences of each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
+    opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
     said = [(question, _sentences(results, cells)) for question, cells in questions.items()]
+    if opening:
+        said = [(question, opening + decapitalised(text)) for question, text in said if text]
     return said_once([(question, text) for question, text in said if text], len(questions))
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from fastopen.contract import EngineName
 from fastopen.engines import default_parallel
-from fastopen.experiments import Experiment, estimated_s, make_plan, treatments_of
+from fastopen.experiments import Experiment, estimated_s, make_plan, name_of, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.statistics import FULL_MIN
 from fastopen.workflows.engines import auto_engine, is_busy, slower_now
@@ -61,8 +61,10 @@ def _steps(
     networks = experiment.networks
     if "rtt" not in asked and len(networks) > 1:
         middle = networks[len(networks) // 2]
+        name = name_of(middle)
         rtt = f"{middle.rtt_us / 1000:g} ms"
-        yield {"networks": [middle]}, f"RTT {rtt} alone (--rtt)"
+        words = f"only network {name} (--network)" if name else f"RTT {rtt} alone (--rtt)"
+        yield {"networks": [middle]}, words
     random = any(not setup.client.type.deterministic for setup in experiment.setups)
     if "engine" not in asked and auto == "virtual" and random:
         late = "; this machine is busy, and late loads do not count" if is_busy() else ""

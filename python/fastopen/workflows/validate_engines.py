@@ -174,7 +174,7 @@ def compare_engines(
         # A ClientHello that fits into a SYN.
         encrypted = {"session": session or "none", "key_share": "x25519"}
         setups = setups_asked(
-            http=http, profile=profile, **encrypted if session or "3" in http.split(",") else {}
+            http=http, profile=profile, **encrypted if session or "3" in http.split(",") else {"tls": "none"}
         )
         asked = Experiment(
             name="agreement",

@@ -1,0 +1,61 @@
+"""Words for how pages were loaded: over HTTPS or in cleartext, with which versions of HTTP."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fastopen.attribution.phrases import listed
+from fastopen.experiments import Setup, as_recorded
+from fastopen.pages import Resource
+from fastopen.statistics import CellResult, Results
+
+# By whether all URLs are encrypted, and whether any is.
+_WHERE: Final = {
+    (True, True): "Over HTTPS",
+    (False, False): "In cleartext",
+    (False, True): "Over HTTPS and cleartext",
+}
+
+
+def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return what these cells loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
+    schemes: set[bool] = set()
+    versions: set[str] = set()
+    of_recording = named = False
+    for page, network, setup in {(c.cell.page, c.cell.network, c.cell.setup) for c in cells}:
+        chosen = results.experiment.setups[setup]
+        mtu_bytes = results.experiment.networks[network].mtu_bytes
+        origins = as_recorded(chosen, results.pages[page], mtu_bytes)
+        resources = [one for one in results.pages[page].resources if one.phase in chosen.client.phases]
+        schemes |= {_encrypted(chosen, one) for one in resources}
+        versions |= {origins.http_at(one.url, chosen.tls) for one in resources}
+        if chosen.origins.http == "recorded":
+            named |= any(one.http is not None for one in resources)
+            of_recording |= chosen.tls is not None and chosen.tls.security == "recorded"
+    if not schemes:
+        return ""
+    spoken = listed([f"HTTP/{version}" for version in sorted(versions)])
+    where = _WHERE[min(schemes), max(schemes)]
+    join = " over " if schemes == {False} else ", " if len(schemes) + len(versions) > 2 else " and "
+    recording = ", as recorded" if of_recording else ""
+    if of_recording and True in schemes and not named:
+        recording = " (the recording names no version)"
+    return f"{where}{join}{spoken}{recording}"
+
+
+def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
+    """Return True if all connections of these cells run over QUIC, so that none can use TFO."""
+    return all(_of_quic(results, cell) for cell in cells)
+
+
+def _of_quic(results: Results, result: CellResult) -> bool:
+    cell = result.cell
+    setup = results.experiment.setups[cell.setup]
+    if setup.origins.all_quic or setup.origins.http != "recorded":
+        return setup.origins.all_quic
+    page = results.pages[cell.page]
+    origins = as_recorded(setup, page, results.experiment.networks[cell.network].mtu_bytes)
+    return all(origins.http_at(one.url, setup.tls) == "3" for one in page.resources)
+
+
+def _encrypted(setup: Setup, resource: Resource) -> bool:
+    return setup.tls is not None and (resource.encrypted or setup.tls.security == "tls")
