@@ -15,7 +15,6 @@ from fastopen.cli.options import (
     other_clients,
     with_factors,
 )
-from fastopen.cli.output import errors_console
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
@@ -26,7 +25,6 @@ from fastopen.experiments import (
     NAMED_NETWORKS,
     Combine,
     load_experiment,
-    rates_words,
     read_asked,
     with_drawn_seed,
 )
@@ -89,8 +87,6 @@ def run(
     """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
     corpus = _choice(where, sample, seed)
-    if asked.rates_by_default and not settings.quiet:
-        errors_console().print(rates_words(asked.rates_by_default), markup=False, soft_wrap=True)
     experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))

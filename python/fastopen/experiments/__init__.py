@@ -29,7 +29,13 @@ from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
-from fastopen.experiments.named_networks import NAMED_NETWORKS, all_named, name_of, rates_words
+from fastopen.experiments.named_networks import (
+    NAMED_NETWORKS,
+    RATES_BY_DEFAULT,
+    all_named,
+    has_usual_rates,
+    name_of,
+)
 from fastopen.experiments.plan import (
     Cell,
     Comparison,
@@ -55,13 +61,13 @@ from fastopen.experiments.varying import VaryingFactors, place_word, point_of, v
 
 __all__ = [
     "ARMS", "ASKED", "BASELINE", "COMMAND_LINE", "CONTROL", "DRAWS", "FACTORS", "HEADLINE", "KINDS",
-    "NAMED_NETWORKS", "SESSION_WORDS", "UNKNOWNS", "Arm", "ArmName", "Asked", "AskedEngine", "Cell",
-    "Combine", "Comparison", "Draw", "EngineName", "Experiment", "Factor", "Pace", "Plan", "PlannedJob",
-    "Point", "PublishedCell", "Role", "Setup", "Shard", "SmallestEffect", "Source", "Variation",
-    "VaryingFactors", "all_named", "arms_and_tls", "as_recorded", "asked_for", "baseline_of", "clients_of",
-    "compared", "default_draws", "default_queue_bytes", "derive_seed", "draw_of", "estimated_s", "exact",
-    "headline_of", "load_experiment", "make_plan", "name_of", "networks_asked", "of_part",
-    "packaged_experiments", "place_word", "point_of", "published_cells", "rates_words", "read_asked",
-    "read_experiment", "read_trace", "repeats_of", "setups_asked", "setups_of", "slowed_down",
+    "NAMED_NETWORKS", "RATES_BY_DEFAULT", "SESSION_WORDS", "UNKNOWNS", "Arm", "ArmName", "Asked",
+    "AskedEngine", "Cell", "Combine", "Comparison", "Draw", "EngineName", "Experiment", "Factor", "Pace",
+    "Plan", "PlannedJob", "Point", "PublishedCell", "Role", "Setup", "Shard", "SmallestEffect", "Source",
+    "Variation", "VaryingFactors", "all_named", "arms_and_tls", "as_recorded", "asked_for", "baseline_of",
+    "clients_of", "compared", "default_draws", "default_queue_bytes", "derive_seed", "draw_of",
+    "estimated_s", "exact", "has_usual_rates", "headline_of", "load_experiment", "make_plan", "name_of",
+    "networks_asked", "of_part", "packaged_experiments", "place_word", "point_of", "published_cells",
+    "read_asked", "read_experiment", "read_trace", "repeats_of", "setups_asked", "setups_of", "slowed_down",
     "treatments_of", "unknown", "varying_factors", "with_clients", "with_drawn_seed", "without_chance",
 ]  # fmt: skip

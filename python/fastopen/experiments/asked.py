@@ -121,13 +121,6 @@ class Asked:
             return self.named
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
 
-    @property
-    def rates_by_default(self) -> list[str]:
-        """The directions whose rates nobody asked for, where an RTT or the other rate is asked for."""
-        if self._named_networks:
-            return []
-        return [way for way in DIRECTIONS if not {way, f"{way}_trace"} & self.values.keys()]
-
     def _values(self, factor: Factor) -> list[Any]:
         """What is asked of a factor of the network, or its default; empty where that is the contract's."""
         if factor.name.endswith("_trace"):

@@ -46,15 +46,6 @@ DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
 RATES_BY_DEFAULT: Final = "broadband"
 
 
-def rates_words(directions: Sequence[str]) -> str:
-    """Return which rates a run has that asks for an RTT only, such as `rates of broadband: 24mbit up`."""
-    network = NAMED_NETWORKS[RATES_BY_DEFAULT]
-    rates = {"down": network.down, "up": network.up}
-    listed = ", ".join(f"{rates[way]} {way}" for way in directions)
-    options = " and ".join(f"--{way}" for way in directions)
-    return f"rates of {RATES_BY_DEFAULT}: {listed} ({options} to change)"
-
-
 @cache
 def _by_value() -> dict[tuple[int, int | None, int | None], str]:
     return {
@@ -72,6 +63,13 @@ def name_of(network: Network) -> str | None:
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
+
+
+def has_usual_rates(networks: Sequence[Network]) -> bool:
+    """Return True if these networks have the rates of RATES_BY_DEFAULT."""
+    usual = NAMED_NETWORKS[RATES_BY_DEFAULT]
+    rates = tuple(units.parse_rate_bit_per_s(rate) for rate in (usual.down, usual.up))
+    return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == rates for one in networks)
 
 
 class _Named(Factor):

@@ -13,6 +13,7 @@ from fastopen.errors import any_of
 from fastopen.experiments import (
     ARMS,
     BASELINE,
+    RATES_BY_DEFAULT,
     UNKNOWNS,
     Arm,
     ArmName,
@@ -20,6 +21,7 @@ from fastopen.experiments import (
     SmallestEffect,
     all_named,
     compared,
+    has_usual_rates,
     name_of,
 )
 from fastopen.report.browser_metrics import paint_grid
@@ -453,7 +455,8 @@ def fixed_rates(results: Results) -> str:
     if all_named(networks):
         named = {name_of(network): _rates(network, ("down", "up")) for network in networks}
         return ", ".join(f"{name} ({rates})" for name, rates in named.items())
-    return _rates(networks[0], [way for way in ("down", "up") if way not in varying])
+    rates = _rates(networks[0], [way for way in ("down", "up") if way not in varying])
+    return f"{rates} (as {RATES_BY_DEFAULT})" if has_usual_rates(networks) else rates
 
 
 def _rates(network: Network, ways: Iterable[str]) -> str:

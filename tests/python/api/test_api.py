@@ -67,7 +67,7 @@ def test_a_run_gives_frames_figures_and_files(fake_world: FakeWorld, tmp_path: P
         assert set(requests["load"]) == set(loads["load"])
         carried = done.connections().groupby("load")["client_syn_data_acked"].any()
         assert list(loads[loads["load"].map(carried)]["arm"].unique()) == ["warm"]
-        assert done.load("example@20ms#0", "tcp").transport == "tcp"
+        assert done.load("example@20ms#0", "tls").transport == "tls"
         assert "improvement" in done.figures()
         assert "example" in repr(done)
         assert "<pre" in done._repr_html_()

@@ -41,9 +41,11 @@ def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorl
     engine, kept, verdict = done.stderr.splitlines()
     assert engine == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
     assert kept.startswith("kept in ")
-    assert verdict.startswith("verdict: Worth turning on. With warm cookies TFO saves +")
-    assert "example  4 Mbit/s down, 256 kbit/s up" in done.stdout
-    assert "Worth turning on." in done.stdout
+    assert verdict.startswith(
+        "verdict: In cleartext over HTTP/1.1, as recorded: worth turning on. With warm cookies TFO saves +"
+    )
+    assert "example  214 Mbit/s down, 24 Mbit/s up (as broadband)" in done.stdout
+    assert "worth turning on." in done.stdout
     assert "\x1b" not in done.stdout
 
 
@@ -53,11 +55,11 @@ def test_a_table_of_many_axes_loses_no_figure(fake_world: FakeWorld, columns: in
     sweep = ["--keep-alive", "on,off", "--connections-per-host", "2,6", "--initial-window", "4,10"]
     sweep += ["--congestion-control", "cubic,reno", "--processing-scale", "0.5,1"]
     done = fastopen("run", "example", "--rtt", "20ms", "--repeats", "1", *sweep, "--no-keep", columns=columns)
-    table = done.stdout.partition("Too few")[0]
+    table = done.stdout.partition("In cleartext")[0]
     assert "\N{HORIZONTAL ELLIPSIS}" not in table
     assert ("keep-alive off" if columns == 80 else " alive ") in table
     # The RTT once, and the congestion control of each of the 32 rows.
-    assert table.startswith("example  RTT 20 ms; 4 Mbit/s down, 256 kbit/s up\n")
+    assert table.startswith("example  RTT 20 ms; 214 Mbit/s down, 24 Mbit/s up (as broadband)\n")
     assert re.findall(r"\b(?:cubic|reno)\b", table) == ["cubic", "reno"] * 16
 
 
@@ -229,7 +231,7 @@ def test_a_kept_run_prints_the_same_again(fake_world: FakeWorld, tmp_path: Path)
     assert json.loads(fastopen("show", kept, "--json").stdout)["status"] == "finished"
     assert fastopen("show", kept, "--svg", tmp_path / "table.svg").returncode == 0
     picture = (tmp_path / "table.svg").read_text()
-    assert "Worth" in picture
+    assert "worth" in picture
     assert "url(http" not in picture
     again = fastopen("run", "example", "--rtt", "20ms", "--repeats", "3", "-o", kept)
     assert (again.returncode, again.stdout) == (0, done.stdout)

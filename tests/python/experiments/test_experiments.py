@@ -236,7 +236,7 @@ def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
 @pytest.mark.parametrize(
     ("named", "written", "message"),
     [
-        ("5g", {}, "--network: no network is called '5g' (there are: 2g, 3g"),
+        ("5g", {}, "--network: no network is called '5g' (there are: broadband, mobile, 2g, 3g"),
         ("4g", {"rtt": "20ms"}, "--network: a named network says --rtt itself (leave --rtt or the name out)"),
     ],
 )

@@ -20,6 +20,7 @@ from fastopen.experiments import (
     Factor,
     exact,
     make_plan,
+    name_of,
     point_of,
     read_asked,
     read_experiment,
@@ -151,9 +152,13 @@ def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     usual = {factor.name: factor.usual for factor in ASKED if factor.usual is not None and factor.several}
     for name in TLS:
         del usual[name]
-    assert by_options(usual) == by_options({})
-    (limits,) = {(network.down, network.up) for network in by_options({}).networks}
-    assert [limit.rate_bit_per_s for limit in limits] == [4_000_000, 256_000]
+    given = by_options(usual)
+    # Whoever names a factor of TLS means all URLs, and whoever names an RTT no network by its name.
+    assert given.model_copy(update={"networks": by_options({}).networks}) == by_options({})
+    usual_networks = [name_of(network) for network in by_options({}).networks]
+    assert usual_networks == ["broadband", "mobile", "4g"]
+    (network,) = by_options({"rtt": "20ms"}).networks
+    assert (network.down.rate_bit_per_s, network.up.rate_bit_per_s) == (214_000_000, 24_000_000)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -226,7 +231,7 @@ def test_the_command_lists_them_all() -> None:
             "wget2 is not run with HTTP/2, but with HTTP/1.1 (HTTP/2 goes with ",
         ),
         (
-            {"client": "curl", "http": "2"},
+            {"client": "curl", "http": "2", "tls": "none"},
             "curl speaks HTTP/2 over TLS alone (ask for transports tls and tls+tfo",
         ),
         ({"http": "1.0", "http2_hosts": "a.test"}, "never 1.0 (ask for http 1.1, or leave http2_hosts out)"),
@@ -262,7 +267,7 @@ def test_the_command_lists_them_all() -> None:
         ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
         ({"jitter": "pareto:2ms"}, "'pareto' is unknown; accepted: normal, uniform"),
         ({"jitter": "uniform:61s"}, "'uniform:61s' is out of bounds (0.001ms to 60s)"),
-        ({"h3_fallback": "300ms", "tls": "1.3"}, "no host speaks HTTP/3 (ask for http 3 or http3_hosts"),
+        ({"h3_fallback": "300ms", "http": "2"}, "no host speaks HTTP/3 (ask for http 3 or http3_hosts"),
         *(
             ({"tls": "1.3", name: value}, f"(ask for session resumed or early, or leave {name} out)")
             for name, value in (("ticket_state", "stale"), ("early_data_rejected", "on"))

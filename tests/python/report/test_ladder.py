@@ -56,7 +56,7 @@ def test_a_cell_without_a_valid_load_has_no_bar(results: Results) -> None:
 
 def test_the_verdict_fits_a_line(results: Results) -> None:
     line = verdict_line(results)
-    assert line.startswith("Worth turning on (75")
+    assert line.startswith("In cleartext over HTTP/1.1: worth turning on (75")
     assert re.search(r"With warm cookies TFO saves \+.* of page load time, with cold cookies [+-]\d", line)
 
 
@@ -68,7 +68,7 @@ def test_a_run_ends_with_its_verdict_and_where_to_look(
     done = fastopen(*command, "-o", tmp_path / "kept")
     assert done.returncode == 0, done.stderr
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("verdict: Worth turning on")
+    assert last.startswith("verdict: In cleartext over HTTP/1.1, as recorded: worth turning on")
     assert "\N{NO-BREAK SPACE}" not in last
     assert last.endswith(f"fastopen report {tmp_path / 'kept'}")
     assert "example: page load time" in done.stdout

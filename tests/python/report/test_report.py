@@ -95,7 +95,7 @@ def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -
     assert "[" not in text
     assert "No range: one load each, which virtual time repeats to the byte." in text
     assert "With fewer than 6 repeats" not in text
-    assert "Worth turning on. With warm cookies TFO reduces page load time" in text
+    assert "In cleartext over HTTP/1.1: worth turning on. With warm cookies TFO reduces page load" in text
 
 
 def test_the_sentences_on_a_single_row_do_not_name_it_again() -> None:
@@ -197,7 +197,9 @@ def test_the_verdict_follows_the_intervals(
 ) -> None:
     results = results_of(small_plan((20, 100), repeats=1), fake_world())
     (verdict,) = page_verdicts(with_warm(results, *figures), "small")
-    assert said in verdict.replace("\N{NO-BREAK SPACE}", " ")
+    clear, _, words = verdict.replace("\N{NO-BREAK SPACE}", " ").partition(": ")
+    assert clear == "In cleartext over HTTP/1.1"
+    assert f"{said[0].lower()}{said[1:]}" in words
 
 
 def test_a_few_pages_that_gain_and_a_few_that_lose_do_not_make_the_verdict_on_many() -> None:
@@ -207,7 +209,9 @@ def test_a_few_pages_that_gain_and_a_few_that_lose_do_not_make_the_verdict_on_ma
         fill(store, plan)
         found = with_warm(collect(store), *figures)
     (verdict,) = page_verdicts(found, "small")
-    assert verdict.startswith("No difference in most of these cases. With warm cookies TFO reduces")
+    assert verdict.startswith(
+        "In cleartext over HTTP/1.1: no difference in most of these cases. With warm cookies TFO reduces"
+    )
 
 
 def test_an_interrupted_run_says_so_and_what_is_missing(small_plan: MakePlan, fake_world: FakeWorld) -> None:
@@ -267,7 +271,7 @@ def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
     results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
     (verdict,) = page_verdicts(results, "small")
-    assert verdict.startswith("No certain effect.")
+    assert verdict.startswith("In cleartext over HTTP/1.1: no certain effect.")
 
 
 def test_what_is_no_claim_has_no_certainty() -> None:
@@ -362,7 +366,7 @@ def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
     ]
     results = virtual_run(networks=networks)
     grid = result_grid(results, "small")
-    assert grid.subtitle == "RTT 20 ms; 4 Mbit/s down, 256 kbit/s up"
+    assert grid.subtitle == "RTT 20 ms; cleartext; 4 Mbit/s down, 256 kbit/s up"
     assert [column.heading[:7] for column in grid.columns][:2] == ["loss %", "PLT off"]
     assert printed(results, 80).splitlines()[0] == f"small  {grid.subtitle}"
     assert escaped(grid.subtitle) in latex([grid])
@@ -396,6 +400,6 @@ def test_pages_of_https_that_are_loaded_in_the_clear_are_no_silent_answer(count:
         fill(store, plan)
         results = collect(store)
         text = " ".join(printed(results, 100).split())
-    assert verdict_line(results).startswith("In the clear: ")
+    assert verdict_line(results).startswith("In cleartext over HTTP/1.1: ")
     assert text.count("are loaded in the clear here") == 1
     assert said in text

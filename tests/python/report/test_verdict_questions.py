@@ -22,6 +22,7 @@ from made_up_run import fill, made_up_page, made_up_plan
 
 FakeWorld = Callable[..., Path]
 MakePlan = Callable[..., Plan]
+CLEAR = "In cleartext over HTTP/1.1: "
 SETUPS = [Setup(), Setup(tls=Tls()), Setup(origins=Origins(http="2"), tls=Tls())]
 INTERVALS = {0: (18.0, (17.0, 19.0)), 1: (0.1, (0.1, 0.1)), 2: (-0.2, (-0.3, -0.1))}
 
@@ -85,7 +86,7 @@ def test_the_headline_of_one_question_is_its_verdict(several_questions: Results)
     cells = [cell for cell in several_questions.cells if cell.cell.setup == 0]
     experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
     summary = summarise_run(replace(several_questions, cells=cells, experiment=experiment))
-    assert (summary.headline, summary.tone) == ("Worth turning on.", "good")
+    assert (summary.headline, summary.tone) == (f"{CLEAR}worth turning on.", "good")
 
 
 def test_a_client_hello_that_fits_no_syn_is_named_where_nothing_is_saved(several_questions: Results) -> None:
@@ -155,7 +156,7 @@ def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
         results = collect(store)
     (verdict,) = page_verdicts(results, "small")
     # The world dies after the first of its loads, which come in a random order.
-    assert verdict == "No load with TFO and cookies of an earlier visit is valid."
+    assert verdict == f"{CLEAR}no load with TFO and cookies of an earlier visit is valid."
     (reason,) = (line for line in printed(results).splitlines() if line.startswith("Invalid"))
     assert "warm: 2 of 2" in reason
     assert printed(results).count("the world program ended") == 1
@@ -173,7 +174,7 @@ def test_where_no_load_is_valid_without_tfo_either_that_is_said_once(
         execute(plan, HostEngine(fake_world({"*": "late"}), 2), {}, store, lambda _: None)
         results = collect(store)
     (verdict,) = page_verdicts(results, "small")
-    assert verdict == summarise_run(results).headline == "No load is valid."
+    assert verdict == summarise_run(results).headline == f"{CLEAR}no load is valid."
     reason = "Invalid: off: 2 of 2 loads, cold: 2 of 2, warm: 2 of 2: link_late: a packet was 9 ms late"
     assert printed(results).count(reason) == printed(results).count("link_late") == 1
 
@@ -195,13 +196,13 @@ def test_reasons_name_the_rows_and_arms_that_they_concern_and_verdicts_the_arms_
         return summarise_run(results).headline, list(invalid_lines(results, cells))
 
     assert verdict_and_reasons({"cold", "warm"}, {0, 1}) == (
-        "No load with TFO is valid.",
+        f"{CLEAR}no load with TFO is valid.",
         ["Invalid: cold: 2 of 2 loads, warm: 2 of 2: link_late: a packet was 9 ms late"],
     )
     headline, reasons = verdict_and_reasons({"cold"}, {1})
-    assert headline == "Worth turning on."
+    assert headline == f"{CLEAR}worth turning on."
     assert reasons == ["Invalid at 100 ms: cold: 1 of 1 load: link_late: a packet was 9 ms late"]
-    assert verdict_and_reasons({"off"}, {0, 1})[0] == "No load without TFO is valid."
+    assert verdict_and_reasons({"off"}, {0, 1})[0] == f"{CLEAR}no load without TFO is valid."
 
 
 def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> None:

@@ -259,7 +259,7 @@ def test_the_same_command_again_resumes_the_run_and_prints_a_finished_one(
     fake_world()
     other = fastopen(*arguments(kept, "--down", "5mbit"))
     assert other.returncode == 2
-    assert "networks[0].down.rate_bit_per_s 4000000 there, 5000000 here" in other.stderr
+    assert "networks[0].down.rate_bit_per_s 214000000 there, 5000000 here" in other.stderr
     assert len(done(kept)) == some
     finished = fastopen(*arguments(kept))
     assert finished.returncode == 0
