@@ -1,0 +1,165 @@
+"""Pages as they were recorded: schemes by URL, versions of HTTP by host."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastopen.contract import Network, Origins, Tcp, Tls
+from fastopen.engines.program import find_program
+from fastopen.experiments import (
+    COMMAND_LINE,
+    Experiment,
+    Setup,
+    as_recorded,
+    clients_of,
+    make_plan,
+    networks_asked,
+    read_asked,
+    setups_asked,
+)
+from fastopen.pages import Page, load_pages
+
+RECORDED = Origins(http="recorded")
+MTU = 1500
+
+
+def mixed_page() -> Page:
+    """A page of one host with both schemes, one of HTTP/2, one of HTTP/3, and one of unknown version."""
+    urls = [
+        ("https://a.test/", "2"),
+        ("http://a.test/1.png", "1.1"),
+        ("https://b.test/2.png", "3"),
+        ("https://b.test/3.png", "2"),
+        ("https://c.test/4.png", None),
+        ("https://d.test/5.png", "1.1"),
+    ]
+    resources = [
+        {
+            "url": url,
+            "type": "image" if number else "document",
+            "body_bytes": 3000,
+            "initiator": 0 if number else None,
+            "http": http,
+        }
+        for number, (url, http) in enumerate(urls)
+    ]
+    data = {
+        "format": "fastopen-page/1",
+        "name": "mixed",
+        "url": "https://a.test/",
+        "source": "made up",
+        "initiators": "declared",
+        "resources": resources,
+    }
+    return Page.model_validate_json(json.dumps(data))
+
+
+def spoken(**settings: Any) -> tuple[list[str], list[str]]:
+    setup = Setup(**{"origins": RECORDED, "tls": Tls(security="recorded"), **settings})
+    origins = as_recorded(setup, mixed_page(), MTU)
+    assert origins.http == "1.1"
+    return origins.http2_hosts, origins.http3_hosts
+
+
+def test_each_host_speaks_the_newest_version_that_it_was_recorded_with() -> None:
+    assert spoken() == (["a.test"], ["b.test"])
+
+
+def test_what_cannot_be_spoken_gives_way_to_the_next_older_version() -> None:
+    without_quic = (["a.test", "b.test"], [])
+    assert spoken(tls=Tls(version="1.2", security="recorded")) == without_quic
+    assert spoken(tcp=Tcp(congestion_control="bbr")) == without_quic
+    (wget2,) = clients_of({"kind": "wget2"})
+    assert spoken(client=wget2) == ([], [])
+    assert spoken(tls=None) == ([], [])
+    assert spoken(origins=RECORDED.model_copy(update={"keep_alive": False})) == ([], [])
+
+
+def test_a_cleartext_url_speaks_http11_beside_tls() -> None:
+    origins = as_recorded(Setup(origins=RECORDED, tls=Tls(security="recorded")), mixed_page(), MTU)
+    tls = Tls(security="recorded")
+    versions = [origins.http_at(one.url, tls) for one in mixed_page().resources]
+    assert versions == ["2", "1.1", "3", "3", "1.1", "1.1"]
+
+
+def test_the_default_is_as_recorded_and_options_override_it() -> None:
+    (setup,) = setups_asked()
+    assert setup.tls is not None
+    assert (setup.origins.http, setup.tls.version, setup.tls.security) == ("recorded", "1.3", "recorded")
+    (clear,) = setups_asked(transport="tcp,tfo")
+    assert (clear.origins.http, clear.tls) == ("1.1", None)
+    (none,) = setups_asked(tls="none")
+    assert (none.origins.http, none.tls) == ("1.1", None)
+    (old,) = setups_asked(http="1.1")
+    assert old.tls is not None
+    assert (old.origins.http, old.tls.security) == ("1.1", "recorded")
+    (two,) = setups_asked(http="2", security="recorded")
+    assert two.origins.http == "2"
+    (foreign,) = setups_asked(server="nginx -c my.conf")
+    assert foreign.tls is None
+    networks = read_asked({"rtt": "20ms", "down": "1mbit"}, COMMAND_LINE).networks()
+    assert [(one.down.rate_bit_per_s, one.up.rate_bit_per_s) for one in networks] == [(1_000_000, 24_000_000)]
+
+
+def test_a_har_names_the_version_of_each_exchange(tmp_path: Path) -> None:
+    def entry(url: str, version: str, number: int) -> dict[str, Any]:
+        timings = {"blocked": 0, "dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 20, "receive": 5}
+        return {
+            "startedDateTime": f"2026-01-01T00:00:00.{number * 30:03}Z",
+            "time": 25,
+            "request": {"method": "GET", "url": url, "headersSize": 300, "bodySize": 0, "headers": []},
+            "response": {
+                "status": 200,
+                "httpVersion": version,
+                "headersSize": 200,
+                "bodySize": 1000,
+                "headers": [],
+                "content": {"size": 1000, "mimeType": "text/html" if number == 0 else "image/png"},
+            },
+            "cache": {},
+            "timings": timings,
+        }
+
+    written = {
+        "h2": "2",
+        "HTTP/1.1": "1.1",
+        "HTTP/1.0": "1.0",
+        "h3-29": "3",
+        "spdy/3.1": "2",
+        "unknown": None,
+    }
+    entries = [entry(f"https://a{n}.test/", version, n) for n, version in enumerate(written)]
+    (tmp_path / "x.har").write_text(json.dumps({"log": {"version": "1.2", "entries": entries}}))
+    (imported,) = load_pages([tmp_path / "x.har"])
+    assert [one.http for one in imported.page.resources] == list(written.values())
+
+
+@pytest.mark.e2e
+def test_a_host_with_both_schemes_is_loaded_over_both() -> None:
+    """The real world: HTTP/2 and HTTP/1.1 on one host, HTTP/3 on another, every load valid."""
+    (setup,) = setups_asked(key_share="x25519", security="recorded")
+    network: Network = networks_asked(rtt="20ms")[0]
+    experiment = Experiment(name="x", pages=["mixed"], networks=[network], setups=[setup], repeats=1, seed=1)
+    plan = make_plan(experiment, [mixed_page()])
+    job = plan.jobs[0].job.model_dump_json()
+    done = subprocess.run([find_program()], input=job, capture_output=True, text=True, check=True, timeout=60)
+    loads = [one for line in done.stdout.splitlines() if (one := json.loads(line))["record"] == "load"]
+    assert [one["invalid"] for one in loads] == [[], [], []]
+    for load in loads:
+        carried = {
+            (connection["host"], connection["port"]): (
+                connection["tls"] is not None,
+                connection["quic"] is not None,
+            )
+            for connection in load["connections"]
+        }
+        assert carried == {
+            ("a.test", 443): (True, False),
+            ("a.test", 80): (False, False),
+            ("b.test", 443): (True, True),
+            ("c.test", 443): (True, False),
+            ("d.test", 443): (True, False),
+        }
