@@ -69,7 +69,7 @@ def test_each_host_speaks_the_newest_version_that_it_was_recorded_with() -> None
 
 
 def test_what_cannot_be_spoken_gives_way_to_the_next_older_version() -> None:
-    without_quic = (["a.test", "b.test"], [])
+    without_quic: tuple[list[str], list[str]] = (["a.test", "b.test"], [])
     assert spoken(tls=Tls(version="1.2", security="recorded")) == without_quic
     assert spoken(tcp=Tcp(congestion_control="bbr")) == without_quic
     (wget2,) = clients_of({"kind": "wget2"})
@@ -146,7 +146,7 @@ def test_a_host_with_both_schemes_is_loaded_over_both() -> None:
     plan = make_plan(experiment, [mixed_page()])
     job = plan.jobs[0].job.model_dump_json()
     done = subprocess.run([find_program()], input=job, capture_output=True, text=True, check=True, timeout=60)
-    loads = [one for line in done.stdout.splitlines() if (one := json.loads(line))["record"] == "load"]
+    loads = [one for line in done.stdout.splitlines() if (one := json.loads(line))["type"] == "load"]
     assert [one["invalid"] for one in loads] == [[], [], []]
     for load in loads:
         carried = {
