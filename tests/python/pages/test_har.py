@@ -100,8 +100,8 @@ def test_a_cached_root_document_stays_since_there_is_no_page_without_it() -> Non
 
 class TestSizes:
     def body(self, **changes: Any) -> int:
-        page: Page = one_page(entry("http://a.test/", **changes)).page
-        return page.resources[0].body_bytes
+        page: Page = one_page(ROOT, entry("http://a.test/x", 100, **changes)).page
+        return page.resources[1].body_bytes
 
     def test_the_recorded_size_holds(self) -> None:
         assert self.body(response={"bodySize": 700}) == 700

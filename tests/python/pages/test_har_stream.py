@@ -171,6 +171,7 @@ def test_a_large_recording_costs_little_memory(tmp_path: Path) -> None:
         for i in range(80)
     ]
     file = tmp_path / "my.har"
+    made[0]["_resourceType"] = "document"
     file.write_text(json.dumps(har(*made)))
     heard: list[int] = []
     tracemalloc.start()

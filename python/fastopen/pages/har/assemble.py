@@ -18,6 +18,7 @@ from fastopen.pages.har.initiators import InitiatorResolver
 from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.phases import Phases
 from fastopen.pages.har.roots import main_document
+from fastopen.pages.har.writers import UNKNOWN, Writer
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, HttpVersion, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
@@ -25,6 +26,8 @@ from fastopen.pages.recording import Recording
 _CLOCK_SLACK_MS: Final = 1.0
 _SLOW_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
+# Of clocks that disagree, a document may seem to end this long before its page begins.
+_AHEAD_MS: Final = 20.0
 
 
 def assemble(
@@ -34,6 +37,7 @@ def assemble(
     source: str,
     notes: HarNotes,
     place: str,
+    writer: Writer = UNKNOWN,
 ) -> ImportedPage:
     """The page of these entries, of which the file says `head` besides."""
     if len(entries) > MAX_RESOURCES:
@@ -41,7 +45,9 @@ def assemble(
     ordered, document = in_order(entries, head.title, notes)
     finder = InitiatorResolver(ordered, document)
     initiators, known = finder.find_all(notes)
-    load_at = _load_event(ordered[0], head, notes)
+    if document == 0:
+        _fetched_ahead(ordered[0], head, notes)
+    load_at = _load_event(ordered, document, head, writer, notes)
     round_trips = _round_trips(ordered, notes)
     exchanges = exchanges_of(ordered)
     phase_of = Phases(ordered, load_at)
@@ -69,7 +75,9 @@ def assemble(
         resources=tuple(_redirects_typed(resources)),
     )
     bodies = RecordedBodies({i: e.body for i, e in enumerate(ordered) if e.body is not None})
-    plt_ms = None if load_at is None else load_at - ordered[0].start
+    # A load event that the cap on processing made unreachable is nothing to compare with.
+    reached = load_at is not None and load_at - ended <= _MAX_EVENT_MS
+    plt_ms = load_at - ordered[0].start if load_at is not None and reached else None
     recording = Recording(
         exchanges=exchanges,
         round_trip_ms=round_trips,
@@ -94,16 +102,38 @@ def in_order(entries: Sequence[Entry], title: str, notes: HarNotes) -> tuple[lis
     return ordered, ordered.index(document)
 
 
-def _load_event(root: Entry, head: PageHead, notes: HarNotes) -> float | None:
+def _load_event(
+    ordered: Sequence[Entry], document: int, head: PageHead, writer: Writer, notes: HarNotes
+) -> float | None:
+    """Return when the load event was, or None if the file does not say so, or contradicts itself."""
+    root = ordered[0]
     started, on_load = head.started, head.on_load
     if on_load is None:
         notes.add("onload")
         return None
     if started is None or abs(started - root.start) > MAX_MS:
         started = root.start
-    load_at = max(started + on_load, root.start)
+    load_at = started + on_load
+    last = max(entry.end for entry in ordered)
+    if writer.load_event_of_inspector and load_at > last + _SLOW_MS:
+        notes.add("onload_clock")
+        return None
+    if load_at < root.start:
+        notes.add("onload_early")
+        return None
+    if load_at < ordered[document].first_byte - _CLOCK_SLACK_MS:
+        notes.add("onload_root")
+        return None
     notes.add("plt", round(load_at - root.start))
     return load_at
+
+
+def _fetched_ahead(root: Entry, head: PageHead, notes: HarNotes) -> None:
+    """Let a document that came before its page began start with the page, as the browser counts."""
+    started = head.started
+    if started is not None and root.end <= started - _AHEAD_MS and started - root.start < MAX_MS:
+        notes.add("ahead")
+        root.move(started - root.start)
 
 
 def _round_trips(entries: Sequence[Entry], notes: HarNotes) -> dict[str, float]:

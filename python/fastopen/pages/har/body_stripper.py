@@ -13,7 +13,7 @@ from fastopen.pages.har import fields
 
 # A tuple of two strings that a set holds, and what each of them has in addition to its characters.
 _PAIR_BYTES: Final = 300
-_DROPPED: Final = frozenset(["cache", "cookies", "queryString", "serverIPAddress", "comment"])
+_DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 
 @dataclass

@@ -12,6 +12,7 @@ from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds, sizes
 from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
 from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.har.writers import UNKNOWN, Writer
 from fastopen.pages.model import ResourceType, body_is_empty
 
 _METHODS: Final = frozenset(
@@ -75,7 +76,13 @@ Span = tuple[float, float, float, float]
 
 
 def read_entry(
-    raw: object, order: int, place: str, page_start: float | None, previous: float | None, notes: HarNotes
+    raw: object,
+    order: int,
+    place: str,
+    page_start: float | None,
+    previous: float | None,
+    notes: HarNotes,
+    writer: Writer = UNKNOWN,
 ) -> Entry | None:
     """The entry, or None if it did not cross the network (counted in `notes`). InputError where it is broken.
 
@@ -100,13 +107,16 @@ def read_entry(
     if not 200 <= status <= 599 or method == "CONNECT":
         notes.add("failed")
         return None
+    if kinds.is_event_stream(raw):
+        notes.add("event_stream")
+        return None
     if kinds.is_certificate_check(raw):
         notes.add("certificate")
         return None
     url = urls.cleaned(raw_url)
     if url is None:
         raise InputError(f"{raw_url[:80]!r} is not a URL that can be asked for", f"{place}.request.url")
-    return _entry(raw, order, url, method, status, page_start, previous)
+    return _entry(raw, order, url, method, status, page_start, previous, writer)
 
 
 def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -139,15 +149,19 @@ def _entry(
     status: int,
     page_start: float | None,
     previous: float | None,
+    writer: Writer,
 ) -> Entry:
     notes = HarNotes()
     request, response = raw["request"], raw["response"]
     timings = fields.mapping(raw.get("timings"))
-    start, sent, first_byte, end = _span(raw, timings, page_start, previous, notes)
+    start, sent, first_byte, end = _span(raw, timings, page_start, previous, notes, writer)
     mime = kinds.mime_of(response)
     text = fields.mapping(response.get("content")).get("text")
     kept = text if isinstance(text, StoredBody) else None
     found = sizes.sizes_of(raw, url, method, status, notes)
+    if found.body == 0:
+        # What a response without a body took to receive is the browser's, before what follows.
+        end = first_byte
     of_type = kinds.type_of(raw, url, mime)
     location = fields.text(response.get("redirectURL")) or fields.header(
         fields.headers(response.get("headers")), "location"
@@ -166,7 +180,7 @@ def _entry(
         sent=sent,
         first_byte=first_byte,
         end=end,
-        connect_ms=_connect(raw, timings, url),
+        connect_ms=_connect(raw, timings, url, writer),
         wait_ms=fields.milliseconds(timings.get("wait")),
         sizes=found,
         referer=urls.cleaned(referer) if referer else None,
@@ -186,6 +200,7 @@ def _span(
     page_start: float | None,
     previous: float | None,
     notes: HarNotes,
+    writer: Writer,
 ) -> Span:
     tested = _webpagetest_span(raw, page_start)
     if tested is not None:
@@ -197,7 +212,8 @@ def _span(
     spent = _spent(timings)
     if not spent:
         notes.add("timings")
-    end = start + max(spent, fields.milliseconds(raw.get("time")) or 0.0)
+    lasted = 0.0 if writer.tls_counted_twice else fields.milliseconds(raw.get("time")) or 0.0
+    end = start + max(spent, lasted)
     first_byte = end - (fields.milliseconds(timings.get("receive")) or 0.0)
     sent = first_byte - (fields.milliseconds(timings.get("wait")) or 0.0)
     # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
@@ -233,7 +249,7 @@ def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span 
     return page_start + asked, page_start + sent, page_start + sent + waited, page_start + end
 
 
-def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str) -> float | None:
+def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str, writer: Writer) -> float | None:
     """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and gives it as ssl too.
 
     Firefox does not: its entries last as long as all parts together, ssl included.
@@ -244,7 +260,8 @@ def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str) -> fl
     connect, tls = fields.milliseconds(timings.get("connect")), fields.milliseconds(timings.get("ssl")) or 0.0
     if not connect:
         return None
-    if tls and (fields.milliseconds(raw.get("time")) or 0.0) >= _spent(timings) + tls - 1:
+    lasted = fields.milliseconds(raw.get("time")) or 0.0
+    if tls and not writer.tls_counted_twice and lasted >= _spent(timings) + tls - 1:
         return connect
     if tls and tls < connect:
         return connect - tls
@@ -275,13 +292,15 @@ def is_cached(entry: Entry, timed: bool) -> bool:
 
     Chrome says so (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest versions
     write neither a time for sending nor one for waiting. Safari says so (`_fetchType`). Firefox writes
-    times of 0 and no transferred size.
+    times of 0 and no transferred size, or the stored size, headers of 0 bytes and no server address.
     """
     raw = entry.raw
     response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
     if "cache" in fields.text(raw.get("_fetchType")).lower():
+        return True
+    if timed and _took_no_time(raw, timings) and not raw.get("serverIPAddress"):
         return True
     body = fields.number(response.get("bodySize"))
     content = fields.size(fields.mapping(response.get("content")).get("size"))
@@ -295,3 +314,12 @@ def is_cached(entry: Entry, timed: bool) -> bool:
     if (wait is None or wait < 0) and (send is None or send < 0):
         return True
     return bool(content) and entry.end <= entry.start
+
+
+def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
+    """Return True if all that is written of times and headers is 0, and something is."""
+    headers = [
+        fields.number(fields.mapping(raw.get(side)).get("headersSize")) for side in ("request", "response")
+    ]
+    written = [fields.number(value) for value in (raw.get("time"), *timings.values())]
+    return headers == [0, 0] and bool(timings) and all(value == 0 for value in written)

@@ -75,6 +75,19 @@ def is_certificate_check(entry: Mapping[str, Any]) -> bool:
     return any(_essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
 
 
+def is_frame(entry: Mapping[str, Any]) -> bool:
+    """Return True for the document of a frame, if the recorder or the request names it so."""
+    recorded, destination = _recorded(entry), _destination(entry)
+    return recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
+
+
+def is_event_stream(entry: Mapping[str, Any]) -> bool:
+    """Return True for a stream of server-sent events, which stays open and which no load event waits for."""
+    response = fields.mapping(entry.get("response"))
+    declared = _essence(fields.text(fields.mapping(response.get("content")).get("mimeType")))
+    return declared == "text/event-stream" or _recorded(entry) == "eventsource"
+
+
 def type_of(entry: Mapping[str, Any], url: str, mime: str) -> ResourceType:
     """The type of an entry; `other` where nothing tells it."""
     recorded, destination = _recorded(entry), _destination(entry)

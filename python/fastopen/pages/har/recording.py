@@ -8,16 +8,31 @@ from operator import itemgetter
 from typing import Any, Final
 
 from fastopen.errors import InputError
+from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import chains, fields
 from fastopen.pages.har.assemble import assemble
 from fastopen.pages.har.body_stripper import BodyStripper
 from fastopen.pages.har.entry import Entry, is_cached, read_entry
 from fastopen.pages.har.head import PageHead, head_of
+from fastopen.pages.har.navigations import split
 from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.stream import Scanner, read_json
+from fastopen.pages.har.writers import Writer, writer_of
 from fastopen.pages.imported import ImportedPage
 
+# Recorders write that a document began some milliseconds before its page.
+_PAGE_SLACK_MS: Final = 10.0
+# Notes on entries that were left out, as reasons for which a file has nothing to load.
+_REASONS: Final = {
+    "cached": "came out of the recorder's cache",
+    "failed": "failed, or got no final answer",
+    "websocket": "opened a WebSocket",
+    "event_stream": "opened an event stream",
+    "scheme": "need no server",
+    "certificate": "checked certificates",
+    "broken": "are broken",
+}
 _EXPORT: Final = "export it again, as HAR with content"
 
 
@@ -40,19 +55,70 @@ def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) ->
     entries = log.get("entries")
     if not isinstance(entries, list):
         raise InputError("not a HAR: log.entries is no list", place, _EXPORT)
+    if entries and not any(map(_is_timed, entries)):
+        raise InputError("no entry of it has a start or times", place, _EXPORT)
+    writer = writer_of(log)
     recorded = _pages(log, entries, notes)
-    found = [_read(page, entries, place, lenient) for page in recorded]
-    usable = [(page, *read) for page, read in zip(recorded, found, strict=True) if read[0]]
+    found = [_read(page, entries, place, lenient, writer) for page in recorded]
+    usable = [
+        (each, of_page, page_notes)
+        for page, (entries_of, page_notes) in zip(recorded, found, strict=True)
+        if entries_of
+        for each, of_page in split(page, entries_of, page_notes)
+    ]
     if not usable:
-        raise InputError("no entry of it crossed the network", place, "record the page with an empty cache")
+        raise _nothing_crossed(place, [of_page for _, of_page in found])
+    usable = _with_documents(usable, place, notes, lenient=lenient)
     stem = stem_of(place, (".gz", ".json", ".har"))
     pages = []
     for number, (page, of_page, page_notes) in enumerate(usable, start=1):
         page_notes.merge(notes)
         name = stem if len(usable) == 1 else f"{stem}#{number}"
         source = _source(log, of_page[0])
-        pages.append(assemble(of_page, page, name, source, page_notes, place))
+        pages.append(assemble(of_page, page, name, source, page_notes, place, writer))
     return pages
+
+
+def _is_timed(entry: object) -> bool:
+    raw = fields.mapping(entry)
+    return "startedDateTime" in raw or bool(fields.mapping(raw.get("timings"))) or "_load_start" in raw
+
+
+def _nothing_crossed(place: str, notes: Sequence[HarNotes]) -> InputError:
+    """Return the refusal of a file without a request that a load could repeat, with the reasons."""
+    counts = {words: sum(one.count(key) for one in notes) for key, words in _REASONS.items()}
+    reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+    cached = counts[_REASONS["cached"]] > 0
+    remedy = "record the page with an empty cache" if cached else "record the load of a page"
+    message = "no entry of it crossed the network"
+    return InputError(f"{message}: {reasons}" if reasons else message, place, remedy)
+
+
+def _with_documents(
+    pages: Sequence[tuple[PageHead, list[Entry], HarNotes]], place: str, notes: HarNotes, *, lenient: bool
+) -> list[tuple[PageHead, list[Entry], HarNotes]]:
+    """Return the pages that have a document; of a file with none all of them, if that is allowed."""
+    found = [one for one in pages if _has_document(one[0], one[1])]
+    if found:
+        if len(found) < len(pages):
+            notes.add("without_document", len(pages) - len(found))
+        return found
+    if not lenient:
+        first = min(pages[0][1], key=lambda e: (e.start, e.order))
+        message = f"no document in it: its first request is a {first.method} of type {first.type}"
+        raise InputError(message, place, "record the load of a page, or load these requests with --lenient")
+    for _, _, of_page in pages:
+        of_page.add("no_document")
+    return list(pages)
+
+
+def _has_document(page: PageHead, entries: Sequence[Entry]) -> bool:
+    """Return True if a document is among the entries, or what the recorder names as the page."""
+    titled = urls.cleaned(page.title)
+    return any(
+        one.type == "document" or one.url == titled or one.raw.get("_is_base_page") in (True, "true", 1)
+        for one in entries
+    )
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: HarNotes) -> list[PageHead]:
@@ -88,11 +154,13 @@ def _pageref(entry: object) -> str | None:
 def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
     """The page that had started last when the entry did; None where none had."""
     start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
-    number = 0 if start is None else bisect_right(starts, start, key=itemgetter(0))
+    number = 0 if start is None else bisect_right(starts, start + _PAGE_SLACK_MS, key=itemgetter(0))
     return starts[number - 1][2] if number else None
 
 
-def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> tuple[list[Entry], HarNotes]:
+def _read(
+    page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
+) -> tuple[list[Entry], HarNotes]:
     """The page's entries that crossed the network, redirects linked, in file order."""
     notes = HarNotes()
     entries: list[Entry] = []
@@ -100,7 +168,7 @@ def _read(page: PageHead, raws: Sequence[object], place: str, lenient: bool) -> 
     for index in page.members:
         try:
             entry = read_entry(
-                raws[index], index, f"{place}: log.entries[{index}]", page.started, previous, notes
+                raws[index], index, f"{place}: log.entries[{index}]", page.started, previous, notes, writer
             )
         except InputError as error:
             if not lenient:
