@@ -56,16 +56,23 @@ def pages_of(
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Gives what no page names to the page that its Referer or the order says; not what people went to."""
     placed = set().union(*grown)
-    others = graph.of_links(graph.linked - placed) - placed
+    others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
     for index, exchange in enumerate(graph.exchanges):
         if index in placed or index in others or exchange.referer in their_urls:
             continue
         edges = _page_at(index, exchange, graph, heads, grown)
+        if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
+            continue  # another visit asked for it again
         edges[index] = _guess(graph, edges, exchange)
         # What it names in its turn belongs to the page as well.
         graph.grow(edges, [index])
         placed |= edges.keys()
+
+
+def _other_pages(graph: Graph) -> set[int]:
+    """Return the documents without a Referer: a browser names the document that asks for a frame."""
+    return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
 
 
 def _page_at(

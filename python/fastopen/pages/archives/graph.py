@@ -110,7 +110,9 @@ class Graph:
         found = set(started)
         waiting = deque(found)
         while waiting:
-            targets = {target for target, _ in self.targets(waiting.popleft())} | self.linked
+            index = waiting.popleft()
+            targets = {target for target, _ in self.targets(index)} | self.linked
+            targets.update(self.by_url.get(self.exchanges[index].location or "", ()))
             waiting.extend(targets - found)
             found |= targets
         return found
@@ -169,7 +171,13 @@ class Graph:
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
         """What no structure names, but a text of the page does: scripts put requests together themselves."""
-        missing = {i for i in range(len(self.exchanges)) if i not in edges and i not in self.linked}
+        here = {self.exchanges[i].url for i in edges}
+        missing = {
+            i
+            for i, one in enumerate(self.exchanges)
+            if i not in edges and i not in self.linked and one.url not in here
+        }
+        missing -= {i for i in missing if self._repeats(i)}
         news: list[int] = []
         # Scripts first: what they ask for is what structure cannot show.
         order = sorted(edges, key=lambda i: self.exchanges[i].type != "script")
@@ -182,6 +190,13 @@ class Graph:
             news.extend(found)
             missing.difference_update(found)
         return news
+
+    def _repeats(self, index: int) -> bool:
+        """Return True if an earlier exchange got the same URL: that of an earlier visit."""
+        exchange = self.exchanges[index]
+        return exchange.method == "GET" and any(
+            self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index
+        )
 
     def _nameable(self, index: int) -> Sequence[int]:
         """The exchanges whose names may stand in the text of this one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -65,11 +66,21 @@ def names_in_document(text: bytes, charset: str | None = None) -> Names:
 
 
 def _known(charset: str | None) -> str | None:
-    """The charset if there is such a one; else the document's own word for it counts."""
-    try:
-        return codecs.lookup(charset).name if charset else None
-    except LookupError:
-        return None
+    """Return the charset in a spelling that libxml2 knows, or None: then the document's own counts."""
+    for name in _spellings(charset) if charset else ():
+        try:
+            etree.HTMLParser(encoding=name)
+        except LookupError:
+            continue
+        return name
+    return None
+
+
+def _spellings(charset: str) -> Iterator[str]:
+    """The header's own, then Python's, whose codecs know more names of the same charset."""
+    yield charset
+    with suppress(LookupError, ValueError):
+        yield codecs.lookup(charset).name
 
 
 def _candidates(srcset: str) -> Iterator[str]:
