@@ -68,6 +68,9 @@ pub struct Observations<'a> {
     pub tolerance_us: u64,
 }
 
+/// Linux' first timeout of a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
+const SYN_TIMEOUT_US: u64 = 1_000_000;
+
 /// Every reason why the load is invalid; none for a valid load.
 pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
@@ -197,9 +200,10 @@ impl Observations<'_> {
                 reasons.push(invalid(kind, format!("{count} {what} ({counter}{but})")));
             }
         }
-        let lossy = self.lost_packets() > 0;
+        let timed_out = self.timed_out_syns();
+        let lossy = self.lost_packets() > 0 || timed_out > 0;
         let failed = grown(client, "TCPFastOpenActiveFail") - self.failed_as_expected();
-        if failed != 0 && !lossy {
+        if (failed < 0 || failed > timed_out) && self.lost_packets() == 0 {
             let detail =
                 format!("{failed} connections lost the data in their SYN on a link that lost nothing");
             reasons.push(invalid(InvalidKind::FastopenFailed, format!("{detail} (TCPFastOpenActiveFail)")));
@@ -230,6 +234,21 @@ impl Observations<'_> {
     fn lost_packets(&self) -> u64 {
         let LinkRecord { down, up } = self.link;
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
+    }
+
+    /// Returns how many connections sent their SYN again because queues held it, or its answer, for longer than
+    /// its timeout. Linux sends it without data, counts the failure, and both ends may disagree about which
+    /// SYN carried data.
+    fn timed_out_syns(&self) -> i64 {
+        let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
+            .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
+        let furthest = self.network.host_extra_rtt_us.values().max().copied().unwrap_or(0);
+        let explained = match queued {
+            [Some(down), Some(up)] => self.network.rtt_us + furthest + down + up >= SYN_TIMEOUT_US,
+            _ => true,
+        };
+        let again = self.connections.iter().filter(|one| one.quic.is_none() && retransmitted(one));
+        if explained { again.count() as i64 } else { 0 }
     }
 
     fn no_fast_open(&self, reasons: &mut Vec<Invalid>) {

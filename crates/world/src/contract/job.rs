@@ -172,6 +172,16 @@ impl Jitter {
 }
 
 impl LinkDirection {
+    /// Returns how long a packet waits at most in a queue of `seen` bytes, or, where nobody looked, of the
+    /// largest length, in microseconds. None: there is no bound.
+    pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
+        match (self.rate_bit_per_s, &self.trace_ms) {
+            (None, None) => Some(0),
+            (Some(rate), _) => Some(seen.or(self.queue_bytes)? * 8_000_000 / rate),
+            (None, Some(_)) => (seen == Some(0)).then_some(0),
+        }
+    }
+
     /// What the link model is to be; `way` is its key in `network`.
     ///
     /// # Errors

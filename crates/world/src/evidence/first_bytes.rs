@@ -50,7 +50,9 @@ impl Observations<'_> {
             if self.is_undisturbed(connection, first) {
                 let resource = &self.page.resources[first.resource];
                 let (rtts, wire_us) = self.at_most(connection, resource, rtts);
-                let latest_us = rtts * rtt_us + resource.server_think_us + resource.server_send_us + wire_us;
+                let held_us = held_ns(connection, first) / 1000;
+                let latest_us =
+                    rtts * rtt_us + held_us + resource.server_think_us + resource.server_send_us + wire_us;
                 // Room for a machine that is busy, and less than a round trip where that is a long time.
                 if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
                     let detail =
@@ -101,7 +103,10 @@ impl Observations<'_> {
         let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { 0 };
         let answer = resource.response_header_bytes + resource.body_bytes.min(record);
         let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
-        let waits = self.more_windows(up) + self.more_windows(if early { down } else { answer });
+        // Certificates that the initial window does not hold take round trips of their own.
+        let waits = self.more_windows(up)
+            + self.more_windows(received)
+            + self.more_windows(if early { down } else { answer });
         let wire_us = wire_us(&self.network.up, up + padded) + wire_us(&self.network.down, down + received);
         (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
     }
@@ -132,6 +137,14 @@ fn round_trips(connection: &ConnectionRecord) -> u64 {
         Some(tls) => u64::from(tls.seen_early() == 0),
     };
     tcp + tls + 1
+}
+
+/// How long the client held the request on the open connection: one that was opened for another request, or
+/// that waited for others because of the limit of pictures in flight.
+fn held_ns(connection: &ConnectionRecord, first: &RequestRecord) -> u64 {
+    let connected = connection.connected_ns.unwrap_or(connection.opened_ns);
+    let secured = connection.tls.as_ref().map_or(0, |tls| tls.secured_ns);
+    first.sent_ns.map_or(0, |sent| sent.saturating_sub(connected.max(secured)))
 }
 
 /// `12.345 ms`: as people read times.

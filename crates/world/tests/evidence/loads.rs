@@ -227,6 +227,24 @@ fn data_in_a_syn_may_be_lost_where_packets_are_and_nowhere_else() {
 }
 
 #[test]
+fn data_in_a_syn_may_be_lost_where_a_queue_held_it_for_longer_than_its_timeout() {
+    let failed = |queue_bytes: u64, again: bool| {
+        Load::warm().client_counts("TCPFastOpenActiveFail", 1).with(|load| {
+            load.network.up.rate_bit_per_s = Some(256_000);
+            load.link.up.queue_bytes_max = Some(queue_bytes);
+            load.link.down.queue_bytes_max = Some(0);
+            if again {
+                load.connections[1] = retransmitted(connection("b.test", 20, true));
+            }
+        })
+    };
+    // At 256 kbit/s a second holds 32 kB, less the round trip of 10 ms.
+    assert_eq!(failed(31_680, true).kinds(), NONE);
+    assert_eq!(failed(31_600, true).kinds(), [InvalidKind::FastopenFailed]);
+    assert_eq!(failed(64_000, false).kinds(), [InvalidKind::FastopenFailed]);
+}
+
+#[test]
 fn counters_and_sockets_must_tell_the_same_story() {
     let active = Load::warm().client_counts("TCPFastOpenActive", 1);
     assert_eq!(active.kinds(), [InvalidKind::CountersDisagree]);

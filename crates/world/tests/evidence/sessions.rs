@@ -226,3 +226,23 @@ fn an_answer_of_more_than_the_initial_window_may_take_another_round_trip() {
     let fits = load.with(|load| load.tcp.initial_window_segments = 20);
     assert_eq!(fits.kinds(), [InvalidKind::FirstByteLate]);
 }
+
+#[test]
+fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
+    let late = |ns: u64| {
+        Load::tls(SessionStart::None).with(|load| {
+            load.page.resources[0].body_bytes = 300;
+            load.requests.iter_mut().for_each(|one| one.body_bytes = 300);
+            load.requests[0].first_byte_ns = Some(ns);
+        })
+    };
+    let slack_ns = 2 * LATE_US * 1000;
+    let too_late = || late(30_000_000 + slack_ns + 1_000_000);
+    assert_eq!(too_late().kinds(), [InvalidKind::FirstByteLate]);
+    // Held on an open connection until others were answered.
+    let held = too_late().with(|load| load.requests[0].sent_ns = Some(60_000_000));
+    assert_eq!(held.kinds(), NONE);
+    // Certificates of more than the initial window take another round trip.
+    let chain = too_late().with(|load| handshake_of(load, 0).received_bytes = 20_000);
+    assert_eq!(chain.kinds(), NONE);
+}
