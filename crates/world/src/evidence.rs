@@ -236,9 +236,9 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns how many connections sent their SYN again because queues held it, or its answer, for longer than
-    /// its timeout. Linux sends it without data, counts the failure, and both ends may disagree about which
-    /// SYN carried data.
+    /// Returns how many connections sent their SYN again because queues held it, or its answer, for longer
+    /// than its timeout. Linux sends it without data, counts the failure, and both ends may disagree about
+    /// which SYN carried data.
     fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));

@@ -20,8 +20,8 @@ from fastopen.contract.part import RTT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource
+from fastopen.pages.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
 from fastopen.pages.recording import RecordedExchange, Recording
-from fastopen.replay_validation.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
 
 # Bytes of a response in one packet of 1500.
 SEGMENT_BYTES: Final = 1448
@@ -302,8 +302,8 @@ def _as_recorded(
             queued = recording.exchanges[initiator].asked + held[initiator]
             update["pushed"] = True
             update["processing_us"] = _us(exchange.asked + hold - queued)
-        if rules.sending:
-            update["server_send_us"] = _us(_sending(exchange, recording.round_trip_ms[resource.host], *link))
+        sending = _sending(exchange, recording.round_trip_ms[resource.host], *link)
+        update["server_send_us"] = _us(sending) if rules.sending else 0
         return resource.model_copy(update=update)
 
     resources = tuple(map(changed, range(len(page.resources)), recording.exchanges, held))

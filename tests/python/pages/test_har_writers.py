@@ -141,3 +141,29 @@ def test_event_streams_stay_open_and_are_left_out() -> None:
         response={"content": {"size": 9, "mimeType": "text/event-stream; charset=utf-8"}},
     )
     assert len(one_page(ROOT, stream).page.resources) == 1
+
+
+def test_a_document_that_its_server_sends_over_seconds_is_sent_so() -> None:
+    root = entry("http://a.test/", time=4180, timings={"wait": 150, "receive": 4000})
+    sheet = entry("http://a.test/a.css", 200, time=40, timings={"connect": 0, "wait": 35, "receive": 5})
+    page = one_page(root, sheet, on_load=4250).page
+    assert [one.server_send_us for one in page.resources] == [4_000_000, 0]
+
+
+def test_waits_of_answers_that_share_a_filled_connection_are_no_thinking() -> None:
+    version = {"httpVersion": "HTTP/2"}
+    root = entry(
+        "https://a.test/", time=560, timings={"connect": 300, "ssl": 150, "wait": 160}, response=version
+    )
+    images = [
+        entry(
+            f"https://a.test/{n}.png",
+            600,
+            time=150 + 50 * n,
+            timings={"connect": 0, "wait": 100 + 50 * n, "receive": 50},
+            response={**version, "bodySize": 10_000, "content": {"size": 10_000, "mimeType": "image/png"}},
+        )
+        for n in range(40)
+    ]
+    page = one_page(root, *images).page
+    assert max(one.server_think_us for one in page.resources) <= 60_000

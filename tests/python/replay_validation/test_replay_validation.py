@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, Page
+from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s
 from fastopen.pages.recording import RecordedExchange
 from fastopen.replay_validation import Rules, replay_of
-from fastopen.replay_validation.rates import achieved_bit_per_s, link_bit_per_s
 from pages.hars import entry, har, import_har, one_page
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]

@@ -18,6 +18,7 @@ from fastopen.pages.har.initiators import InitiatorResolver
 from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.phases import Phases
 from fastopen.pages.har.roots import main_document
+from fastopen.pages.har.servers import Servers
 from fastopen.pages.har.writers import UNKNOWN, Writer
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import MAX_RESOURCES, HttpVersion, Page, Phase, Resource, ResourceType
@@ -50,6 +51,7 @@ def assemble(
     load_at = _load_event(ordered, document, head, writer, notes)
     round_trips = _round_trips(ordered, notes)
     exchanges = exchanges_of(ordered)
+    servers = Servers(ordered, exchanges)
     phase_of = Phases(ordered, load_at)
     phases: list[Phase] = []
     resources: list[Resource] = []
@@ -62,7 +64,11 @@ def assemble(
         trigger = _trigger(entry, ordered[parent], share) if parent is not None else (None, 0.0)
         round_trip = round_trips[urls.host_of(entry.url)]
         http = version_of(entry, exchanges[index].carrier)
-        resources.append(_resource(entry, parent, trigger, phases[-1], round_trip, http, notes))
+        took = (
+            servers.thinking(index, entry.wait_ms or 0.0, round_trip),
+            servers.sending(index, round_trip),
+        )
+        resources.append(_resource(entry, parent, trigger, phases[-1], took, http, notes))
     ended = max(e.end for e, phase in zip(ordered, phases, strict=True) if phase == "load")
     page = Page(
         format="fastopen-page/1",
@@ -168,7 +174,7 @@ def _resource(
     parent: int | None,
     trigger: tuple[int | None, float],
     phase: Phase,
-    round_trip: float,
+    took: tuple[float, float],
     http: HttpVersion | None,
     notes: HarNotes,
 ) -> Resource:
@@ -185,7 +191,8 @@ def _resource(
         request_body_bytes=entry.sizes.request_body,
         response_header_bytes=entry.sizes.response_header,
         body_bytes=entry.sizes.body,
-        server_think_us=_us((entry.wait_ms or 0.0) - round_trip),
+        server_think_us=_us(took[0]),
+        server_send_us=_us(took[1]),
         initiator=parent,
         initiator_at_bytes=at_bytes,
         processing_us=_us(processing),

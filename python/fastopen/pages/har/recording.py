@@ -113,10 +113,12 @@ def _with_documents(
 
 
 def _has_document(page: PageHead, entries: Sequence[Entry]) -> bool:
-    """Return True if a document is among the entries, or what the recorder names as the page."""
+    """Return True if something among the entries may be a document, or is named as the page."""
     titled = urls.cleaned(page.title)
     return any(
-        one.type == "document" or one.url == titled or one.raw.get("_is_base_page") in (True, "true", 1)
+        one.type in ("document", "other")
+        or one.url == titled
+        or one.raw.get("_is_base_page") in (True, "true", 1)
         for one in entries
     )
 
