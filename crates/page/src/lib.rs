@@ -16,7 +16,7 @@ mod url;
 mod validate;
 
 pub use origin::Origin;
-pub use page::{Format, Initiators, Page};
+pub use page::{Explanation, Format, Initiators, Page};
 pub use resource::{Phase, RecordedHttp, Resource, ResourceType};
 pub use scheduler::{
     Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,

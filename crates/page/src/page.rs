@@ -29,6 +29,19 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
+    /// Other think times and places of references that explain a recording as well. Jobs have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<Explanation>,
+}
+
+/// What explains a recording as well as the page's own resources do, by resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explanation {
+    /// How long the server of each thinks, in microseconds.
+    pub server_think_us: Vec<u64>,
+    /// Where in its initiator's body each stands.
+    pub initiator_at_bytes: Vec<Option<u64>>,
 }
 
 /// The version of the page format.

@@ -14,6 +14,7 @@ from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
 from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.pydantic_errors import input_error
 from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.told_apart import told_apart
 
 NAME: Final = "Experiment"
 _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
@@ -41,6 +42,7 @@ class Experiment:
         name: str = "notebook",
         library: Sequence[str | Path] = (),
         lenient: bool = False,
+        as_imported: bool = False,
         **factors: Any,
     ) -> None:
         """`pages` are what `fastopen run` takes (files, folders, packaged names), or pages themselves.
@@ -52,7 +54,8 @@ class Experiment:
         nobody knows exactly anew (True, or spreads: `{"rtt": "2%"}`). `repeats` are 10, or 30 draws. Raises
         InputError that names what is wrong. `network` are networks by name, in place of RTT
         and rates. `where` and `sample` choose of the pages that the paths lead to, as `fastopen run` does
-        (docs/corpora.md); pages that are given themselves are all loaded.
+        (docs/corpora.md); pages that are given themselves are all loaded. `as_imported`: recorded waits are
+        thinking of servers, none of them a queue of the recorder's network.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -87,6 +90,7 @@ class Experiment:
         self.paths = tuple(str(page) for page in pages if not isinstance(page, Page))
         self.library = tuple(map(str, library))
         self.lenient = lenient
+        self.as_imported = as_imported
         self._given = pages
 
     @classmethod
@@ -96,6 +100,7 @@ class Experiment:
         made.asked = load_experiment(str(name_or_path))
         made.paths = tuple(made.asked.pages)
         made.library, made.lenient, made.seed_drawn = (), False, False
+        made.as_imported = True
         made._given = made.paths
         return made
 
@@ -123,7 +128,7 @@ class Experiment:
                 imported.append(ImportedPage(page))
             elif choice is None:
                 imported += load_chosen([page], None, self.library, lenient=self.lenient)
-        return imported
+        return imported if self.as_imported else told_apart(imported)
 
     def __repr__(self) -> str:
         asked = self.asked

@@ -70,6 +70,35 @@ class Reading:
         return found
 
 
+@dataclass(frozen=True)
+class Telling:
+    """Whether recordings are told from the queues of their networks; options of a command."""
+
+    as_imported: Annotated[
+        bool,
+        typer.Option(
+            "--as-imported",
+            help="Take all that a recording waited beyond a round trip for thinking of servers; else what the"
+            " queues of its network explain is left out (docs/pages.md).",
+        ),
+    ] = False
+
+    def apart(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
+        """`told_apart`, with progress unless `quiet`."""
+        if self.as_imported:
+            return imported
+        # Loading has many modules, which pages without a recording need not read.
+        from fastopen.workflows.told_apart import told_apart
+
+        with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
+
+            def show(page: str, done: int, total: int) -> None:
+                counted = f" ({done} of {total} pages done)" if total > 1 else ""
+                bar.update(f"telling queues from thinking: {page}{counted}", done, total)
+
+            return told_apart(imported, progress=show)
+
+
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
     """Shows how much of a file is read."""
 

@@ -172,7 +172,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
             usual = _job(experiment, page, comparison, labels)
             for repeat in range(repeats_of(experiment, comparison)):
                 job = usual if repeat == 0 else _repeated(experiment, usual, comparison, labels, repeat)
-                job = _varied(job, draw_of(experiment, comparison, repeat))
+                job = _varied(job, page, draw_of(experiment, comparison, repeat))
                 jobs.append(PlannedJob(job, comparison, repeat, of_load))
         except ValidationError as error:
             raise input_error(error, f"page {page.name}") from None
@@ -239,7 +239,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
         contract=CONTRACT,
         id=labels.job(comparison, 0),
         seed=derive_seed(experiment.seed, "world", world),
-        page=page,
+        page=page.explained(page.explanation) if page.explanations else page,
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, origins, setup.tls),
@@ -283,10 +283,11 @@ def _shuffled(
     return sorted(loads, key=lambda load: derive_seed(experiment.seed, "arms", world, load.id))
 
 
-def _varied(job: Job, drawn: Draw | None) -> Job:
+def _varied(job: Job, page: Page, drawn: Draw | None) -> Job:
     if drawn is None:
         return job
     changes = {
+        "page": drawn.page(page) if page.explanations else job.page,
         "network": drawn.network(job.network),
         "client": drawn.client(job.client),
         "origins": drawn.origins(job.origins),

@@ -15,6 +15,7 @@ from fastopen.contract import Client, EngineName, Network, Origins, RateLimit
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
 from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
 from fastopen.experiments.seeds import derive_seed
+from fastopen.pages import Page
 
 # Where nobody says how many: the range of 90 % then leaves out one or two at either end.
 DRAWS: Final = 30
@@ -48,6 +49,8 @@ class Variation(BaseModel):
     """The rate from the client, for the same reason."""
     think: Share = 0.1
     """Think times of the servers: a recording has each of them once, under the load of that moment."""
+    explanations: bool = True
+    """Whether each of the explanations that fit a recording as well stands for it in its turn."""
     processing: Share = 0.1
     """Processing times of the client, recorded once as well, and on another machine."""
     start_phase: bool = True
@@ -65,7 +68,7 @@ class Variation(BaseModel):
                 shares.setdefault(share, []).append(words)
         parts = [f"{', '.join(names)} within {100 * share:g} %" for share, names in shares.items()]
         chance = [words for name, words in BY_CHANCE.items() if getattr(self, name)]
-        return ", ".join([*parts, *([f"{' and '.join(chance)} by chance"] if chance else [])])
+        return ", ".join([*parts, *([f"{_and(chance)} by chance"] if chance else [])])
 
 
 # In sentences and tables. Those of which a draw is a number.
@@ -77,7 +80,11 @@ UNKNOWNS: Final = {
     "processing": "processing",
     "start_phase": "start phase",
 }
-BY_CHANCE: Final = {"start_phase": "start phase", "order": "order of equal requests"}
+BY_CHANCE: Final = {
+    "start_phase": "start phase",
+    "order": "order of equal requests",
+    "explanations": "explanation of waits",
+}
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,8 @@ class Draw:
     up: float
     think: float
     processing: float
+    explanation: float | None
+    """Which explanation of a page stands for it: the place in the row of them; None: always its own."""
     start_phase: int
     """Microseconds after that of the kernel's timers in which loads begin."""
     order: bool
@@ -103,6 +112,13 @@ class Draw:
             "up": _scaled(network.up, self.up),
         }
         return network.model_copy(update=changes)
+
+    def page(self, page: Page) -> Page:
+        """The page by the explanation of this draw."""
+        if self.explanation is None:
+            return page.explained(page.explanation)
+        row = [page.explanation, *page.explanations]
+        return page.explained(row[int(self.explanation * len(row))])
 
     def client(self, client: Client) -> Client:
         """The client of this draw."""
@@ -130,7 +146,16 @@ def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> 
     }
     # On the host's clock the phase is left to chance anyway, and waiting for one takes its time.
     phase = share("start_phase") if vary.start_phase and engine == "virtual" else 0
-    return Draw(**factors, start_phase=int(phase * TIMER_WHEEL_PERIOD_US), order=vary.order)
+    return Draw(
+        **factors,
+        explanation=share("explanation") if vary.explanations else None,
+        start_phase=int(phase * TIMER_WHEEL_PERIOD_US),
+        order=vary.order,
+    )
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _scaled(limit: RateLimit, factor: float) -> RateLimit:

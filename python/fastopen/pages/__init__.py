@@ -3,10 +3,11 @@
 from fastopen.pages.corpus import Choice, load_chosen
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.library import load_pages, missing, packaged_pages
-from fastopen.pages.model import Page, Resource, page_json, read_page, write_page
+from fastopen.pages.model import Explanation, Page, Resource, page_json, read_page, write_page
 
 __all__ = [
     "Choice",
+    "Explanation",
     "ImportedPage",
     "Page",
     "Resource",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -25,6 +26,7 @@ MAX_BYTES: Final = 2**40
 MAX_US: Final = 10**12
 MAX_FRESH_S: Final = 10**9
 MAX_ALTERNATIVES: Final = 100
+MAX_EXPLANATIONS: Final = 8
 
 ResourceType = Literal["document", "stylesheet", "script", "image", "font", "xhr", "media", "other"]
 Phase = Literal["load", "async", "after"]
@@ -143,6 +145,17 @@ class Resource(BaseModel):
         )
 
 
+class Explanation(BaseModel):
+    """Other think times and places of references that explain a recording as well as the page's own."""
+
+    model_config = _CONFIG
+
+    server_think_us: Annotated[tuple[Microseconds, ...], Field(strict=False)]
+    """By resource."""
+    initiator_at_bytes: Annotated[tuple[Bytes | None, ...], Field(strict=False)]
+    """By resource."""
+
+
 class Page(BaseModel):
     """A page: its resources in an order in which every initiator stands before what it initiates."""
 
@@ -165,6 +178,12 @@ class Page(BaseModel):
     """Client processing between the last byte of the last `load` resource and the load event."""
     resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
     """The first is the root document; every other has an initiator of a smaller index."""
+    explanations: Annotated[
+        tuple[Explanation, ...],
+        Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_),
+    ] = ()
+    """Of a recording that several explain alike: the others. A [draw](vary.md) takes one of them; jobs have
+    none."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
@@ -175,7 +194,32 @@ class Page(BaseModel):
                     "{place}: {problem}",
                     {"place": f"resources[{index}].{field}", "problem": problem},
                 )
+        for number, explanation in enumerate(self.explanations):
+            if misplaced := _misplaced(self.resources, explanation):
+                place = f"explanations[{number}]"
+                raise PydanticCustomError(
+                    "resource", "{place}: {problem}", {"place": place, "problem": misplaced}
+                )
         return self
+
+    @property
+    def explanation(self) -> Explanation:
+        """The page's own think times and places of references."""
+        return Explanation(
+            server_think_us=tuple(one.server_think_us for one in self.resources),
+            initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
+        )
+
+    def explained(self, explanation: Explanation) -> Page:
+        """The page by another explanation, and by that alone."""
+        changed = zip(
+            self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
+        )
+        resources = tuple(
+            one.model_copy(update={"server_think_us": think_us, "initiator_at_bytes": at_bytes})
+            for one, think_us, at_bytes in changed
+        )
+        return self.model_copy(update={"resources": resources, "explanations": ()})
 
     def hosts(self) -> tuple[str, ...]:
         """Host names in the order in which the page first asks them."""
@@ -207,6 +251,19 @@ class Page(BaseModel):
                     del resource[key]
         canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
+    """What of an explanation does not fit the resources; None: nothing."""
+    places = explanation.initiator_at_bytes
+    if not len(explanation.server_think_us) == len(places) == len(resources):
+        return f"not one value for each of {len(resources)} resources"
+    for index, (resource, at_bytes) in enumerate(zip(resources, places, strict=True)):
+        if at_bytes is not None:
+            parent = None if resource.initiator is None else resources[resource.initiator]
+            if parent is None or at_bytes > parent.body_bytes:
+                return f"initiator_at_bytes[{index}] is more than its initiator's body bytes"
+    return None
 
 
 def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -> Iterator[tuple[str, str]]:

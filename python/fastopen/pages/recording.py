@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Carrier = Literal["one at a time", "streams", "quic"]
 """What a connection carries: one request at a time (HTTP/1.x), or many over TCP (HTTP/2) or QUIC (HTTP/3)."""
@@ -57,3 +57,5 @@ class Recording:
     down_bit_per_s: int | None = None
     """As the recorder says that it limited the rate; None: it does not say."""
     up_bit_per_s: int | None = None
+    network: Mapping[str, Any] | None = None
+    """The network as a job has it, where fastopen recorded the load in a world of its own."""

@@ -7,13 +7,14 @@ any thinking is the network's, and when it asks shows where in the body the refe
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import inf, log
 from typing import Final
 
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page, Resource
+from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
 # How often, at most, the places of references are corrected first, since they decide which request meets
@@ -25,7 +26,24 @@ PLACING_ROUNDS: Final = 16
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
 # No recorder is more exact; nearer than that is not nearer.
 RESOLUTION_US: Final = 100
+# An explanation explains a recording as well if the recording is at most e times less likely under it, or if
+# it is off by no more than clocks of browsers, which write milliseconds.
+AS_LIKELY: Final = 1.0
+CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
+
+Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Told"]
+"""Yields pages to load over the recorder's network, and takes a record of each; None: time is over."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a recording's page."""
+
+    page: Page
+    """With think times that hold no queue, and the other explanations that fit as well."""
+    complete: bool
+    """False: time was over before all was tried."""
 
 
 @dataclass(frozen=True)
@@ -45,62 +63,165 @@ class Misfit:
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
-def told_from_queues(
-    page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]
-) -> Page:
+def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
     """The page with think times that hold no queue: of those tried, the simplest that explain the recording.
 
-    `page` is as it was imported; `load` loads a page over the recorder's network. Behind a queue a server
-    that thinks and one that answers at once look alike, and which requests meet in a queue follows from all
-    think times together. So they are sought from none upwards and from all that was recorded downwards, and
-    what need not be there is left out.
+    `page` is as it was imported. Behind a queue a server that thinks and one that answers at once look alike,
+    and which requests meet in a queue follows from all think times together. So they are sought from none
+    upwards and from all that was recorded downwards, and what need not be there is left out.
     """
+    search = _Search(exchanges)
+    complete = True
+    try:
+        yield from _sought(search, page, alone(exchanges))
+        yield from _simplified(search)
+    except _OutOfTimeError:
+        complete = False
+    return Told(search.explained(page), complete)
 
-    def missing(candidate: Page) -> Misfit:
-        return misfit(candidate, exchanges, load(candidate))
 
-    certain = alone(exchanges)
-    placed = without_thinking(page)
+def told(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
+    """`told_from_queues` with a function that loads a page over the recorder's network."""
+    loads = told_from_queues(page, exchanges)
+    wanted = next(loads)
+    try:
+        while True:
+            wanted = loads.send([load(one) for one in wanted])
+    except StopIteration as stopped:
+        found: Told = stopped.value
+        return found.page
+
+
+class _OutOfTimeError(Exception):
+    """There is no time for more loads."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A page that was loaded, and how well it explains the recording."""
+
+    page: Page
+    found: Misfit
+    unlikely: float
+    """The negative logarithm of how likely the recording is under it, but for a constant."""
+
+    @property
+    def loss(self) -> float:
+        """With what it supposes."""
+        return self.unlikely + supposed(self.page)
+
+
+class _Search:
+    """What was tried of one recording."""
+
+    def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
+        self._exchanges = exchanges
+        self.tried: list[_Tried] = []
+
+    def load(self, *pages: Page) -> Generator[Sequence[Page], Sequence[LoadRecord] | None, list[_Tried]]:
+        """Have pages loaded, and return how well each explains the recording."""
+        records = yield pages
+        if records is None:
+            raise _OutOfTimeError
+        tried = []
+        for page, record in zip(pages, records, strict=True):
+            found = misfit(page, self._exchanges, record)
+            tried.append(_Tried(page, found, unlikelihood(found) if record.valid else inf))
+        self.tried += tried
+        return tried
+
+    @property
+    def best(self) -> _Tried:
+        """The simplest explanation that explains the most so far."""
+        return min(self.tried, key=lambda one: one.loss)
+
+    def explained(self, page: Page) -> Page:
+        """The best explanation, with those that fit the recording as well; the page itself where none did."""
+        if not self.tried or self.best.unlikely == inf:
+            return page
+        best = self.best
+        as_likely = {
+            one.page.explanation: sum(_think_times(one.page).values())
+            for one in self.tried
+            if one.unlikely <= max(best.unlikely + AS_LIKELY, unlikelihood_of(CLOCK_US, best.found))
+        }
+        as_likely.pop(best.page.explanation, None)
+        ordered = sorted(as_likely, key=lambda one: as_likely[one])
+        chosen = [ordered[at] for at in spread(len(ordered), MAX_EXPLANATIONS - 1)]
+        return best.page.model_copy(update={"explanations": tuple(chosen)})
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Places of at most so many of a row of `count`, evenly over it, both ends among them."""
+    if count <= most:
+        return list(range(count))
+    return [round(at * (count - 1) / (most - 1)) for at in range(most)]
+
+
+_Looking = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
+
+
+def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
+    """From none upwards and from all that was recorded downwards, with references in their places."""
+    (imported,) = yield from search.load(page)
+    most = [one.server_think_us for one in page.resources]
+    known = imported.found.waits_us.keys()
+    (tried,) = yield from search.load(_with_think_times(page, dict.fromkeys(known, 0)))
     for _ in range(PLACING_ROUNDS):
-        before, placed = placed, corrected(placed, missing(placed), certain)
-        if placed == before:
+        placed = corrected(tried.page, tried.found, certain, most)
+        if placed == tried.page:
             break
-    tried: list[tuple[float, Page]] = []
-    for candidate in (placed, _with_think_times(placed, _think_times(page))):
-        for part in STEPS:
-            found = missing(candidate)
-            tried.append((information_loss(candidate, found), candidate))
-            candidate = nearer(candidate, found, part)
-    loss, best = min(tried, key=lambda one: one[0])
-    return _without_needless(best, loss, lambda candidate: information_loss(candidate, missing(candidate)))
+        (tried,) = yield from search.load(placed)
+    ends = [tried]
+    ends += yield from search.load(_with_think_times(tried.page, _think_times(imported.page)))
+    for part in STEPS:
+        steps = [(one.page, nearer(one.page, one.found, part, most)) for one in ends]
+        moved = [step for page, step in steps if step != page]
+        if not moved:
+            return
+        ends = yield from search.load(*moved)
 
 
-def information_loss(page: Page, found: Misfit) -> float:
-    """Half of Akaike's criterion (1974, IEEE Transactions on Automatic Control 19:716) of an explanation.
-
-    Errors are taken to have a Laplace distribution, since a few are large: where two requests changed places
-    in a queue, or a packet was lost. Each server that thinks is a parameter; so it has to explain more of the
-    recording than chance would, and the more, the worse the rest is explained.
-    """
-    errors = found.errors_us
-    scale_us = max(RESOLUTION_US, sum(errors) / max(1, len(errors)))
-    return len(errors) * log(scale_us) + sum(us > 0 for us in _think_times(page).values())
-
-
-def _without_needless(page: Page, loss: float, loss_of: Callable[[Page], float]) -> Page:
+def _simplified(search: _Search) -> _Looking:
     """Without the think times that explain too little, the shortest first, in halves and halves."""
-    think_times = _think_times(page)
-    thinking = sorted(filter(think_times.__getitem__, think_times), key=think_times.__getitem__)
+    best = search.best
+    think_times = _think_times(best.page)
+    thinking = sorted(
+        (index for index in best.found.waits_us if think_times[index]), key=think_times.__getitem__
+    )
     waiting = [thinking] if thinking else []
     while waiting:
         part = waiting.pop()
-        without = _with_think_times(page, dict.fromkeys(part, 0))
-        if (new_loss := loss_of(without)) <= loss:
-            page, loss = without, new_loss
+        (without,) = yield from search.load(_with_think_times(best.page, dict.fromkeys(part, 0)))
+        if without.loss <= best.loss:
+            best = without
         elif len(part) > 1:
             half = len(part) // 2
             waiting += [part[half:], part[:half]]
-    return page
+
+
+def unlikelihood(found: Misfit) -> float:
+    """The negative logarithm of how likely a recording is with these errors, but for a constant.
+
+    Errors are taken to have a Laplace distribution, since a few are large: where two requests changed places
+    in a queue, or a packet was lost.
+    """
+    errors = found.errors_us
+    return unlikelihood_of(sum(errors) / max(1, len(errors)), found)
+
+
+def unlikelihood_of(error_us: float, found: Misfit) -> float:
+    """The same of as many errors that are so large in the mean."""
+    return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
+
+
+def supposed(page: Page) -> int:
+    """How many servers think: each is a parameter.
+
+    It has to explain more of the recording than chance would, and the more, the worse the rest is explained:
+    half of Akaike's criterion (1974, IEEE Transactions on Automatic Control 19:716).
+    """
+    return sum(us > 0 for us in _think_times(page).values())
 
 
 def _think_times(page: Page) -> dict[int, int]:
@@ -109,11 +230,6 @@ def _think_times(page: Page) -> dict[int, int]:
 
 def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
     return _changed(page, {index: {"server_think_us": us} for index, us in think_times.items()})
-
-
-def without_thinking(page: Page) -> Page:
-    """The page as if all servers answered at once."""
-    return _with_think_times(page, dict.fromkeys(range(len(page.resources)), 0))
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
@@ -149,21 +265,23 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
     )
 
 
-def nearer(page: Page, found: Misfit, part: float) -> Page:
+def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
     """The page whose next load comes nearer to the recording, by this part of what waits were off."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
-    return corrected(page, replace(found, waits_us=waits_us), waits_us)
+    return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
-def corrected(page: Page, found: Misfit, thinking: Collection[int]) -> Page:
+def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
     """With references in their places, and these think times longer or shorter by what their waits were off.
+
+    No server thinks longer than `most` of it: what was waited for beyond a round trip, in microseconds.
 
     References keep the order in which they were asked for, that of the page's resources: those of one packet
     were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.
     """
     resources = page.resources
     changes: dict[int, dict[str, int | None]] = {
-        index: {"server_think_us": max(0, round(resources[index].server_think_us + us))}
+        index: {"server_think_us": min(most[index], max(0, round(resources[index].server_think_us + us)))}
         for index, us in found.waits_us.items()
         if index in thinking
     }

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
+
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RateLimit
 from fastopen.contract.origins import SessionStart
@@ -143,6 +145,23 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         held_ms=held,
         arm=ARM if rules.handshakes else BASELINE.name,
     )
+
+
+def recorders_network(recording: Recording) -> Network | None:
+    """The network that a load was recorded over, as the file says or implies.
+
+    None where it does neither: without a handshake no round trip is known, and a link that was never full had
+    no queue.
+    """
+    if recording.network is not None:
+        try:
+            return Network.model_validate(recording.network)
+        except ValidationError:
+            return None
+    rate = _rate(recording, Rules())
+    if rate is None or not any(exchange.tcp for exchange in recording.exchanges):
+        return None
+    return _network(recording, rate)
 
 
 def _sufficient(imported: ImportedPage) -> Recording:

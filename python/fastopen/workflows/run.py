@@ -24,7 +24,7 @@ from fastopen.experiments import (
     make_plan,
 )
 from fastopen.experiments.factors import BY_NAME
-from fastopen.pages import ImportedPage, load_chosen
+from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
     NOTHING_ELSE,
@@ -334,15 +334,16 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPag
         lenient=options["lenient"],
         max_unpacked=options.get("max_unpacked", MAX_UNPACKED_BYTES),
     )
-    # Pages of one name got a number when the run was planned.
-    renamed = [
-        replace(one, page=one.page.model_copy(update={"name": page.name}))
-        for one, page in zip(imported, pages, strict=False)
-    ]
-    if len(imported) != len(pages) or [one.page.digest() for one in renamed] != [p.digest() for p in pages]:
+    # The pages themselves are as the run planned them: with a number in their names, told from queues.
+    if list(map(_of_bodies, pages)) != [_of_bodies(one.page) for one in imported]:
         message = "its recorded bodies are not where they were, or have changed"
         raise InputError(message, store.place, "give its inputs again: fastopen resume RUN INPUT...")
-    return renamed
+    return [replace(one, page=page) for one, page in zip(imported, pages, strict=True)]
+
+
+def _of_bodies(page: Page) -> list[tuple[str, int]]:
+    """Which bodies a page has, and of which sizes."""
+    return [(one.url, one.body_bytes) for one in page.resources]
 
 
 def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:

@@ -9,6 +9,7 @@ from fastopen.contract import Job
 from fastopen.errors import InputError
 from fastopen.experiments import DRAWS, Experiment, Plan, Variation, make_plan, read_experiment
 from fastopen.experiments.variation import TIMER_WHEEL_PERIOD_US
+from fastopen.pages import Page
 
 PAGE = Job.model_validate_json((Path(__file__).parents[2] / "contract" / "job-minimal.json").read_text()).page
 LIMIT = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000}
@@ -79,6 +80,30 @@ def test_what_has_no_spread_stays_as_it_was_asked() -> None:
     for planned in plan(vary=still).jobs:
         assert drawn(planned.job)[1:] == (4_000_000, 1.0, 1.0, 0)
         assert not planned.job.shuffle_equal_requests
+
+
+def explained() -> Page:
+    """The page, and two other explanations of what it waited for."""
+    others = [PAGE.explanation.model_copy(update={"server_think_us": (think_us,)}) for think_us in (700, 800)]
+    return PAGE.model_copy(update={"explanations": tuple(others)})
+
+
+def think_us(page: Page, vary: Variation | None) -> set[int]:
+    limit = {"rate_bit_per_s": None, "queue_bytes": None}
+    networks = [{"rtt_us": 20_000, "down": limit, "up": limit}]
+    data = {"name": "x", "pages": ["p"], "networks": networks, "repeats": 20, "seed": 1}
+    experiment = Experiment.model_validate_json(json.dumps({**data, "engines": ["virtual"]}))
+    jobs = make_plan(experiment.model_copy(update={"vary": vary}), [page]).jobs
+    assert not any(one.job.page.explanations for one in jobs)
+    return {one.job.page.resources[0].server_think_us for one in jobs}
+
+
+def test_draws_take_each_of_the_explanations_that_fit_a_recording_as_well() -> None:
+    own = PAGE.resources[0].server_think_us
+    assert think_us(explained(), Variation()) == {own, 700, 800}
+    assert think_us(explained(), Variation(explanations=False)) == {own}
+    assert think_us(explained(), None) == {own}
+    assert think_us(PAGE, Variation()) == {own}
 
 
 def test_on_the_hosts_clock_the_start_is_left_to_chance_as_it_is() -> None:

@@ -120,6 +120,19 @@ def test_the_digest_is_of_the_facts_and_not_of_where_bodies_lie() -> None:
     assert one.digest() == packed.digest() != other.digest()
 
 
+def test_other_explanations_are_written_where_there_are_any_and_have_to_fit() -> None:
+    plain = parse_page(page(), "p")
+    assert "explanations" not in plain.model_dump(mode="json")
+    other = {"server_think_us": [9, 0], "initiator_at_bytes": [None, 500]}
+    explained = parse_page({**page(), "explanations": [other]}, "p")
+    assert explained.digest() != plain.digest()
+    assert parse_page(json.loads(page_json(explained)), "p") == explained
+    assert explained.explained(explained.explanations[0]).resources[0].server_think_us == 9
+    for wrong in ({**other, "server_think_us": []}, {**other, "initiator_at_bytes": [None, 1001]}):
+        with pytest.raises(InputError, match=r"explanations\[0\]"):
+            parse_page({**page(), "explanations": [wrong]}, "p")
+
+
 def test_origins_count_scheme_and_port_in_order_of_first_use() -> None:
     data = with_resource(1, url="https://b.test:8443/i.png")
     assert parse_page(data, "p").origins() == (("http", "a.test", 80), ("https", "b.test", 8443))

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fastopen.errors import InputError
 from fastopen.pages import ImportedPage, Page
 from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s
-from fastopen.pages.recording import RecordedExchange
-from fastopen.replay_validation import Rules, replay_of
+from fastopen.pages.recording import RecordedExchange, Recording
+from fastopen.replay_validation import Rules, recorders_network, replay_of
 from pages.hars import entry, har, import_har, one_page
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
@@ -50,6 +50,46 @@ def exchange(**changes: Any) -> RecordedExchange:
 
 def page_of(imported: ImportedPage, rules: Rules | None = None) -> Page:
     return replay_of(imported, rules or Rules()).page
+
+
+def recording_of(*entries: Any, **page: Any) -> Recording:
+    log = har(*entries, on_load=400)
+    log["log"]["pages"][0] |= page
+    (imported,) = import_har(log, "recorded.har")
+    assert imported.recording is not None
+    return imported.recording
+
+
+class TestTheRecordersNetwork:
+    """Over which a page is loaded to tell its queues from thinking."""
+
+    LIMIT: Final = {"rate_bit_per_s": 8_000_000, "queue_bytes": 64_000}
+    OWN: Final = {"rtt_us": 30_000, "down": LIMIT, "up": LIMIT}
+
+    def test_what_fastopen_wrote_is_known(self) -> None:
+        found = recorders_network(recording_of(entry("http://a.test/"), _fastopen={"network": self.OWN}))
+        assert found is not None
+        assert (found.rtt_us, found.down.rate_bit_per_s) == (30_000, 8_000_000)
+
+    @pytest.mark.parametrize("network", [{}, {**OWN, "rtt_us": -1}, {**OWN, "down": "fast"}, {"a": [1]}])
+    def test_what_it_cannot_have_written_is_not(self, network: Any) -> None:
+        assert (
+            recorders_network(recording_of(entry("http://a.test/"), _fastopen={"network": network})) is None
+        )
+
+    def test_with_data_in_syns_round_trips_are_not_those_of_the_network(self) -> None:
+        load = {"network": self.OWN, "cookies": "warm"}
+        assert recorders_network(recording_of(entry("http://a.test/"), _fastopen=load)) is None
+
+    def test_a_link_that_was_full_and_its_handshakes_imply_one(self) -> None:
+        full = entry("http://a.test/", time=4000, timings={"receive": 3930}, response={"bodySize": 2_000_000})
+        found = recorders_network(recording_of(full))
+        assert found is not None
+        assert found.rtt_us == 20_000
+        assert found.down.rate_bit_per_s == pytest.approx(2_000_000 * 8 / 3.93, rel=0.01)
+
+    def test_a_link_that_was_never_full_had_no_queue(self) -> None:
+        assert recorders_network(recording_of(entry("http://a.test/"))) is None
 
 
 class TestTheExchanges:

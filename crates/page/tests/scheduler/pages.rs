@@ -51,6 +51,7 @@ pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> 
         notes: Vec::new(),
         load_event_processing_us: 0,
         resources: std::iter::once(root).chain(rest).collect(),
+        explanations: Vec::new(),
     };
     page.validate().unwrap();
     page

@@ -51,7 +51,7 @@ def assemble(
     load_at = _load_event(ordered, document, head, writer, notes)
     round_trips = _round_trips(ordered, notes)
     exchanges = exchanges_of(ordered)
-    servers = Servers(ordered, exchanges)
+    servers = Servers(ordered, exchanges, known=head.network is not None)
     phase_of = Phases(ordered, load_at)
     phases: list[Phase] = []
     resources: list[Resource] = []
@@ -90,6 +90,7 @@ def assemble(
         load_event_ms=plt_ms,
         down_bit_per_s=head.down_bit_per_s,
         up_bit_per_s=head.up_bit_per_s,
+        network=head.network,
     )
     return ImportedPage(page, bodies, None if plt_ms is None else _us(plt_ms), recording)
 

@@ -21,6 +21,8 @@ class PageHead:
     """ms after it started."""
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
+    network: Mapping[str, Any] | None = None
+    """Of a load in a world, without TCP Fast Open."""
     members: list[int] = field(default_factory=list)
 
 
@@ -35,7 +37,14 @@ def head_of(page: Mapping[str, Any], fallback: str) -> PageHead:
         on_load=fields.milliseconds(timings.get("onLoad")) or None,
         down_bit_per_s=_rate(page.get("_bwDown")),
         up_bit_per_s=_rate(page.get("_bwUp")),
+        network=_network(fields.mapping(page.get("_fastopen"))),
     )
+
+
+def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The network of a load that fastopen wrote; None where data in SYNs made round trips fewer."""
+    network = load.get("network")
+    return network if isinstance(network, dict) and load.get("cookies") is None else None
 
 
 def _rate(kbit_per_s: object) -> int | None:

@@ -24,10 +24,13 @@ _WINDOW_SEGMENTS: Final = 10
 class Servers:
     """The link of a recording, and what of each exchange it explains. Times in ms."""
 
-    def __init__(self, entries: Sequence[Entry], exchanges: Sequence[RecordedExchange]) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], exchanges: Sequence[RecordedExchange], *, known: bool = False
+    ) -> None:
+        """`known`: the network is, so that loads over it tell more than the link does."""
         self._hosts = [urls.host_of(entry.url) for entry in entries]
         self._exchanges = exchanges
-        self._filled = link_bit_per_s(exchanges, _WINDOW_MS)
+        self._filled = None if known else link_bit_per_s(exchanges, _WINDOW_MS)
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
     def thinking(self, index: int, wait_ms: float, round_trip_ms: float) -> float:
