@@ -15,3 +15,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'fastopen' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """For completion, which finds only what is loaded."""
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "Any"})

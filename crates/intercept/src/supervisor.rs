@@ -9,7 +9,7 @@ use std::rc::Rc;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::poll::wait_readable;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
-use fastopen_netns::socket::{cookie, is_tcp, namespace_cookie};
+use fastopen_netns::socket::{cookie, is_mptcp, is_tcp, namespace_cookie};
 use fastopen_netns::tcp::{self, SYN_SENT, TcpInfo};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -28,6 +28,8 @@ const LISTENER_QUEUE: i32 = 4096;
 const PEERS: usize = 1000;
 /// How long to wait for the destroy events of the command's sockets once it has ended.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
+/// Why calls on sockets of Multipath TCP are not helped.
+const MULTIPATH: &str = "its socket is one of Multipath TCP";
 
 /// A connection that no destroy event has come for.
 struct Connection {
@@ -127,6 +129,7 @@ impl Supervisor {
     }
 
     /// The thread of a call and a duplicate of its TCP socket. None: its descriptor is no TCP socket.
+    /// Connections of Multipath TCP are counted: their subflows are the kernel's, and no call shows them.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
@@ -134,6 +137,9 @@ impl Supervisor {
             fetched => fetched?,
         };
         // After the fetch: as long as the call is held, the thread's ID has not been reused.
+        if call.number == libc::SYS_connect && is_mptcp(&descriptor) && self.listener.is_held(call) {
+            *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
+        }
         let is_meant = is_tcp(&descriptor) && self.listener.is_held(call);
         Ok(is_meant.then_some((task, descriptor)))
     }

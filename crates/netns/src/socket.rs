@@ -7,9 +7,19 @@ use crate::check;
 
 /// Whether it is a TCP socket (of IPv4 or IPv6). Other files, other sockets and Multipath TCP are not.
 pub fn is_tcp(descriptor: impl AsFd) -> bool {
+    protocol(descriptor) == Some(libc::IPPROTO_TCP)
+}
+
+/// Whether it is a socket of Multipath TCP.
+pub fn is_mptcp(descriptor: impl AsFd) -> bool {
+    protocol(descriptor) == Some(libc::IPPROTO_MPTCP)
+}
+
+/// The protocol of a socket; none: it is no socket.
+fn protocol(descriptor: impl AsFd) -> Option<i32> {
     let mut protocol = [0; 4];
-    get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol).is_ok()
-        && i32::from_ne_bytes(protocol) == libc::IPPROTO_TCP
+    let got = get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol);
+    got.ok().map(|()| i32::from_ne_bytes(protocol))
 }
 
 /// The kernel's ID of a socket (`SO_COOKIE`; unrelated to Fast Open's cookies).

@@ -22,6 +22,7 @@ fn only_tcp_sockets_are_taken_for_such() {
     assert!(is_tcp(TcpListener::bind("127.0.0.1:0").expect("loopback works")));
     assert!(is_tcp(TcpListener::bind("[::1]:0").expect("loopback works")));
     assert!(!is_tcp(UdpSocket::bind("127.0.0.1:0").expect("loopback works")));
+    assert!(!socket::is_mptcp(TcpListener::bind("127.0.0.1:0").expect("loopback works")));
     assert!(!is_tcp(UnixDatagram::unbound().expect("UNIX sockets exist")));
     assert!(!is_tcp(std::fs::File::open("/dev/null").expect("it is there")));
 }

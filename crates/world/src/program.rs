@@ -67,11 +67,13 @@ impl Home {
         File::options().create(true).append(true).open(&self.output)
     }
 
-    /// A colon and the last lines that are not empty, at most so many; nothing where there are none.
+    /// A colon and the last lines that have a word, at most so many; nothing where there are none. Lines
+    /// without are empty, or point at a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let mut last: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let mut last: Vec<_> =
+            text.lines().map(str::trim).filter(|line| line.contains(char::is_alphanumeric)).collect();
         last.drain(..last.len().saturating_sub(lines));
         let words: String = last.join(" | ").chars().filter(|letter| !letter.is_control()).collect();
         if words.is_empty() { words } else { format!(": {words}") }

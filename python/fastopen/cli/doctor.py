@@ -35,8 +35,8 @@ SETTINGS: Final = {
         "1",
         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     ),
-    "user.max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
-    "user.max_net_namespaces": ("0", "sysctl -w user.max_net_namespaces=10000"),
+    "user.max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
+    "user.max_net_namespaces": ("0", "sysctl -w user.max_net_namespaces=15000"),
 }
 
 

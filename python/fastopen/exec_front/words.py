@@ -11,6 +11,8 @@ IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
+# A reason in `not_helped` (crates/intercept/src/supervisor.rs).
+MULTIPATH: Final = "its socket is one of Multipath TCP"
 COLUMNS: Final = {
     "connections": "connections",
     "cookie_requested": "cookie asked",
@@ -22,16 +24,19 @@ COLUMNS: Final = {
 
 def write_report(document: dict[str, Any], target: Console) -> None:
     """Prints verdict, table of servers, and what a reader should know with it."""
-    target.print(Text(verdict(document["total"]), style="bold"), soft_wrap=True)
+    target.print(Text(verdict(document["total"], document["not_helped"]), style="bold"), soft_wrap=True)
     if document["peers"]:
         target.print(_table(document["peers"]))
     for note in notes(document):
         target.print(Text(f"- {note}"), soft_wrap=True)
 
 
-def verdict(total: dict[str, int]) -> str:
-    """One sentence."""
+def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
+    """One sentence; `not_helped` are calls on sockets that could not be prepared, by reason."""
     connections = total["connections"]
+    if not connections and MULTIPATH in not_helped:
+        opened = counted(not_helped[MULTIPATH], "connection")
+        return f"TCP Fast Open: not known, since the command opened {opened} of Multipath TCP."
     if not connections:
         return "TCP Fast Open: the command opened no TCP connection."
     sent, acknowledged = total["syn_data_sent"], total["syn_data_acked"]

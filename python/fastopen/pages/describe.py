@@ -19,7 +19,7 @@ CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
 _SHOWN_URL: Final = 76
 # Of a host's name before it is broken, in a terminal that is too narrow for all columns.
-_HOST_MIN: Final = 32
+_HOST_MIN: Final = 48
 
 
 def summary(page: Page) -> dict[str, Any]:

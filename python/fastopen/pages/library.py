@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.errors import InputError, nearest, raise_all
+from fastopen.errors import InputError, collected, nearest, raise_all
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
@@ -29,6 +29,8 @@ HAR_SUFFIXES = (".har", ".har.gz")
 MAX_LIST_CHARACTERS = 16 * 2**20
 # The Common Log Format, and its like: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
+# Of what is missing in a list.
+NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
@@ -177,6 +179,9 @@ def _reject_foreign(text: str, path: Path) -> None:
     if _ACCESS_LOG.match(text):
         remedy = "it does not say what a page is made of: save the page as a HAR, or fastopen record its URL"
         raise InputError("a server's access log, not a page", str(path), remedy)
+    if text.startswith("filedesc://"):
+        message = "an ARC, the form of archives before WARC"
+        raise InputError(message, str(path), f"make a WARC of it: warcio recompress {path.name} FILE.warc.gz")
     kinds = {"<": "looks like HTML or XML", "\x00": "is a binary file"}
     for start, kind in kinds.items():
         if text.lstrip().startswith(start) or (start == "\x00" and start in text):
@@ -186,18 +191,44 @@ def _reject_foreign(text: str, path: Path) -> None:
 
 def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
     shelf = Library([path.parent, *library], lenient=lenient)
-    found = [shelf.find(entry, place) for entry, place in entries_of_list(text, path)]
-    if not found:
+    entries = list(entries_of_list(text, path))
+    if not entries:
         raise InputError("lists no URL", str(path), "a list of pages has a URL a line")
+    found: list[ImportedPage] = []
+    problems: list[InputError] = []
+    for entry, place in entries:
+        with collected(problems):
+            found.append(shelf.find(entry, place))
+    if problems and not (lenient and found):
+        raise _all_missing(path, entries, problems)
+    for one in problems:
+        warnings.warn(f"left out: {one}", LeftOutWarning, stacklevel=4)
     return found
 
 
+def _all_missing(
+    path: Path, entries: Sequence[tuple[str, str]], problems: Sequence[InputError]
+) -> InputError:
+    """What is wrong with the URLs of a list, in one error."""
+    if len(problems) == 1:
+        return problems[0]
+    urls_of = {place: entry for entry, place in entries}
+    named = [f"{urls_of[one.place]} ({one.place.rpartition(': ')[2]})" for one in problems]
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    message = f"{len(named)} of {len(entries)} URLs have no page: {', '.join(named[:NAMED])}{more}"
+    return InputError(message, str(path), problems[0].remedy)
+
+
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """A `.pages` list: a URL a line, each with its place; blank lines and comments (#) are left out."""
+    """A `.pages` list: a URL a line, each with its place; blank lines and comments (#) are left out.
+
+    What follows a URL after a space is a name for it, as in lists of sitespeed.io, and is left out too.
+    """
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):
-            yield line.strip(), f"{path}: line {number}"
+            first = line.split()[0]
+            yield first if "://" in first else line.strip(), f"{path}: line {number}"
 
 
 class Library:

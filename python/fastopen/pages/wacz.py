@@ -46,8 +46,13 @@ def import_wacz(path: Path, *, lenient: bool = False, progress: Progress = silen
     try:
         with zipfile.ZipFile(path) as container:
             names = [n for n in container.namelist() if n.startswith("archive/") and ".warc" in n]
+            hars = [n for n in container.namelist() if n.lower().endswith(".har")]
+            if not names and len(hars) == 1:
+                # A recorder zipped it with bodies beside it, as Playwright does.
+                return _har(container, hars[0], str(path), lenient)
             if not names:
-                raise InputError("is a ZIP without archive/*.warc.gz: no WACZ", str(path))
+                message = "is a ZIP with neither archive/*.warc.gz (a WACZ) nor one HAR"
+                raise InputError(message, str(path), "unpack it, and give what is in it")
             roots = _listed(container)
             for name in names:
                 _read(archive, container, name, f"{path}: {name}", lenient, progress)
@@ -59,6 +64,15 @@ def import_wacz(path: Path, *, lenient: bool = False, progress: Progress = silen
     return archive.pages(name, str(path), roots)
 
 
+def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> list[ImportedPage]:
+    """The pages of a HAR in the ZIP, named after the ZIP."""
+    text = read_whole(container.open(member), f"{place}: {member}", MAX_HAR_BYTES).decode("utf-8", "replace")
+    found = read_har(io.StringIO(text).read, place, lenient=lenient)
+    if isinstance(found, dict):
+        raise InputError("is no HAR", f"{place}: {member}", _REMEDY)
+    return found
+
+
 def _timed(
     container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
@@ -66,10 +80,7 @@ def _timed(
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
-    text = read_whole(container.open(_HAR), f"{place}: {_HAR}", MAX_HAR_BYTES).decode("utf-8", "replace")
-    found = read_har(io.StringIO(text).read, place, lenient=lenient)
-    if isinstance(found, dict):
-        raise InputError("is no HAR", f"{place}: {_HAR}", _REMEDY)
+    found = _har(container, _HAR, place, lenient)
     pages = []
     for number, imported in enumerate(found, start=1):
         answers = {}

@@ -46,7 +46,9 @@ class Probed:
     reachable: bool
     error: str | None
     cookie: bool = False
-    """Whether it has handed one out."""
+    """Whether it has handed one out, or one of its address was there."""
+    cookie_before: bool = False
+    """Whether one was there before anything was asked: Linux keeps cookies by address, not by port."""
     asking_dropped: bool = False
     """Whether SYNs that asked for a cookie were lost, and others were not."""
     data_with_cookie: Handling = Handling.NOT_TRIED
@@ -120,6 +122,7 @@ class _Prober:
             reachable=True,
             error=None,
             cookie=bool(carried),
+            cookie_before=_carried(fastopens[0]),
             asking_dropped=all_lost([trial for trial in fastopens if not _carried(trial)], plain),
             data_with_cookie=_together(carried),
             data_without_cookie=handling_of(blind),

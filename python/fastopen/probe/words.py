@@ -17,6 +17,8 @@ def verdict(found: Probed) -> str:
         return "the path drops SYNs that ask for a cookie"
     if not found.cookie:
         return "no Fast Open: no cookie was handed out"
+    if found.cookie_before and found.data_with_cookie is Handling.NOT_ACCEPTED:
+        return "does not take data that comes with the cookie of its address"
     return {
         Handling.ACCEPTED: "Fast Open works",
         Handling.NOT_ACCEPTED: "hands out cookies, but does not take the data that comes with them",
@@ -46,7 +48,11 @@ def consistent(found: Probed) -> tuple[Behaviour, ...]:
         return named("no-queue")
     if not found.cookie:
         return named("no-queue", "strip-option", "strip-both", "strip-synack-option")
-    return named(*_ROWS.get(found.data_with_cookie, ()))
+    rows = _ROWS.get(found.data_with_cookie, ())
+    if found.cookie_before and found.data_with_cookie is Handling.NOT_ACCEPTED:
+        here = ("break-cookie", "short-queue")
+        return named("no-queue", *(here if found.on_this_machine else rows))
+    return named(*rows)
 
 
 def meaning(found: Probed) -> Iterator[str]:
@@ -87,6 +93,11 @@ def _with_cookie(found: Probed) -> Iterator[str]:
             )
         else:
             yield "But no answer came to it."
+    elif found.data_with_cookie is Handling.NOT_ACCEPTED and found.cookie_before:
+        yield (
+            "The cookie was there before: Linux keeps cookies by address, not by port, so it may be of"
+            " another port. Then this listener has no queue for Fast Open."
+        )
     elif found.data_with_cookie is Handling.NOT_ACCEPTED:
         yield (
             "The server forgot its key (servers behind one address that do not share it), its queue for such"

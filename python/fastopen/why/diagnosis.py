@@ -1,6 +1,6 @@
 """From settings, listeners and counters to words: what they are consistent with, and what to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from fastopen.behaviours import (
     Behaviour,
     named,
 )
-from fastopen.why.machine import Machine
+from fastopen.why.machine import Listener, Machine
 
 # Of net.ipv4.tcp_fastopen (Documentation/networking/ip-sysctl.rst).
 CLIENT: Final = 0x1
@@ -57,9 +57,11 @@ def _settings(machine: Machine) -> Iterator[Finding]:
             "unsupported", True, "this kernel has no net.ipv4.tcp_fastopen", (), "use another kernel"
         )
         return
+    # One remedy for both, or each would undo the other.
+    both_on = _set(value | CLIENT | SERVER)
     if not value & CLIENT:
         says = f"net.ipv4.tcp_fastopen is {value}: clients of this machine never ask for a cookie"
-        yield Finding("client-off", True, says, (), _set(value | CLIENT))
+        yield Finding("client-off", True, says, (), both_on)
     if not value & SERVER:
         says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine hand out no cookie"
         yield Finding(
@@ -67,7 +69,7 @@ def _settings(machine: Machine) -> Iterator[Finding]:
             any(one.queue for one in machine.listeners),
             says,
             named("no-queue"),
-            _set(value | SERVER),
+            both_on,
         )
     if value & CLIENT and value & CLIENT_NO_COOKIE:
         says = f"net.ipv4.tcp_fastopen is {value}, with 0x4: clients send data without a cookie, which an"
@@ -95,16 +97,15 @@ def _listeners(machine: Machine) -> Iterator[Finding]:
     known = [listener for listener in machine.listeners if listener.queue is not None]
     if not known or machine.fastopen & SERVER_ALL:
         return
-    for listener in (one for one in known if one.mptcp):
+    for listener in (one for one in known if not one.able):
         says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) speaks MPTCP,"
-        says += " which hands out no cookie"
+        says += " which hands out no cookie on this kernel"
         todo = "switch MPTCP off in the server (Go: GODEBUG=multipathtcp=0), or as root:"
         todo += " sysctl -w net.mptcp.enabled=0"
         yield Finding("mptcp-listener", True, says, named("no-queue"), todo)
-    plain = [one for one in known if not one.mptcp]
+    plain = [one for one in known if one.able]
     if plain and not any(one.queue for one in plain):
-        which = ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in plain})[:4])
-        says = f"none of the {len(plain)} listeners that can be seen has a queue for TFO: {which}."
+        says = f"none of the {len(plain)} listeners that can be seen has a queue for TFO: {_named(plain)}."
         says += " The setting alone does not do it: the server has to ask"
         yield Finding("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     for listener in plain:
@@ -143,6 +144,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         says = f"{ACTIVE_FAIL} grew by {failed}: data in the SYN was not acknowledged"
         if grown.get(SYN_RETRANS):
             says += f", and {grown[SYN_RETRANS]} SYNs were sent again"
+        says += ". Linux keeps cookies by address: a port without a queue is sent data too, once another port"
+        says += " of its address has handed out a cookie"
         todo = "fastopen probe HOST asks that server again, and says which it is as far as one end can"
         yield Finding("client-fails", True, says, rows, todo)
     elif failed:
@@ -186,6 +189,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
     """Rows that fail at the client: by lost SYNs where SYNs were sent again, others where more has failed."""
     again = grown.get(SYN_RETRANS, 0)
+    if grown.get(ACTIVE_FAIL, 0) > again:
+        yield BEHAVIOURS["no-queue"]
     for row in BEHAVIOURS.values():
         if ACTIVE_FAIL not in row.client:
             continue
@@ -214,10 +219,18 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         )
         yield Finding("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     elif asked and not taken:
-        says = f"{COOKIE_REQD} grew by {asked} and {PASSIVE} did not: clients are handed cookies and do not"
-        says += " come back with them; they come once, or the way to or from them breaks it"
+        says = f"{COOKIE_REQD} grew by {asked} and {PASSIVE} did not: "
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
         todo = "fastopen probe this server from where its clients are"
+        if without := [one for one in machine.listeners if one.queue == 0]:
+            says += f"clients may have asked listeners without a queue for TFO ({_named(without)}), which the"
+            says += " kernel counts as well; or they "
+            rows = (*named("no-queue"), *rows)
+            todo = f"{BEHAVIOURS['no-queue'].remedy}; or {todo}"
+        else:
+            says += "clients "
+        says += "are handed cookies and do not come back with them: they come once, or the way to or from"
+        says += " them breaks it"
         yield Finding("cookies-unused", True, says, rows, todo)
     elif (
         not taken and not asked and machine.fastopen & SERVER and any(one.queue for one in machine.listeners)
@@ -235,6 +248,11 @@ def _hands_out_cookies(machine: Machine) -> bool:
         return False
     listeners = machine.listeners
     return not listeners or bool(machine.fastopen & SERVER_ALL) or any(one.queue != 0 for one in listeners)
+
+
+def _named(listeners: Sequence[Listener]) -> str:
+    """At most four of them, by address and process."""
+    return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
 
 
 def _set(value: int) -> str:

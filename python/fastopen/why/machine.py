@@ -35,6 +35,8 @@ class Listener:
     queue: int | None
     """TCP_FASTOPEN: connections with data in the SYN that it holds before accept; 0: no Fast Open."""
     mptcp: bool = False
+    able: bool = True
+    """False: it speaks MPTCP, to which this kernel gives no Fast Open (before Linux 6.2)."""
     process: str | None = None
 
 
@@ -178,10 +180,11 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
             mptcp = protocol == IPPROTO_MPTCP
             if not (is_tcp or mptcp) or not own.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 return None
+            able = True
             try:
                 queue = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN)
             except OSError:
-                queue = 0  # MPTCP before Linux 6.2
+                queue, able = 0, False
             host, port = own.getsockname()[:2]
         except OSError:
             return None
@@ -189,7 +192,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         name = str(pid)
-    return Listener(host, port, queue, mptcp, name)
+    return Listener(host, port, queue, mptcp, able, name)
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:

@@ -202,3 +202,15 @@ def test_the_example_notebook_runs_and_its_outputs_are_kept(fake_world: FakeWorl
     assert shape(ran) == shape(kept)
     assert all(cell.execution_count for cell in kept.cells if cell.cell_type == "code")
     assert "60 of 60 loads" in str(ran.cells)
+
+
+def test_completion_finds_the_names_of_the_api() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import fastopen; print(*dir(fastopen))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = done.stdout.split()
+    assert {"Experiment", "Run", "open_run", "run"} <= {*names}
+    assert "Any" not in names

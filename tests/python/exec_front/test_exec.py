@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fastopen.exec_front.words import notes, verdict, write_report
+from fastopen.exec_front.words import MULTIPATH, notes, verdict, write_report
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = os.environ.get("FASTOPEN_WORLD", str(ROOT / "target" / "release" / "fastopen-world"))
@@ -97,7 +97,12 @@ def test_the_report_reads_as_a_verdict_a_table_and_what_is_odd() -> None:
 
 def test_a_command_without_connections_is_said_to_have_none() -> None:
     total = dict.fromkeys(document()["total"], 0)
-    assert verdict(total) == "TCP Fast Open: the command opened no TCP connection."
+    assert verdict(total, {}) == "TCP Fast Open: the command opened no TCP connection."
+
+
+def test_connections_of_multipath_tcp_are_not_taken_for_none() -> None:
+    total = dict.fromkeys(document()["total"], 0)
+    assert "2 connections of Multipath TCP" in verdict(total, {MULTIPATH: 2})
 
 
 @pytest.mark.parametrize(

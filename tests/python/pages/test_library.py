@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,49 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_by_name_where_that_i
     (tmp_path / "b.har").unlink()
     with pytest.raises(InputError, match=r"a\.har"):
         load_pages([tmp_path], lenient=True)
+
+
+def test_what_is_missing_of_a_list_is_named_line_by_line_and_left_out_if_that_is_allowed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "some.pages"
+    path.write_text("http://www.gnu.org/ an-alias\nhttp://a.test/\nhttp://b.test/ another\n")
+    with pytest.raises(InputError, match=r"2 of 3 .*http://a.test/ \(line 2\), http://b.test/ \(line 3\)"):
+        load_pages([path])
+    with pytest.warns(LeftOutWarning) as left_out:
+        (found,) = load_pages([path], lenient=True)
+    assert found.page.name == "gnu"
+    assert len(left_out) == 2
+    path.write_text("http://a.test/\n")
+    with pytest.raises(InputError, match="line 1"):
+        load_pages([path], lenient=True)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_archive_of_before_warc_is_named_with_its_remedy(tmp_path: Path, packed: bool) -> None:
+    record = b"filedesc://old.arc 0.0.0.0 20040101000000 text/plain 76\n1 0 Archive\n"
+    path = tmp_path / "old.arc"
+    path.write_bytes(gzip.compress(record) if packed else record)
+    with pytest.raises(InputError) as raised:
+        load_pages([path])
+    assert "warcio recompress" in raised.value.remedy
+
+
+def test_entries_without_a_log_are_neither_a_har_nor_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "entries.json"
+    path.write_text('{"entries": []}')
+    with pytest.raises(InputError, match="neither a HAR"):
+        load_pages([path])
+
+
+def test_a_har_that_its_recorder_zipped_is_read_under_the_zips_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.zip"
+    with zipfile.ZipFile(path, "w") as container:
+        container.writestr("har.har", json.dumps(har(entry("http://a.test/"), on_load=80)))
+        container.writestr("0123.css", "a{}")
+    (found,) = load_pages([path])
+    assert (found.page.name, found.page.url) == ("mine", "http://a.test/")
+    with zipfile.ZipFile(path, "w") as container:
+        container.writestr("a.css", "a{}")
+    with pytest.raises(InputError, match="neither"):
+        load_pages([path])

@@ -121,6 +121,20 @@ class TestRows:
         assert {row.name for row in consistent(found)} == rows
         assert "not known" not in verdict(found)
 
+    @pytest.mark.parametrize(
+        ("address", "rows"),
+        [
+            ("192.0.2.1", {"no-queue", "break-cookie", "strip-data", "strip-both", "short-queue"}),
+            ("127.0.0.1", {"no-queue", "break-cookie", "short-queue"}),
+        ],
+    )
+    def test_a_cookie_that_was_there_before_may_be_of_another_port(
+        self, address: str, rows: set[str]
+    ) -> None:
+        found = replace(WORKS, cookie_before=True, data_with_cookie=Handling.NOT_ACCEPTED, address=address)
+        assert {row.name for row in consistent(found)} == rows
+        assert "hands out" not in verdict(found)
+
     def test_an_answer_that_the_server_sent_again_was_lost_as_a_syn_that_the_client_sent_again(self) -> None:
         fail = ClientFail.COOKIE_UNAVAILABLE
         sent_again = Trial(Opening.FASTOPEN, None, False, False, fail, 1, 20.0, 1060.0)

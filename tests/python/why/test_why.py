@@ -41,7 +41,7 @@ def rows(grown: dict[str, int], seen: Machine | None = None) -> dict[str, set[st
 
 
 # All look the same to the client: the SYN-ACK acknowledges the SYN alone.
-NOT_ACKED = {"strip-option", "strip-data", "strip-both", "break-cookie", "short-queue"}
+NOT_ACKED = {"no-queue", "strip-option", "strip-data", "strip-both", "break-cookie", "short-queue"}
 NOT_TAKEN = NOT_ACKED - {"strip-option"}
 ASKING_LOST = {"drop-option", "drop-synack-option", "drop-synack"}
 NO_COOKIE = {"no-queue", "strip-option", "strip-both", "strip-synack-option"}
@@ -195,7 +195,8 @@ def _machines() -> dict[str, dict[str, list[str]]]:
         ("changed_key", "cookies-not-valid", "break-cookie"),
         ("queue_of_one", "short-queue", "short-queue"),
         ("full_queue", "overflow", "short-queue"),
-        ("mptcp", "mptcp-listener", "no-queue"),
+        ("mptcp", "no-queue", "no-queue"),
+        ("one_of_two_listeners", "cookies-unused", "no-queue"),
     ],
 )
 def test_a_machine_made_wrong_is_named_for_what_it_is(
@@ -210,7 +211,22 @@ def test_a_machine_made_wrong_is_named_for_what_it_is(
 
 @pytest.mark.e2e
 def test_a_machine_on_which_it_works_has_no_fault(machines: dict[str, dict[str, list[str]]]) -> None:
-    assert set(machines["works"]) <= {"client-works", "server-works"}
+    for machine in ("works", "mptcp_with_a_queue"):
+        assert set(machines[machine]) <= {"client-works", "server-works", "cannot"}
+
+
+def test_both_sides_that_are_off_have_one_remedy() -> None:
+    found = {one.key: one for one in diagnose(machine(fastopen=0), {})}
+    assert found["client-off"].todo == found["server-off"].todo
+    assert found["client-off"].todo.endswith("=3")
+    assert diagnose(machine(fastopen=0x400), {})[0].todo.endswith(f"={0x403}")
+
+
+def test_multipath_listeners_have_no_fast_open_where_the_kernel_says_so() -> None:
+    unable = machine(listeners=(Listener("0.0.0.0", 80, 0, mptcp=True, able=False),))
+    able = machine(listeners=(Listener("0.0.0.0", 80, 16, mptcp=True),))
+    assert "mptcp-listener" in {one.key for one in diagnose(unable, {})}
+    assert not any(one.fault for one in diagnose(able, {}))
 
 
 # What two connections to a server behind it show, and then what `probe` says of that server.

@@ -100,6 +100,21 @@ def mptcp(keep: ExitStack) -> None:
     listener(keep, 0, IPPROTO_MPTCP)
 
 
+def mptcp_with_a_queue(keep: ExitStack) -> None:
+    server = listener(keep, 20, IPPROTO_MPTCP)
+    load(server)
+    load(server)
+
+
+def one_of_two_listeners(keep: ExitStack) -> None:
+    other = keep.enter_context(socket.create_server(("127.0.0.1", PORT + 1)))
+    other.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 20)
+    with socket.socket() as client:
+        server = listener(keep)
+        client.sendto(b"hello", socket.MSG_FASTOPEN, ("127.0.0.1", PORT))
+        server.accept()[0].close()
+
+
 MACHINES: tuple[Callable[[ExitStack], None], ...] = (
     *(
         works,
@@ -111,6 +126,8 @@ MACHINES: tuple[Callable[[ExitStack], None], ...] = (
         queue_of_one,
         full_queue,
         mptcp,
+        mptcp_with_a_queue,
+        one_of_two_listeners,
     ),
 )
 

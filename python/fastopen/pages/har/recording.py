@@ -43,6 +43,9 @@ def read_har(
     notes = HarNotes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
+        if "entries" in found and "format" not in found:
+            message = "neither a HAR (it has entries, but no log around them) nor a page"
+            raise InputError(message, place, _EXPORT)
         return found
     return pages_of_log(found, place, notes, lenient=lenient)
 
@@ -69,7 +72,7 @@ def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) ->
     if not usable:
         raise _nothing_crossed(place, [of_page for _, of_page in found])
     usable = _with_documents(usable, place, notes, lenient=lenient)
-    stem = stem_of(place, (".gz", ".json", ".har"))
+    stem = stem_of(place, (".gz", ".json", ".zip", ".har"))
     pages = []
     for number, (page, of_page, page_notes) in enumerate(usable, start=1):
         page_notes.merge(notes)
