@@ -21,6 +21,8 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 CARGO_QUIET ?= --quiet
 SECONDS ?= 600
 CASES ?= 20000
+LOADS ?= 10000
+SEED ?= 1
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
 # What a command says, in one piece at its end, since others run beside it.
@@ -29,7 +31,7 @@ whole = @said=$$(mktemp) && trap 'cat "$$said"; rm -f "$$said"' EXIT && trap 'ex
 # The packages that Python has: `python-for-tests`, where they are wanted as well, installs all at once.
 PYTHON := python
 
-.PHONY: setup world kernel check test coverage picture fuzz lint generate format reproduce bench kill-harness \
+.PHONY: setup world kernel check test coverage picture fuzz soak lint generate format reproduce bench kill-harness \
   wheel release release-check docs clean help set-up-for-tests rust-lint rust-quick-test rust-test-programs \
   rust-test rust-docs python-lint python-quick-test python-test python-test-of-worlds python-test-real-time
 
@@ -88,6 +90,9 @@ fuzz: set-up-for-tests ## break inputs of all readers at random, jobs, models (S
 	  tests/python/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
+
+soak: setup ## load random pages over random networks: is any load judged wrongly? (LOADS=10000, SEED=1)
+	@$(BIN)/python tools/soak.py --loads $(LOADS) --seed $(SEED)
 
 # mypy has one thread, and cargo waits for single crates.
 lint: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## check formatting, lint, check types

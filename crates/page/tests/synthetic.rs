@@ -203,6 +203,20 @@ fn the_browser_itself_sends_a_preflight() {
 }
 
 #[test]
+fn a_get_is_asked_for_without_the_body_that_was_recorded_of_it() {
+    for (method, array) in [("GET", "[[0,4]]"), ("DELETE", r#"[[0,4,0,[],0,["DELETE",97]]]"#)] {
+        let page = page(&[
+            resource(0, "document", None, 9000, &json!({})),
+            resource(1, "xhr", Some(0), 10, &json!({"method": method, "request_body_bytes": 97})),
+        ]);
+        let synthetic =
+            SyntheticPage::of(&page, &Policy::browser(), UrlRewrite::default(), Runtime::InBodies);
+        let document = written(&synthetic.responses[0].body);
+        assert!(document.contains(&format!("<x-r a='{array}'>")), "{method}");
+    }
+}
+
+#[test]
 fn a_reference_without_room_is_relocated_to_the_parent_and_at_the_root_left_out() {
     let page = page(&[
         resource(0, "document", None, 5000, &json!({})),

@@ -34,9 +34,7 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay;
     let expected = expected_transit(&link.down, SYN_BYTES) + expected_transit(&link.up, SYN_BYTES);
-    // Far enough apart that one handshake does not wait for another on the slowest link.
-    let gap = (4 * (expected - asked)).max(2_000_000);
-    let mut rtts = handshakes(topology, expected, gap)?;
+    let mut rtts = handshakes(topology, expected, gap(expected, expected - asked))?;
     rtts.sort_unstable();
     let rtt_us = MeasuredRtt {
         asked: asked / 1000,
@@ -78,6 +76,15 @@ pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error>
 struct Host<'a> {
     namespace: &'a NetNs,
     address: Ipv4Addr,
+}
+
+/// How long after each other handshakes begin: far enough apart that none waits for another on the slowest
+/// link, of which their packets take so long, and so that the last packets of each, a round trip after its
+/// first, leave half-way between two others.
+fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
+    let least = (4 * on_the_link_ns).max(2_000_000);
+    let between = (round_trip_ns / least).saturating_sub(1);
+    if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }
 }
 
 /// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left
@@ -157,4 +164,23 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
 /// An error with what was being done.
 fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gap;
+
+    #[test]
+    fn handshakes_end_half_way_between_the_beginnings_of_others() {
+        const MS: u64 = 1_000_000;
+        // On the link for 2 ms: at least 8 ms apart.
+        assert_eq!(gap(3 * MS, 2 * MS), 8 * MS, "over before the next one");
+        assert_eq!(gap(6 * MS, 2 * MS), 12 * MS);
+        for round_trip_ms in 4..500 {
+            let (round_trip, gap) = (round_trip_ms * MS, gap(round_trip_ms * MS, 2 * MS));
+            assert!(gap >= 8 * MS, "{round_trip_ms}");
+            let past_a_beginning = round_trip % gap;
+            assert!(past_a_beginning.abs_diff(gap / 2) <= 1000, "{round_trip_ms}");
+        }
+    }
 }

@@ -1,10 +1,12 @@
 """Comparisons of a page in rows in which one factor alone varies: the lines and panels of a figure."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import linear_regression
 
 from fastopen.attribution.breakdown import Attribution, Breakdown
-from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, baseline_of, headline_of
+from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
 from fastopen.statistics import CellResult, Results, deciding_factor
 
@@ -21,6 +23,8 @@ class Place:
     rtt_ms: float
     texts: dict[str, str]
     """What tables show of each factor that varies, by its name."""
+    numbers: dict[str, float]
+    """Of those that are numbers, in the unit of the column."""
     arms: dict[ArmName, CellResult]
     breakdowns: dict[ArmName, Breakdown]
 
@@ -67,6 +71,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
                 where=factors.where(comparison),
                 rtt_ms=network.rtt_us / 1000,
                 texts={factor.name: factor.text_at(point) for factor in factors.varying},
+                numbers=numbers_of(factors.varying, point),
                 arms=arms,
                 breakdowns={name: path for name, path in known.items() if path is not None},
             )
@@ -91,12 +96,15 @@ def _in_order(places: list[Place], along: str) -> list[Place]:
     return places if None in known else sorted(places, key=lambda place: position(place, along) or 0.0)
 
 
+def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
+    """The values of those factors that are numbers. A version is none, whatever its name looks like."""
+    texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
+    return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
+
+
 def position(place: Place, along: str) -> float | None:
     """Its place on the axis of a factor, in the unit of the column; None where that is no number."""
-    try:
-        return float(place.texts[along])
-    except (KeyError, ValueError):
-        return None
+    return place.numbers.get(along)
 
 
 def axis_of(results: Results) -> Factor:

@@ -135,6 +135,9 @@ class Job(Part):
     """Whether to keep the packets of each load at both ends: records `packets`, before that of the load."""
     tcp_trace: bool = False
     """Whether to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
+    fault: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
+    """In soaks alone: the number of a fault that changes what was observed of each load, and has to be
+    found."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:

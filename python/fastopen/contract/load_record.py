@@ -40,9 +40,10 @@ class Request(RecordPart):
     """Of the response's head."""
     body_bytes: Count
     """Of the response's body."""
-    cache: Literal["fresh", "revalidated"] | None = None
+    cache: Literal["fresh", "revalidated", "shared"] | None = None
     """What became of a cached answer: used without asking (no connection, no bytes; `status` is what the page
-    got), or validated by the origin (`status` 304, no body). null: the answer came over the network."""
+    got), or validated by the origin (`status` 304, no body); shared: the browser cut the answer off and took
+    its end from another one of the same URL. null: the answer came over the network."""
     error: str | None
     """Why it failed."""
 

@@ -114,6 +114,11 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
     return not random and setup.client.type.deterministic
 
 
+def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
+    """Whether a job gives the same bytes each time: in virtual time, by a client that does the same then."""
+    return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
+
+
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
     """The experiment with a seed that is drawn; with its own where that makes no difference.
 

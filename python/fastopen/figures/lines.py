@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.attribution import Curve, Source, curves_of, position
+from fastopen.attribution import Curve, Place, Source, curves_of, position
 from fastopen.experiments import ARMS, Factor
-from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, zoom
+from fastopen.figures.encodings import arm_colour, arm_order, arm_shape, arm_tooltip, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.panels import PANELS_MAX, title_of
 from fastopen.figures.spread import median_span
@@ -16,12 +16,15 @@ TITLE: Final = "page load time in s"
 
 
 def plt_along(source: Source, along: Factor) -> Figure | None:
-    """Median page load time with its interval, a panel for each page and row; None where nothing grows."""
+    """Median page load time with its interval, a panel for each page and row; None where nothing varies.
+
+    What is no number, such as a version of HTTP, stands as a category on the axis, and no line joins it.
+    """
     rows: list[dict[str, Any]] = []
     titles: list[str] = []
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), along.name):
-            if len({position(place, along.name) for place in curve.places} - {None}) > 1:
+            if len({_at(place, along) for place in curve.places} - {None}) > 1:
                 titles.append(title_of(source, page, curve.name))
                 rows += _rows(curve, along, titles[-1])
     shown = titles[:PANELS_MAX]
@@ -34,17 +37,24 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
         title=f"Page load time against {along.title}",
         caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
         f" are 6 loads or more.{left}",
-        alt_text=f"Line charts of page load time against {along.title}, one line for each transport: "
-        + ", ".join(shown),
+        alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(shown),
         drawing=Drawing(_chart(rows, along)),
         rows=rows,
     )
 
 
+def _at(place: Place, along: Factor) -> float | str | None:
+    """Where a place stands on the axis; None: nowhere."""
+    number = position(place, along.name)
+    if along.kind in ("int", "float"):
+        return number
+    return place.texts.get(along.name)
+
+
 def _rows(curve: Curve, along: Factor, panel: str) -> list[dict[str, Any]]:
     rows = []
     for place in curve.places:
-        at = position(place, along.name)
+        at = _at(place, along)
         for arm, result in place.arms.items():
             plts = sorted(result.plts_ms.values())
             if not plts or at is None:
@@ -72,21 +82,15 @@ def _chart(rows: list[dict[str, Any]], along: Factor) -> alt.ConcatChart:
 
 def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) -> Any:
     """One panel, with a scale of its own for the times: pages differ more than networks do."""
-    most = max(row["x"] for row in rows)
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     base = (
         alt.Chart()
         .transform_filter(alt.FieldEqualPredicate(field="panel", equal=title))
-        .encode(
-            x=alt.X(
-                "x:Q",
-                title=along.heading,
-                scale=alt.Scale(domain=[0, 1.04 * most]),
-                axis=alt.Axis(tickCount=5),
-            ),
-            color=arm_colour(rows),
-        )
+        .encode(x=_axis(rows, along), color=arm_colour(rows))
     )
+    numbers = _are_numbers(rows)
+    if not numbers:
+        base = base.encode(xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
     # The topmost label stays within the axis, else the panels of a row would not align.
     axis = alt.Axis(labelFlush=True)
     scale = alt.Scale(domain=[0, 1.06 * top], nice=True)
@@ -97,13 +101,27 @@ def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) ->
         y=y,
         shape=arm_shape(rows),
         tooltip=arm_tooltip(
-            alt.Tooltip("x:Q", title=along.heading),
+            alt.Tooltip("x:Q" if numbers else "x:N", title=along.heading),
             alt.Tooltip("plt:Q", title="median PLT in s", format=".3f"),
             alt.Tooltip("low:Q", title="interval from", format=".3f"),
             alt.Tooltip("high:Q", title="to", format=".3f"),
             alt.Tooltip("n:Q", title="loads"),
         ),
     )
-    return alt.layer(lines.add_params(zoom(name=f"zoom{number}")), bars, points).properties(
-        width=280, height=170, title=title
-    )
+    layers = [lines, bars, points] if numbers else [bars, points]
+    if numbers:
+        layers[0] = lines.add_params(zoom(name=f"zoom{number}"))
+    return alt.layer(*layers).properties(width=280, height=170, title=title)
+
+
+def _are_numbers(rows: list[dict[str, Any]]) -> bool:
+    return not any(isinstance(row["x"], str) for row in rows)
+
+
+def _axis(rows: list[dict[str, Any]], along: Factor) -> alt.X:
+    """Numbers from 0 on, or categories in the order of the rows."""
+    values = list(dict.fromkeys(row["x"] for row in rows))
+    if _are_numbers(rows):
+        scale = alt.Scale(domain=[0, 1.04 * max(values)])
+        return alt.X("x:Q", title=along.heading, scale=scale, axis=alt.Axis(tickCount=5))
+    return alt.X("x:N", title=along.heading, sort=values, axis=alt.Axis(labelAngle=0))

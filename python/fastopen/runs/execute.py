@@ -10,7 +10,7 @@ from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import ATTEMPTS, Bodies
 from fastopen.errors import MachineError
-from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob
+from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
@@ -258,8 +258,11 @@ class _Execution:
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, {})
-        disturbed = attempts_for(reason.kind for reason in load.invalid) > 1
-        if found is None or (disturbed and self._round < ROUNDS_OF_HOPE):
+        if found is None:
+            return
+        exact = repeats_to_the_byte(self._store.experiment(), comparison)
+        disturbed = attempts_for((reason.kind for reason in load.invalid), exact=exact) > 1
+        if disturbed and self._round < ROUNDS_OF_HOPE:
             return
         kinds = tuple(sorted({reason.kind for reason in load.invalid}))
         found[load.job] = (comparison.page, comparison.setup), kinds

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
 from fastopen.engines.base import ATTEMPTS, Packets
 from fastopen.errors import InputError, MachineError
-from fastopen.experiments import Plan, PlannedJob
+from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
 from fastopen.runs.disk import DiskSync
@@ -126,15 +126,19 @@ class RunStore(RunReader):
 
     def _attempts(self) -> dict[tuple[str, str], Attempts]:
         found: dict[tuple[str, str], Attempts] = {}
+        experiment = self.experiment()
+        exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
         # In order of attempts: the last one decides.
-        for job, load, attempt, valid, invalid in self._rows(
-            "SELECT jobs.id, loads.id, attempt, valid, invalid FROM loads"
+        for job, load, attempt, cell, valid, invalid in self._rows(
+            "SELECT jobs.id, loads.id, attempt, cell, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
         ):
             before = found.get((job, load), NONE).made
             if attempt != before + 1:
                 raise ValueError(f"attempt {attempt} of {job} {load} follows attempt {before}")
-            again = not valid and attempt < attempts_for([kind for kind, _ in json.loads(invalid)])
+            again = not valid and attempt < attempts_for(
+                [kind for kind, _ in json.loads(invalid)], exact=cell in exact
+            )
             found[job, load] = Attempts(attempt, settled=not again)
         return found
 
@@ -238,9 +242,13 @@ class RunStore(RunReader):
             self._disk = DiskSync(log)  # the log comes into being with the first commit
 
 
-def attempts_for(kinds: Iterable[str]) -> int:
-    """How often in all a load is done that is invalid for these: once, unless the machine disturbed it."""
-    return min((ATTEMPTS.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
+def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
+    """How often in all a load is done that is invalid for these: once, unless the machine disturbed it.
+
+    A load that is `exact` comes out the same each time, unless its world did not live to the end of it.
+    """
+    again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
+    return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 
 
 def write_facts(

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fastopen import units
 from fastopen.closing import Closing
@@ -47,6 +47,7 @@ from fastopen.workflows.congestion import check_congestion_controls
 from fastopen.workflows.engines import EngineSet, auto_engine
 
 Watch = Callable[[RunProgress], None]
+NOT_MODIFIED: Final = 304
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ def run_experiment(
         raise InputError("packets are kept in the run's folder", "--pcap", "without --no-keep")
     check_hosts(experiment, imported, options.place_of)
     check_recorded(experiment, imported)
+    check_documents(experiment, imported)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, options)
         if options.label:
@@ -364,6 +366,19 @@ def check_hosts(
         if unknown := [host for host in hosts if host not in known]:
             place, remedy = place_of(BY_NAME[factor]), "fastopen page show names them"
             raise InputError(f"no page asks the host {unknown[0]}", place, remedy)
+
+
+def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
+    """A browser's page is its document: of one that was answered with 304 there is none."""
+    browsers = [one.client.label for one in experiment.setups if one.client.type.paints]
+    for one in imported if browsers else ():
+        document = next(resource for resource in one.page.resources if resource.redirect_to is None)
+        if document.status == NOT_MODIFIED:
+            message = "its document was answered with 304 (Not Modified), out of the recorder's cache"
+            remedy = (
+                f"record the page with an empty cache, or load it with --client loader, not {browsers[0]}"
+            )
+            raise InputError(message, f"page {one.page.name}", remedy)
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:

@@ -68,6 +68,16 @@ def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
     assert {row["x"] for row in rows} == {1, 4, 8}
 
 
+def test_versions_are_categories_that_no_line_joins() -> None:
+    setups = [{"tls": {}, "origins": {"http": http}} for http in ("1.1", "2", "3")]
+    source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
+    figure = named(overview_figures(source), "plt-by-http")
+    assert list(dict.fromkeys(row["x"] for row in rows_of(figure))) == ["1.1", "2", "3"]
+    (panel,) = figure.spec()["concat"]
+    assert {layer["encoding"]["x"]["type"] for layer in panel["layer"]} == {"nominal"}
+    assert not any(layer["mark"]["type"] == "line" for layer in panel["layer"])
+
+
 def test_over_one_network_there_is_no_line_to_draw() -> None:
     names = [figure.name for figure in overview_figures(source_of(made_up_plan(PAGES, (20,))))]
     assert "plt-by-rtt" not in names

@@ -2,15 +2,17 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fastopen.contract import LoadRecord
+from fastopen.contract import Client, LoadRecord
 from fastopen.engines import Event, HostEngine
 from fastopen.errors import InputError, MachineError
-from fastopen.experiments import Plan
+from fastopen.experiments import Plan, repeats_to_the_byte
 from fastopen.runs import RunProgress, RunStore, execute
+from fastopen.runs.store import attempts_for
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
@@ -286,3 +288,24 @@ def test_an_arm_that_was_valid_once_stops_nothing(small_plan: MakePlan, fake_wor
     with RunStore.create(None, plan, {}) as store:
         outcome = execute(plan, HostEngine(fake_world(modes), 1), {}, store, Watched())
         assert (outcome.hopeless, store.status) == ("", "finished")
+
+
+@pytest.mark.parametrize(
+    ("kind", "exact", "attempts"),
+    [("link_late", False, 10), ("link_late", True, 1), ("fault", True, 3), ("first_byte_late", True, 1)],
+)
+def test_a_load_that_repeats_to_the_byte_is_done_again_only_where_its_world_died(
+    kind: str, exact: bool, attempts: int
+) -> None:
+    assert attempts_for([kind], exact=exact) == attempts
+
+
+def test_only_virtual_time_and_a_client_of_ours_repeat_to_the_byte(small_plan: Callable[..., Plan]) -> None:
+    plan = small_plan()
+    cell = plan.cells[0]
+    assert not repeats_to_the_byte(plan.experiment, cell)
+    virtual = replace(cell, engine="virtual")
+    assert repeats_to_the_byte(plan.experiment, virtual)
+    setup = plan.experiment.setups[0]
+    browser = setup.model_copy(update={"client": Client.model_validate({"kind": "chromium"})})
+    assert not repeats_to_the_byte(plan.experiment.model_copy(update={"setups": [browser]}), virtual)

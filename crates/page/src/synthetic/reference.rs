@@ -119,7 +119,11 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
             delay_ms: (policy.processing(resource.processing_us) + 500_000) / 1_000_000,
             phase: resource.phase,
             method: described.method.clone(),
-            request_body_bytes: described.request_body_bytes,
+            // `fetch()` sends none with these.
+            request_body_bytes: match described.method.as_str() {
+                "GET" | "HEAD" => 0,
+                _ => described.request_body_bytes,
+            },
             preflight,
             document,
             chain,

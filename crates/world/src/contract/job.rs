@@ -46,6 +46,8 @@ pub struct Job {
     pub packets: bool,
     #[serde(default)]
     pub tcp_trace: bool,
+    #[serde(default)]
+    pub fault: Option<u32>,
 }
 
 fn default_path_share() -> f64 {
@@ -160,10 +162,15 @@ pub enum Jitter {
 }
 
 impl Jitter {
+    /// The standard deviation, or the distance to either side, in microseconds.
+    pub fn us(self) -> u64 {
+        let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
+        us
+    }
+
     /// What the link model is to do; none where it is 0 or larger than the link can do.
     fn model(self) -> Option<link::Jitter> {
-        let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
-        let ns = us.checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
+        let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {
             Self::NormalUs(_) => link::Jitter::Normal(ns),
             Self::UniformUs(_) => link::Jitter::Uniform(ns),

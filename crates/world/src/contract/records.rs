@@ -315,6 +315,8 @@ pub enum Cached {
     Fresh,
     /// The origin was asked whether it is still good, and said so.
     Revalidated,
+    /// Its end is that of another answer of the same URL, which came at the same time; its own was cut off.
+    Shared,
 }
 
 /// One connection.

@@ -5,19 +5,19 @@ use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
 use fastopen_replay::tls::Version;
 
-use super::{Observations, invalid};
+use super::{HEADERS_AND_TIME_STAMPS, Observations, invalid};
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
 
 /// The largest record of TLS, which is read when all of it is there (RFC 8446 section 5.1).
 const TLS_RECORD: u64 = 16_384;
 
-/// Headers of IP and TCP with time stamps.
-const SEGMENT_HEADERS: u64 = 52;
+/// What a datagram of QUIC carries besides headers, on any path (RFC 9000 section 14).
+const DATAGRAM: u64 = 1150;
 
 /// A little more than SYN and acknowledgments, or than a resumed handshake, take in one direction.
 const HANDSHAKE: u64 = 600;
 
-/// Datagrams with an Initial packet that a client may send before its first request is answered: each is
+/// Datagrams with an Initial packet that an end may send before the first request is answered: each is
 /// padded (RFC 9000 section 14.1).
 const PADDED: u64 = 4 * 1252;
 
@@ -67,7 +67,10 @@ impl Observations<'_> {
     /// connection, with the document, and where the link has no rate and so no queue of the others that
     /// carry one response at a time.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
-        let alone = first.resource == 0;
+        let others = self.connections.iter().filter(|one| one.id != connection.id);
+        let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
+        // A browser that waits for long opens another connection.
+        let alone = first.resource == 0 && !{ others }.any(|one| one.opened_ns < first_byte_ns);
         let ways = [&self.network.down, &self.network.up];
         let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
         // What the machine held is named by itself.
@@ -93,27 +96,37 @@ impl Observations<'_> {
         // What a SYN does not hold waits for the SYN-ACK.
         let first = if hello > 0 { hello } else { request + HANDSHAKE };
         let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked) && first > self.syn_room()
-            || early && tls.is_some_and(|tls| self.early_data_exceeds_syn(connection, tls));
+            || early && tls.is_some_and(|tls| self.early_data_comes_later(connection, tls));
         let (quic_waits, padded) = connection.quic.map_or((0, 0), |quic| {
             // Certificates wait where they are more than three times what the client has sent (RFC 9000
             // section 8.1).
             let certificates = tls.is_some_and(|tls| !tls.resumed);
             (quic.client.received.retry + u64::from(certificates), PADDED)
         });
-        let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { 0 };
+        // Nothing of a packet is read before all of it is there.
+        let packet = u64::from(self.network.mtu_bytes);
+        let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { packet };
+        // Windows are counted in packets, of which those before the last of a write may be short: session
+        // tickets, settings of HTTP/2, the head.
+        let short = if tls.is_some() { 4 } else { 1 };
         let answer = resource.response_header_bytes + resource.body_bytes.min(record);
         let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
         // Certificates that the initial window does not hold take round trips of their own.
-        let waits = self.more_windows(up)
-            + self.more_windows(received)
-            + self.more_windows(if early { down } else { answer });
-        let wire_us = wire_us(&self.network.up, up + padded) + wire_us(&self.network.down, down + received);
+        let segment = match connection.quic {
+            Some(_) => DATAGRAM,
+            None => u64::from(self.network.mtu_bytes) - HEADERS_AND_TIME_STAMPS,
+        };
+        let waits = self.more_windows(up, segment)
+            + self.more_windows(received, segment)
+            + self.more_windows(if early { down } else { answer } + short * segment, segment);
+        let (up, down) = (up + padded, down + received + padded);
+        let wire_us = wire_us(&self.network.up, up + acknowledgments(down, segment))
+            + wire_us(&self.network.down, down + acknowledgments(up, segment));
         (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
     }
 
     /// The round trips that bytes wait for after the initial window, which doubles with each.
-    fn more_windows(&self, bytes: u64) -> u64 {
-        let segment = u64::from(self.network.mtu_bytes) - SEGMENT_HEADERS;
+    fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut window = u64::from(self.tcp.initial_window_segments) * segment;
         let (mut sent, mut more) = (window, 0);
         while sent < bytes {
@@ -150,6 +163,11 @@ fn held_ns(connection: &ConnectionRecord, first: &RequestRecord) -> u64 {
 /// `12.345 ms`: as people read times.
 fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
+}
+
+/// Bytes of the acknowledgments of so many bytes, at most: each a packet of headers, with room for QUIC's.
+fn acknowledgments(bytes: u64, segment: u64) -> u64 {
+    (bytes / segment + 1) * 80
 }
 
 /// How long a direction takes over so many bytes, with headers of IP and TCP.

@@ -1,6 +1,8 @@
 //! What a load must show where a middlebox (`fastopen_link::path`) or the ends' own settings keep connections
 //! from TCP Fast Open.
 
+use std::ops::RangeInclusive;
+
 use fastopen_link::path::{Behaviour, PathRule};
 
 use super::{Observations, SynData, invalid, is_given_up, retransmitted};
@@ -156,16 +158,21 @@ impl Observations<'_> {
         }
     }
 
-    /// How many connections path or settings had do without the data in their SYN.
-    pub(super) fn failed_as_expected(&self) -> i64 {
-        // The counter grows by the first time-out of a socket that sent data in its SYN, whatever became of
-        // that (`tcp_write_timeout`).
-        let timed_out = self.connections.iter().filter(|one| {
-            let (Some(effect), Some(end)) = (self.effect_on(one), one.client) else { return false };
-            let silent = if end.syn_data_acked { !effect.answered } else { !effect.connects };
-            silent && end.retransmits > 0 && one.handshake_us.is_none()
-        });
-        self.count_failed(|effect| effect.fail.is_some()) + timed_out.count() as i64
+    /// How many connections path or settings had do without the data in their SYN: at least and at most.
+    pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
+        let silent = |least: u32| {
+            let of_silent = self.connections.iter().filter(|one| {
+                let (Some(effect), Some(end)) = (self.effect_on(one), one.client) else { return false };
+                let silent = if end.syn_data_acked { !effect.answered } else { !effect.connects };
+                silent && end.retransmits >= least && one.handshake_us.is_none()
+            });
+            of_silent.count() as i64
+        };
+        let failed =
+            self.failed_at_client(|effect| effect.fail.is_some(), &[DATA_NOT_ACKED, SYN_RETRANSMITTED]);
+        // The counter grows by time-outs of a socket that sent data in its SYN, whatever became of that
+        // (`tcp_write_timeout`); segments are sent again by loss probes as well.
+        failed + silent(MOST_SENT_AGAIN)..=failed + silent(1)
     }
 
     /// How many connections a host accepted with data in their SYN, whose SYN-ACK never reached the client.
@@ -181,25 +188,33 @@ impl Observations<'_> {
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// How many of them a host's kernel refused the cookie of.
-    pub(super) fn refused_as_expected(&self) -> i64 {
-        self.count_failed(|effect| effect.refused)
+    /// How many connections a host's kernel refused the cookie of: at least and at most.
+    pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
+        self.failed_at_host(|effect| effect.refused)
     }
 
     /// How many connections a host's kernel took for ones with data in their SYN: the cookie was good, or
-    /// it asks for none.
-    pub(super) fn accepted_without_data(&self) -> i64 {
+    /// it asks for none. At least and at most.
+    pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
             unavailable && self.effect_on(one).is_some_and(|effect| effect.accepted_asking)
         });
-        self.count_failed(|effect| effect.accepted_without_data) + asking.count() as i64
+        let asking = asking.count() as i64;
+        let failed = self.failed_at_host(|effect| effect.accepted_without_data);
+        failed.start() + asking..=failed.end() + asking
     }
 
-    fn count_failed(&self, which: impl Fn(Effect) -> bool) -> i64 {
+    /// Of a SYN that was sent again without data nobody knows whether the first one came to the host, or was
+    /// lost before.
+    fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
+        let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
+        certain..=certain + self.failed_at_client(&which, &[SYN_RETRANSMITTED])
+    }
+
+    fn failed_at_client(&self, which: impl Fn(Effect) -> bool, codes: &[u8]) -> i64 {
         let failed = |connection: &ConnectionRecord| {
-            let code = connection.client.map(|end| end.fastopen_client_fail);
-            code.is_some_and(|code| [DATA_NOT_ACKED, SYN_RETRANSMITTED].contains(&code))
+            connection.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail))
         };
         let counted = self.connections.iter().filter(|one| {
             failed(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))
@@ -209,7 +224,7 @@ impl Observations<'_> {
 
     /// Each connection that path or settings keep from Fast Open must show that, and no other reason.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
-        let lossy = self.lost_packets() > 0;
+        let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {
             let effect = self.effect_on(connection).filter(|one| one.connects && !one.is_none(syn_data));
             let (Some(effect), Some(end)) = (effect, connection.client) else { continue };

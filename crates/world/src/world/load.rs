@@ -15,13 +15,13 @@ use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 
-use super::{Servers, World};
+use super::{Servers, World, injected};
 use crate::addresses::{client_address, origin_number};
 use crate::client_tap::ClientTap;
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, OriginTlsRecord,
-    ServerRecord, TcpSample, UpstreamRecord, View,
+    SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
@@ -434,9 +434,22 @@ impl Observed<'_, '_> {
     /// The record, with the reasons why the load is invalid.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
-            prepared: Prepared { world, expected, address, cookies, .. }, loaded, counters, link, ..
+            prepared: Prepared { world, expected, address, mut cookies, .. },
+            mut loaded,
+            mut counters,
+            mut link,
+            ..
         } = self;
         let job = world.job;
+        if let Some(number) = job.fault {
+            let warm = expected.fast_open.map(|one| one.cookies_before == CookiesBefore::EveryHost);
+            let (loaded, counters) = (&mut loaded, &mut counters);
+            let (link, cookies) = (&mut link, &mut cookies);
+            let timed = loaded.seen_at == SeenAt::Client
+                && !job.network.varies()
+                && job.network.rtt_us > job.tolerance.rtt_us;
+            injected::inject(number, injected::Observed { loaded, counters, link, cookies, warm, timed });
+        }
         let observations = Observations {
             page: &job.page,
             hosts: &world.hosts,

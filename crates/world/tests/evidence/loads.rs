@@ -54,6 +54,18 @@ fn bytes_other_than_the_pages_are_wrong() {
 }
 
 #[test]
+fn an_answer_that_was_cut_off_is_whole_where_the_browser_took_its_end_from_another() {
+    let shared = |body_bytes| {
+        Load::tcp().with(|load| {
+            load.requests[0].body_bytes = body_bytes;
+            load.requests[0].cache = Some(Cached::Shared);
+        })
+    };
+    assert_eq!(shared(3000).kinds(), NONE);
+    assert_eq!(shared(5001).kinds(), [InvalidKind::WrongBytes]);
+}
+
+#[test]
 fn what_a_client_had_kept_needs_no_bytes_and_what_was_confirmed_needs_a_304() {
     for (cache, status) in [(Cached::Fresh, 200), (Cached::Revalidated, 304)] {
         let kept = Load::tcp().with(|load| {

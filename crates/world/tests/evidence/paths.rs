@@ -105,3 +105,44 @@ fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() 
         assert!(load.kinds().contains(&InvalidKind::Blackhole), "{end}: {times}");
     }
 }
+
+/// A warm load whose connections to both hosts came to nothing behind a path that resets SYNs with data: each
+/// had been sent again before.
+fn reset() -> Load {
+    Load::warm().with(|load| {
+        load.path = PathRule { behaviour: Behaviour::RstSynData, hosts: None };
+        for connection in &mut load.connections {
+            (connection.requests, connection.origin, connection.handshake_us) = (0, None, None);
+            let client = connection.client.as_mut().expect("it has one");
+            (client.syn_data_acked, client.retransmits) = (false, 1);
+        }
+        load.count();
+    })
+}
+
+#[test]
+fn the_kernel_may_count_connections_that_were_never_answered_once_their_timers_ran_out() {
+    for failed in 0..=2 {
+        assert_eq!(reset().client_counts("TCPFastOpenActiveFail", failed).kinds(), NONE, "{failed}");
+    }
+    assert_eq!(reset().client_counts("TCPFastOpenActiveFail", 3).kinds(), [InvalidKind::FastopenFailed]);
+    let often = reset().with(|load| load.connections[0].client.as_mut().expect("it has one").retransmits = 4);
+    assert_eq!(often.kinds(), [InvalidKind::FastopenFailed], "it cannot have gone uncounted");
+}
+
+#[test]
+fn a_syn_that_was_lost_on_its_way_leaves_no_trace_at_its_host() {
+    let load = |accepted: i64| {
+        stripped().with(|load| {
+            load.path.behaviour = Behaviour::StripData;
+            load.link.up.dropped_loss = 1;
+            load.connections[1].client.as_mut().expect("it has one").fastopen_client_fail = 3;
+            load.connections[1].client.as_mut().expect("it has one").retransmits = 1;
+            load.counters.origins.insert("TCPFastOpenPassive".into(), accepted);
+        })
+    };
+    assert_eq!(load(1).kinds(), NONE);
+    assert_eq!(load(2).kinds(), NONE);
+    assert_eq!(load(0).kinds(), [InvalidKind::CountersDisagree]);
+    assert_eq!(load(3).kinds(), [InvalidKind::CountersDisagree]);
+}

@@ -246,3 +246,12 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
     let chain = too_late().with(|load| handshake_of(load, 0).received_bytes = 20_000);
     assert_eq!(chain.kinds(), NONE);
 }
+
+#[test]
+fn early_data_that_exceeds_the_initial_window_arrives_with_the_end_of_the_handshake() {
+    // At an MTU of 1500 bytes a SYN holds 1420 and a segment 1448: after the SYN the ClientHello's last bytes
+    // leave with the first window, which holds the early data but for its end.
+    let load = |window| in_a_syn(1500, 2900).with(|load| load.tcp.initial_window_segments = window);
+    assert_eq!(load(1).kinds(), NONE);
+    assert_eq!(load(3).kinds(), [InvalidKind::NoEarlyData]);
+}

@@ -205,6 +205,12 @@ impl<'a> LoadObserver<'a> {
         let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
         let refused: BTreeSet<_> =
             loaded.requests.iter().map(|request| request.resource).filter(is_refused).collect();
+        // Of two answers of a URL that come at the same time, the browser may cut one off and take the other
+        // one's end from its cache.
+        let page = self.loading.page;
+        let ended = loaded.requests.iter().filter(|one| one.end_ns.is_some());
+        let whole: Vec<_> = ended.map(|one| page.resources[one.resource].url.as_str()).collect();
+        let is_whole = |number: usize| whole.contains(&page.resources[number].url.as_str());
         for observed in self.done.into_iter().chain(self.in_flight.into_values()) {
             let is_its = |request: &RequestRecord| match &request.url {
                 None => Some(request.resource) == observed.resource,
@@ -225,6 +231,10 @@ impl<'a> LoadObserver<'a> {
                 continue;
             };
             request.queued_ns = since(observed.queued_ns);
+            let cut_off = request.end_ns.is_none() && request.status.is_some();
+            if cut_off && observed.is_whole() && observed.resource.is_some_and(is_whole) {
+                (request.cache, request.error) = (Some(Cached::Shared), None);
+            }
             if observed.connect_start_ns.is_some() {
                 request.connect_start_ns = since(observed.connect_start_ns);
                 request.connected_ns = since(observed.connected_ns);
@@ -278,6 +288,11 @@ fn seen_at_origins(
 }
 
 impl ObservedRequest {
+    /// Whether the browser had all of its answer.
+    fn is_whole(&self) -> bool {
+        self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
+    }
+
     /// Takes the times of a `Network.ResourceTiming`: milliseconds since `requestTime`, which is in seconds.
     fn response_received(&mut self, response: &Value) {
         self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());

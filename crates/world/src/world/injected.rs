@@ -1,0 +1,98 @@
+//! Faults on purpose: what is changed of a load's observations before it is judged, so that a soak can tell
+//! whether the evidence finds each.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crate::clients::Loaded;
+use crate::contract::{BothEnds, LinkRecord};
+
+/// What was observed of a load, before it is judged.
+pub(super) struct Observed<'a> {
+    pub loaded: &'a mut Loaded,
+    pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
+    pub link: &'a mut LinkRecord,
+    pub cookies: &'a mut Vec<Ipv4Addr>,
+    /// Whether the load begins with the cookies of all hosts; none: it does not use Fast Open.
+    pub warm: Option<bool>,
+    /// Whether the time of a first answer has a bound.
+    pub timed: bool,
+}
+
+/// A fault, which is false where the load has nothing that it could change.
+type Fault = fn(&mut Observed) -> bool;
+
+/// The last one is possible in every load.
+const FAULTS: [Fault; 9] = [
+    wrong_cookies,
+    |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),
+    |observed| grow(&mut observed.counters.origins, "TCPFastOpenListenOverflow"),
+    |observed| grow(&mut observed.counters.origins, "TCPFastOpenPassive"),
+    answered_at_once,
+    resumed_at_one_end,
+    |observed| {
+        observed.link.up.late_us_max = u64::MAX;
+        true
+    },
+    |observed| {
+        observed.link.down.overruns += 1;
+        true
+    },
+    another_size,
+];
+
+/// Injects the fault of this number; of those that are not possible the next.
+pub(super) fn inject(number: u32, mut observed: Observed) {
+    let first = number as usize % FAULTS.len();
+    let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
+    assert!(faults.any(|fault| fault(&mut observed)), "a load has requests");
+}
+
+fn wrong_cookies(observed: &mut Observed) -> bool {
+    match observed.warm {
+        None => false,
+        Some(true) => observed.cookies.pop().is_some(),
+        Some(false) => {
+            observed.cookies.push(Ipv4Addr::LOCALHOST);
+            true
+        }
+    }
+}
+
+fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> bool {
+    *counters.entry(name.to_owned()).or_default() += 1;
+    true
+}
+
+/// The first answer of a connection comes when the connection is opened.
+fn answered_at_once(observed: &mut Observed) -> bool {
+    if !observed.timed {
+        return false;
+    }
+    let Loaded { connections, requests, .. } = &mut *observed.loaded;
+    let first = connections.iter().find_map(|one| {
+        let of_it = requests.iter().enumerate().filter(|(_, request)| request.connection == Some(one.id));
+        let (place, request) =
+            of_it.min_by_key(|(_, request)| (request.sent_ns.is_none(), request.sent_ns))?;
+        (request.first_byte_ns.is_some() && request.cache.is_none()).then_some((place, one.opened_ns))
+    });
+    let Some((place, opened_ns)) = first else { return false };
+    requests[place].first_byte_ns = Some(opened_ns);
+    true
+}
+
+/// The client alone says of a session that it was resumed, or the origin alone.
+fn resumed_at_one_end(observed: &mut Observed) -> bool {
+    let mut secured = observed.loaded.connections.iter_mut().filter_map(|one| one.tls.as_mut());
+    let Some(tls) = secured.find(|tls| tls.origin.is_some()) else { return false };
+    tls.resumed = !tls.resumed;
+    true
+}
+
+fn another_size(observed: &mut Observed) -> bool {
+    let mut ended = observed.loaded.requests.iter_mut().filter(|one| one.error.is_none());
+    ended.find(|one| one.end_ns.is_some()).is_some_and(|one| {
+        one.body_bytes += 1;
+        true
+    })
+}

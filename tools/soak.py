@@ -1,0 +1,221 @@
+"""Loads random pages over random networks in virtual time: are loads judged rightly?
+
+No load may be invalid, but those into which a fault was injected (one case of four), which all have to be.
+
+    make soak                            # 10,000 loads; LOADS=300 SEED=7
+    .venv/bin/python tools/soak.py --case 1234     # one case again, with all that it asked for
+
+A case is a page, a network and a setup, drawn from the seed and the number of the case, and each transport of
+it. What is drawn and means nothing together is drawn again.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from fastopen import kernels
+from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
+from fastopen.engines import LoadDone, VirtualEngine, find_program
+from fastopen.errors import InputError
+from fastopen.experiments import COMMAND_LINE, make_plan, read_asked
+from fastopen.pages import Page
+from fastopen.pages.model import parse_page
+
+TYPES = ("stylesheet", "script", "image", "font", "xhr", "media", "other")
+PATHS = (
+    *("drop-syn-data", "drop-option", "drop-synack-option", "strip-option", "strip-data", "strip-both"),
+    *("strip-synack-option", "break-cookie", "rst-syn-data", "drop-synack", "drop-answers"),
+    *("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind"),
+)
+# Behind these a load may end without all answers, as its record then says.
+CUTTING = ("rst-syn-data", "drop-answers", "drop-synack", "block-udp", "limit-udp", "rebind")
+# Cases whose jobs are handed to the engine at once.
+TOGETHER = 400
+
+
+@dataclass(frozen=True)
+class Case:
+    """One page over one network, by each of its transports."""
+
+    number: int
+    job: Job
+    asked: dict[str, str]
+
+
+def page_of(rng: random.Random) -> Page:
+    """A page of up to 80 resources on up to 40 hosts, of one scheme or both."""
+    hosts = [f"h{number}.test" for number in range(1, 1 + rng.choice((1, 2, 5, 12, 40)))]
+    https = rng.choice((0.0, 0.0, 0.5, 1.0))
+    resources: list[dict[str, Any]] = [
+        {
+            "url": f"{_scheme(rng, https)}://{hosts[0]}/",
+            "type": "document",
+            "body_bytes": _log(rng, 1, 300_000),
+            "initiator": None,
+            **_server(rng),
+        }
+    ]
+    for number in range(rng.choice((0, 1, 5, 20, 80))):
+        initiator = rng.randrange(len(resources)) if rng.random() < 0.3 else 0
+        above = resources[initiator]["body_bytes"]
+        method = rng.choices(("GET", "POST", "HEAD"), (20, 1, 1))[0]
+        status = rng.choices((200, 204, 304, 404), (20, 1, 1, 1))[0]
+        empty = method == "HEAD" or status in (204, 304)
+        resources.append(
+            {
+                "url": f"{_scheme(rng, https)}://{rng.choice(hosts)}/{number}",
+                "method": method,
+                "status": status,
+                "type": rng.choice(TYPES),
+                "body_bytes": 0 if empty else _log(rng, 1, 400_000),
+                "request_header_bytes": _log(rng, 120, 6_000),
+                "request_body_bytes": _log(rng, 1, 20_000) if method == "POST" else 0,
+                "response_header_bytes": _log(rng, 100, 8_000),
+                "initiator": initiator,
+                "initiator_at_bytes": rng.randint(0, above) if rng.random() < 0.5 else None,
+                "processing_us": _log(rng, 1, 200_000) if rng.random() < 0.3 else 0,
+                "phase": resources[initiator].get("phase", "load")
+                if rng.random() < 0.9
+                else rng.choice(("async", "load")),
+                **_server(rng),
+            }
+        )
+    page = {"format": "fastopen-page/1", "name": "soak", "source": "made up", "initiators": "declared"}
+    return parse_page({**page, "url": resources[0]["url"], "resources": resources}, "soak")
+
+
+def _scheme(rng: random.Random, https: float) -> str:
+    return "https" if rng.random() < https else "http"
+
+
+def _server(rng: random.Random) -> dict[str, Any]:
+    """What a server takes, and which version of HTTP it spoke."""
+    return {
+        "server_think_us": _log(rng, 100, 500_000) if rng.random() < 0.3 else 0,
+        "server_send_us": _log(rng, 1000, 2_000_000) if rng.random() < 0.05 else 0,
+        "http": rng.choice((None, "1.1", "2", "3")),
+    }
+
+
+def _log(rng: random.Random, low: int, high: int) -> int:
+    """As often small as large."""
+    return int(low * (high / low) ** rng.random() + 0.5)
+
+
+def asked_of(rng: random.Random) -> dict[str, str]:
+    """The words of a network and a setup, as on the command line."""
+
+    def rate() -> str:
+        return "none" if rng.random() < 0.2 else f"{_log(rng, 64, 1_000_000)}kbit"
+
+    asked = {
+        "rtt": f"{_log(rng, 1, 600)}ms",
+        "down": rate(),
+        "up": rate(),
+        "http": rng.choice(("recorded", "1.1", "2", "3")),
+    }
+    if rng.random() < 0.7:
+        asked["tls"] = rng.choice(("none", "1.2", "1.3"))
+        asked["security"] = rng.choice(("all", "recorded"))
+    now_and_then: dict[str, Callable[[], str]] = {
+        "loss": lambda: f"{rng.choice((0.1, 1, 3, 10))}%",
+        "jitter": lambda: f"{_log(rng, 1, 40)}ms",
+        "queue": lambda: f"{_log(rng, 3, 2000)}kB",
+        "aqm": lambda: rng.choice(("codel", "fq_codel")),
+        "path": lambda: rng.choice(PATHS),
+        "mtu": lambda: str(rng.choice((576, 1280, 1400, 1492))),
+        "cross": lambda: rng.choice(("none", "down=bulk", "up=bulk")),
+        "session": lambda: rng.choice(("resumed", "early")),
+        "initial_window": lambda: str(rng.choice((1, 3, 20, 100))),
+        "congestion_control": lambda: rng.choice(("reno", "cubic", "bbr")),
+        "connections_per_host": lambda: str(rng.choice((1, 2, 20))),
+        "keep_alive": lambda: "off",
+        "profile": lambda: "mget",
+        "tickets": lambda: str(rng.choice((0, 1, 4))),
+        "key_share": lambda: rng.choice(("x25519", "x25519mlkem768")),
+        "chain_bytes": lambda: str(_log(rng, 1000, 20_000)),
+    }
+    asked |= {name: draw() for name, draw in now_and_then.items() if rng.random() < 0.15}
+    if "cross" in asked:
+        # On a thinner link the flow beside the load leaves it nothing for minutes.
+        asked |= {"down": f"{_log(rng, 2000, 100_000)}kbit", "up": f"{_log(rng, 2000, 100_000)}kbit"}
+    return asked
+
+
+def cases(seed: int, first: int = 0) -> Iterator[Case]:
+    """All that mean something, from this number on."""
+    number = first
+    while True:
+        rng = random.Random(f"{seed} {number}")
+        page, asked = page_of(rng), asked_of(rng)
+        try:
+            experiment = read_asked(asked, COMMAND_LINE).experiment(
+                name="soak", pages=[page.name], seed=number
+            )
+            changes = {"engines": ["virtual"], "repeats": 1}
+            for planned in make_plan(experiment.model_copy(update=changes), [page], "virtual").jobs:
+                fault = number // 4 if number % 4 == 0 else None
+                yield Case(number, planned.job.model_copy(update={"id": str(number), "fault": fault}), asked)
+        except InputError:
+            pass
+        number += 1
+
+
+def wrong(case: Case, record: LoadRecord) -> list[str]:
+    """What is wrong with how a load was judged."""
+    if case.job.fault is not None:
+        return [f"valid with fault {case.job.fault}"] if record.valid else []
+    return [f"{one.kind}: {one.detail}" for one in record.invalid if not _may_end_early(case, record, one)]
+
+
+def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
+    """Whether a load that did not get all answers says so, as it must: behind a path that cuts connections,
+    or where its queues overflowed until its time was over.
+    """
+    if reason.kind != InvalidKind.INCOMPLETE or record.link is None:
+        return False
+    dropped = record.link.down.dropped_queue + record.link.up.dropped_queue
+    return case.asked.get("path") in CUTTING or (dropped > 0 and "in the time given" in reason.detail)
+
+
+def main() -> int:
+    """Exit status 1 where a load is judged wrongly."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--loads", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", type=int, help="this one alone")
+    asked = parser.parse_args()
+    engine = VirtualEngine(find_program(), kernels.find())
+    drawn = cases(asked.seed, asked.case or 0)
+    done: Counter[str] = Counter()
+    started = time.monotonic()
+    while done["without"] + done["with a fault"] < asked.loads:
+        group = {case.job.id: case for case in islice(drawn, 1 if asked.case is not None else TOGETHER)}
+        for event in engine.run([case.job for case in group.values()], {}):
+            if isinstance(event, LoadDone):
+                case = group[event.record.job]
+                done["with a fault" if case.job.fault is not None else "without"] += 1
+                for one in wrong(case, event.record):
+                    done["wrong"] += 1
+                    print(f"case {case.number}, {event.record.id}: {one}\n    {case.asked}", flush=True)
+        print(f"{_counted(done)}, {time.monotonic() - started:.0f} s", flush=True)
+        if asked.case is not None:
+            break
+    return int(done["wrong"] > 0)
+
+
+def _counted(done: Counter[str]) -> str:
+    loads = done["without"] + done["with a fault"]
+    return f"{loads} loads, {done['with a fault']} of them with a fault: {done['wrong']} judged wrongly"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
