@@ -51,7 +51,7 @@ from fastopen.experiments.plan import (
     without_chance,
 )
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.recorded import as_recorded
+from fastopen.experiments.recorded import as_recorded, http_words
 from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.shard import Shard
 from fastopen.experiments.sweep import clients_of, setups_of, with_clients
@@ -67,8 +67,8 @@ __all__ = [
     "Plan", "PlannedJob", "Point", "PublishedCell", "Role", "Setup", "Shard", "SmallestEffect", "Source",
     "Variation", "VaryingFactors", "all_named", "arms_and_tls", "as_recorded", "asked_for", "baseline_of",
     "clients_of", "compared", "default_draws", "default_queue_bytes", "derive_seed", "draw_of",
-    "estimated_s", "exact", "has_usual_rates", "headline_of", "load_experiment", "make_plan", "name_of",
-    "networks_asked", "of_part", "packaged_experiments", "place_word", "point_of", "published_cells",
+    "estimated_s", "exact", "has_usual_rates", "headline_of", "http_words", "load_experiment", "make_plan",
+    "name_of", "networks_asked", "of_part", "packaged_experiments", "place_word", "point_of", "published_cells",
     "read_asked", "read_experiment", "read_trace", "repeats_of", "repeats_to_the_byte", "setups_asked",
     "setups_of", "slowed_down", "treatments_of", "unknown", "varying_factors", "with_clients",
     "with_drawn_seed", "without_chance",

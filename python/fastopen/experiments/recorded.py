@@ -11,6 +11,11 @@ from fastopen.pages import Page
 _VERSIONS: Final[tuple[Http, ...]] = ("3", "2")
 
 
+def http_words(http: str) -> str:
+    """`HTTP/2`, or `HTTP as recorded`."""
+    return "HTTP as recorded" if http == "recorded" else f"HTTP/{http}"
+
+
 def recorded_versions(page: Page) -> dict[str, Http]:
     """Return for each host of the page the newest version that carried one of its https resources.
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.attribution import Source
+from fastopen.experiments import http_words
 from fastopen.figures.encodings import arm_colour, arm_shape, arm_tooltip, panels
 from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.figures.panels import PANELS_MAX, columns_of, title_of
@@ -56,7 +57,7 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     return {
         "page": page,
         "panel": title_of(source, page, ", ".join(factor.phrase_at(point) for factor in others)),
-        "flight": f"HTTP/{setup.origins.http} {BEGINS[setup.tls.session]}",
+        "flight": f"{http_words(setup.origins.http)} {BEGINS[setup.tls.session]}",
         "order": (setup.origins.http, list(BEGINS).index(setup.tls.session)),
         "arm": result.cell.arm.label,
         "plt": result.plt_ms_median / 1000,

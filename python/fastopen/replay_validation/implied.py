@@ -30,9 +30,9 @@ SEGMENT_BYTES: Final = 1448
 # What Linux and browsers' servers begin with at least (RFC 6928).
 WINDOW_SEGMENTS: Final = 10
 WINDOW_MAX_SEGMENTS: Final = 1000
-# In one go: within this part of a round trip nothing can have been acknowledged.
 # Sums of a few recorded lengths are off by less.
 ROUNDING_MS: Final = 1.0
+# In one go: within this part of a round trip nothing can have been acknowledged.
 AT_ONCE: Final = 0.5
 # Where the time that requests waited for connections is kept as it was recorded: as many as a page can want.
 UNLIMITED_CONNECTIONS: Final = 256
@@ -288,7 +288,7 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
     at_once = [
         segments(x)
         for resource, x in zip(resources, recording.exchanges, strict=True)
-        if x.end - x.first_byte < AT_ONCE * recording.round_trip_ms[resource.host]
+        if x.end - x.first_byte <= AT_ONCE * recording.round_trip_ms[resource.host]
     ]
     return min(max([WINDOW_SEGMENTS, *at_once]), WINDOW_MAX_SEGMENTS)
 

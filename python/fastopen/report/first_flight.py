@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from fastopen.attribution.phrases import NBSP, capitalised, listed, plural, signed
-from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor
+from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor, http_words
 from fastopen.statistics import CellResult, Results
 
 Flights = dict[tuple[str, str], CellResult]
@@ -66,7 +66,7 @@ def _best_of_versions(
     plain, over = ("", "", ""), ""
     for of_row in rows:
         plain = min(of_row, key=lambda key: (key[0], sessions.index(key[1]), of_row[key].cell.index))
-        over = f"HTTP/{plain[0]} and {SESSION_WORDS[plain[1]]} {of_row[plain].cell.arm.words}"
+        over = f"{http_words(plain[0])} and {SESSION_WORDS[plain[1]]} {of_row[plain].cell.arm.words}"
         best = min(of_row, key=lambda key: of_row[key].plt_ms_median or 0.0)
         wins[best].append(_gain(results, of_row[plain], of_row[best]))
     for best, gains in wins.items():
@@ -74,7 +74,7 @@ def _best_of_versions(
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
         # QUIC has no SYN to go without TFO.
         tfo = "" if best[0] == "3" else f" {arm.words}"
-        name = f"HTTP/{best[0]} with {SESSION_WORDS[best[1]]}{tfo}"
+        name = f"{http_words(best[0])} with {SESSION_WORDS[best[1]]}{tfo}"
         gain = "" if best == plain else f", which saves {_gains(gains)} compared with {over}"
         yield f"Best over all versions of HTTP{where}: {name}{gain}."
 

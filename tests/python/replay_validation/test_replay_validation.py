@@ -170,7 +170,7 @@ class TestTheNetwork:
         # Paced over a millisecond, its pieces do not fill the head's segment.
         paced = entry("http://a.test/", timings={"receive": 1}, response={"bodySize": 28_000})
         assert replay_of(one_page(paced, on_load=80)).tcp.initial_window_segments == 21
-        slow = entry("http://a.test/", timings={"receive": 10}, response={"bodySize": 28_000})
+        slow = entry("http://a.test/", timings={"receive": 11}, response={"bodySize": 28_000})
         assert replay_of(one_page(slow, on_load=80)).tcp.initial_window_segments == 10
 
     def test_the_rate_is_the_most_that_arrived_within_the_window(self) -> None:
