@@ -45,8 +45,7 @@ impl HostsOverlay {
         for (host, address) in hosts {
             let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
             // An address written as a host needs no name.
-            let is_name = host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[');
-            if is_name && found.is_none_or(|found| found.ip() != *address) {
+            if is_name(host) && found.is_none_or(|found| found.ip() != *address) {
                 let found = found.map_or("nothing".to_owned(), |found| found.ip().to_string());
                 let message = format!("{host} is known inside as {found} instead of {address}");
                 return Err(Failure::new(Fault::World, message));
@@ -70,6 +69,13 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<S
     if uses_aliases(job) {
         named.extend(hosts.iter().map(|(host, address)| (alias_host(host), *address)));
     }
+    if job.origins.bodies == Bodies::Recorded {
+        for (host, address) in hosts {
+            for sibling in siblings(host) {
+                named.entry(sibling).or_insert(*address);
+            }
+        }
+    }
     named
 }
 
@@ -79,10 +85,61 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     if uses_aliases(job) {
         names.insert(alias_host(host));
     }
+    if job.origins.bodies == Bodies::Recorded {
+        let is_of_the_page = |name: &String| job.page.resources.iter().any(|one| one.url.host() == name);
+        names.extend(siblings(host).filter(|name| !is_of_the_page(name)));
+    }
     names
+}
+
+/// The hosts that differ from one in a single digit, the first of its name: scripts choose among such at
+/// random, and a recording has the choice of that day. None for an address.
+fn siblings(host: &str) -> impl Iterator<Item = String> {
+    let at = host.find(|letter: char| letter.is_ascii_digit()).filter(|_| is_name(host));
+    let others =
+        at.map(|at| ('0'..='9').map(move |digit| format!("{}{digit}{}", &host[..at], &host[at + 1..])));
+    others.into_iter().flatten().filter(move |name| name != host)
+}
+
+/// Whether two hosts differ in digits alone.
+pub fn are_siblings(one: &str, other: &str) -> bool {
+    let masked = |host: &str| -> String {
+        host.chars().map(|letter| if letter.is_ascii_digit() { '#' } else { letter }).collect()
+    };
+    one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
+}
+
+/// Whether a host is no address.
+fn is_name(host: &str) -> bool {
+    host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[')
 }
 
 /// Whether bodies name alias hosts, since the client contacts some hosts by https alone (HSTS preload list).
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{are_siblings, siblings};
+
+    #[test]
+    fn siblings_differ_in_the_first_digit_of_a_name() {
+        let found: Vec<_> = siblings("img2.cdn7.test").collect();
+        assert_eq!(found.len(), 9);
+        assert!(found.contains(&"img0.cdn7.test".to_owned()));
+        assert!(!found.contains(&"img2.cdn7.test".to_owned()));
+        assert_eq!(siblings("www.test").count(), 0);
+        assert_eq!(siblings("192.0.2.1").count(), 0);
+        assert_eq!(siblings("[2001:db8::1]").count(), 0);
+    }
+
+    #[test]
+    fn hosts_that_differ_in_digits_alone_are_siblings() {
+        assert!(are_siblings("img1.test", "img2.test"));
+        assert!(!are_siblings("img1.test", "img1.test"));
+        assert!(!are_siblings("img1.test", "img10.test"));
+        assert!(!are_siblings("img1.test", "pic1.test"));
+        assert!(!are_siblings("192.0.2.1", "192.0.2.2"));
+    }
 }

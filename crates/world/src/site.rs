@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Job, View};
 use crate::failure::{Blame, Failure};
-use crate::hosts_overlay::{names, uses_aliases};
+use crate::hosts_overlay::{are_siblings, names, uses_aliases};
 use crate::server::UPSTREAM_PORT;
 
 /// The TLS configuration of each host.
@@ -154,12 +154,17 @@ fn resources(
             let address = hosts.get(url.host())?;
             Some((SocketAddrV4::new(*address, url.port()), url.normalized_target()))
         });
+        // Scripts choose among such hosts at random.
+        let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
+        let of_siblings = of_siblings.map(|(_, address)| {
+            (SocketAddrV4::new(*address, resource.url.port()), resource.url.normalized_target())
+        });
         Ok(ServedResource {
             origin: SocketAddrV4::new(
                 hosts[resource.url.host()],
                 job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
             ),
-            alternatives: alternatives.collect(),
+            alternatives: alternatives.chain(of_siblings).collect(),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
             normalized_target: resource.url.normalized_target(),

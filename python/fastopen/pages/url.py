@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
@@ -53,6 +54,15 @@ def host_of(url: str) -> str:
 
 
 @lru_cache(maxsize=_REMEMBERED)
+def is_address(host: str) -> bool:
+    """Return True if a host is an IP address, IPv6 in brackets."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def origin_of(url: str) -> tuple[str, str, int]:
     """Scheme, host and port of a valid page URL: what connections are kept for."""
     parts = urlsplit(url)

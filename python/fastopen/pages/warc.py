@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import DecompressingBufferedReader
@@ -23,6 +24,7 @@ from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserExce
 
 from fastopen.errors import InputError
 from fastopen.pages import budget
+from fastopen.pages import url as urls
 from fastopen.pages.archives.build import pages_of
 from fastopen.pages.archives.chunks import without_chunks
 from fastopen.pages.archives.exchange import Exchange, http_exchange
@@ -32,6 +34,7 @@ from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, stem_of, unpacked_start
 from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.model import HttpVersion
 from fastopen.pages.progress import Progress, silent
 from fastopen.temporary import temporary_file
 
@@ -39,6 +42,15 @@ _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
 # It warns of spaces in URLs on standard error, where a bar may stand.
 logging.getLogger("warcio").addHandler(logging.NullHandler())
+# By the names of WARC-Protocol (those of ALPN), and of status lines.
+_VERSIONS: Final[dict[str, HttpVersion]] = {
+    "http/1.0": "1.0",
+    "h2": "2",
+    "h3": "3",
+    "http/2": "2",
+    "http/2.0": "2",
+    "http/3": "3",
+}
 _KINDS: Final = ("request", "response", "resource", "revisit")
 # What warcio raises at damage; the last four where its own code takes fields for granted.
 _DAMAGE: Final = (
@@ -66,6 +78,8 @@ class _Record:
     mime: str
     head: StatusAndHeaders | None
     head_bytes: int
+    protocols: tuple[str, ...] = ()
+    """Of the connection, as WARC-Protocol names them."""
     body: bytes = b""
 
 
@@ -144,7 +158,7 @@ class Archive:
         if response.head is None:
             self.notes.add("no_head")
         return http_exchange(
-            response.url,
+            _asked_url(response.url, request),
             _method(request),
             status,
             request.head.headers if request is not None and request.head is not None else (),
@@ -155,6 +169,7 @@ class Archive:
             request_body_bytes=len(request.body) if request is not None else 0,
             response_header_bytes=response.head_bytes if response.head is not None else None,
             lost_body_bytes=lost,
+            http=_http_version(response),
         )
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
@@ -358,6 +373,7 @@ def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
         mime=headers.get_header("Content-Type") or "",
         head=head,
         head_bytes=head_bytes,
+        protocols=tuple(value.lower() for name, value in headers.headers if name.lower() == "warc-protocol"),
         body=body,
     )
 
@@ -379,6 +395,26 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
         return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
     code = response.head.get_statuscode()
     return (int(code) if code.isdigit() else 0), response.head.headers
+
+
+def _asked_url(url: str, request: _Record | None) -> str:
+    """The URL with the host that was asked for, where the archive has the address that it was asked at."""
+    if request is None or request.head is None or not urls.is_address(urls.host_of(url)):
+        return url
+    host = (request.head.get_header("Host") or "").strip()
+    named = urlsplit(url)._replace(netloc=host).geturl()
+    cleaned = urls.cleaned(named) if host else None
+    return url if cleaned is None or urls.is_address(urls.host_of(cleaned)) else cleaned
+
+
+def _http_version(response: _Record) -> HttpVersion | None:
+    """The version of HTTP that carried a response; None where the archive does not say.
+
+    Status lines of HTTP/1 say little: many programs write all responses so.
+    """
+    line = "" if response.head is None else str(response.head.protocol).lower()
+    named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
+    return next((version for version in named if version is not None), None)
 
 
 def _method(request: _Record | None) -> str:

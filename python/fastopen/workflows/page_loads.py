@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastopen.contract import LoadRecord, Network, Origins, Tcp
+from fastopen.contract import LoadRecord, Network, Origins, Tcp, Tls
 from fastopen.experiments import (
     ArmName,
     EngineName,
@@ -50,12 +50,14 @@ class PageLoads:
         Raises InputError where recorded bodies are asked for and not there, MachineError where a browser or
         the kernel is missing, and KeyboardInterrupt where it is interrupted.
         """
-        page = imported.page
+        page, answering = imported.page, origins or Origins()
+        # Recorded bodies name URLs with their schemes.
+        over = Tls(security="recorded") if answering.bodies == "recorded" else None
         asked = Experiment(
             name="validation",
             pages=[page.name],
             networks=list(networks),
-            setups=setups_of(clients_of(client), [origins or Origins()], [Tcp()]),
+            setups=setups_of(clients_of(client), [answering], [Tcp()], [over]),
             arms=list(arms),
             engines=[self.engine],
             repeats=draws,

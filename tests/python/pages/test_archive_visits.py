@@ -81,3 +81,51 @@ def test_a_link_to_a_redirect_leads_to_another_page(tmp_path: Path) -> None:
         answer("http://b.test/j.png", "image/png", b"i" * 90),
     ]
     assert urls(tmp_path, *answers) == [["/", "/i.png"]]
+
+
+def record(kind: str, url: str, lines: list[str], body: bytes = b"", more: str = "") -> bytes:
+    """A record of HTTP, whose head has these lines."""
+    head = "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+    content = f"Content-Type: application/http; msgtype={kind}\r\nContent-Length: {len(head) + len(body)}\r\n"
+    name = f"<urn:uuid:{kind}-{abs(hash(url))}>"
+    names = f"WARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Record-ID: {name}\r\n"
+    date = "WARC-Date: 2026-01-01T00:00:00Z\r\n"
+    return f"WARC/1.1\r\n{names}{date}{more}{content}\r\n".encode() + head + body + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "status_line", "http"),
+    [
+        ("WARC-Protocol: h2\r\nWARC-Protocol: tls/1.3\r\n", "HTTP/1.1 200 OK", "2"),
+        ("WARC-Protocol: H3\r\n", "HTTP/1.1 200 OK", "3"),
+        ("", "HTTP/2 200", "2"),
+        ("", "HTTP/1.1 200 OK", None),
+        ("WARC-Protocol: spdy/3\r\n", "HTTP/1.1 200 OK", None),
+    ],
+)
+def test_an_archive_may_name_the_version_of_http(
+    tmp_path: Path, protocol: str, status_line: str, http: str | None
+) -> None:
+    lines = [status_line, "Content-Type: text/html"]
+    path = tmp_path / "x.warc"
+    path.write_bytes(record("response", "https://a.test/", lines, b"<p>a page</p>", protocol))
+    assert load_pages([path])[0].page.resources[0].http == http
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("a.test", "http://a.test/"),
+        ("a.test:8080", "http://a.test:8080/"),
+        ("198.51.100.7", "http://192.0.2.1/"),
+        ("a b", "http://192.0.2.1/"),
+        ("", "http://192.0.2.1/"),
+    ],
+)
+def test_a_target_that_is_an_address_is_found_under_the_host_that_was_asked_for(
+    tmp_path: Path, host: str, url: str
+) -> None:
+    path, target = tmp_path / "x.warc", "http://192.0.2.1/"
+    answer = record("response", target, ["HTTP/1.1 200 OK", "Content-Type: text/html"], b"<p>a page</p>")
+    path.write_bytes(record("request", target, ["GET / HTTP/1.1", f"Host: {host}"]) + answer)
+    assert load_pages([path])[0].page.url == url

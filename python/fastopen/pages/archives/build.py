@@ -178,4 +178,5 @@ def _resource(
         redirect_to=exchange.location,
         fresh_s=exchange.freshness.fresh_s,
         validator=exchange.freshness.validator,
+        http=exchange.http,
     )

@@ -12,7 +12,7 @@ from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds
 from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
 from fastopen.pages.har.sizes import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
-from fastopen.pages.model import MAX_BYTES, ResourceType, body_is_empty
+from fastopen.pages.model import MAX_BYTES, HttpVersion, ResourceType, body_is_empty
 
 Headers = Sequence[tuple[str, str]]
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
@@ -45,6 +45,8 @@ class Exchange:
     # Whether the browser said that it asked because a person went there.
     navigated: bool = False
     text: StoredBody | None = field(default=None, repr=False)
+    http: HttpVersion | None = None
+    """The version that carried it; None: not known."""
     fields: Headers = ()
     """The recorded header fields of the response; none: they were not recorded."""
 
@@ -76,6 +78,7 @@ def http_exchange(
     request_body_bytes: int = 0,
     response_header_bytes: int | None = None,
     lost_body_bytes: int | None = None,
+    http: HttpVersion | None = None,
 ) -> Exchange | None:
     """An exchange out of what HTTP said, or None where it is no part of a page (counted in `notes`).
 
@@ -118,6 +121,7 @@ def http_exchange(
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location else None,
         freshness=freshness_of(method, status, lower_got, None),
+        http=http,
         fields=tuple(got),
         navigated=(fields.header(lower_sent, "sec-fetch-dest") or "").strip().lower() == "document",
     )
