@@ -9,7 +9,8 @@ No moment of the recording is in the page, and its load event is not either.
 import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -117,11 +118,13 @@ class Replay:
 def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     """Raises InputError where the recording does not say enough."""
     page, recording = imported.page, _sufficient(imported)
-    assert recording.load_event_ms is not None
     rate = _rate(recording, rules)
     window = WINDOW_SEGMENTS
     if rules.initial_window:
         window = window_segments(page.resources, recording, rate)
+    page, recording = _with_fitting_trips(page, recording, rate, window)
+    recorded_ms = recording.load_event_ms
+    assert recorded_ms is not None
     multiplexed = multiplexed_hosts(page.resources, recording)
     shared = set(multiplexed) if rules.versions else set()
     quic = quic_hosts(page.resources, recording, multiplexed) if rules.versions else []
@@ -140,7 +143,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         tcp=Tcp(initial_window_segments=window),
         origins=Origins(http2_hosts=sorted(shared - set(quic)), http3_hosts=quic),
         tls=_tls(rules) if quic else None,
-        recorded_ms=recording.load_event_ms,
+        recorded_ms=recorded_ms,
         recording=recording,
         held_ms=held,
         arm=ARM if rules.handshakes else BASELINE.name,
@@ -285,12 +288,38 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
         paced = _sending(exchange, 0.0, rate, WINDOW_MAX_SEGMENTS) > 0
         return math.ceil(exchange.received_bytes / SEGMENT_BYTES) + paced
 
+    # A single slow handshake would make much of a host seem to have come at once.
+    usual = median_low(recording.round_trip_ms.values())
     at_once = [
         segments(x)
         for resource, x in zip(resources, recording.exchanges, strict=True)
-        if x.end - x.first_byte <= AT_ONCE * recording.round_trip_ms[resource.host]
+        if x.end - x.first_byte <= AT_ONCE * min(usual, recording.round_trip_ms[resource.host])
     ]
     return min(max([WINDOW_SEGMENTS, *at_once]), WINDOW_MAX_SEGMENTS)
+
+
+def _with_fitting_trips(
+    page: Page, recording: Recording, rate: int | None, window: int
+) -> tuple[Page, Recording]:
+    """The same with round trips in which each body can come as fast as it came.
+
+    A single handshake may have been slow, and a host's window larger than that of others. What a wait has
+    beyond the shorter round trip is its server's.
+    """
+    trips = dict(recording.round_trip_ms)
+    for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
+        windows = exchange.received_bytes / (window * SEGMENT_BYTES)
+        rounds = max(0, math.ceil(math.log2(windows + 1)) - 1)
+        if rounds:
+            on_the_link = exchange.received_bytes * 8000 / rate if rate else 0.0
+            fits = max(0.0, exchange.end - exchange.first_byte - on_the_link) / rounds
+            trips[resource.host] = min(trips[resource.host], fits)
+    shorter = {host: ms - trips[host] for host, ms in recording.round_trip_ms.items()}
+    resources = tuple(
+        one.model_copy(update={"server_think_us": one.server_think_us + _us(shorter[one.host])})
+        for one in page.resources
+    )
+    return page.model_copy(update={"resources": resources}), replace(recording, round_trip_ms=trips)
 
 
 def _as_recorded(

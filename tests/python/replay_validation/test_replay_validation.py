@@ -173,6 +173,18 @@ class TestTheNetwork:
         slow = entry("http://a.test/", timings={"receive": 11}, response={"bodySize": 28_000})
         assert replay_of(one_page(slow, on_load=80)).tcp.initial_window_segments == 10
 
+    def test_no_round_trip_is_longer_than_bodies_allow_that_came_in_several(self) -> None:
+        root = entry("http://a.test/", time=100)
+        slow = {"connect": 200, "wait": 210, "receive": 60}
+        far = entry("http://b.test/x.js", 110, time=470, timings=slow, response={"bodySize": 60_000})
+        imported = one_page(root, far, on_load=600)
+        assert imported.recording is not None
+        assert imported.recording.round_trip_ms["b.test"] == 200
+        found = replay_of(imported)
+        # 60 kB are two rounds more than the ten segments of the first.
+        assert found.network.rtt_us + found.network.host_extra_rtt_us["b.test"] == 30_000
+        assert found.page.resources[1].server_think_us == 180_000 + 200_000
+
     def test_the_rate_is_the_most_that_arrived_within_the_window(self) -> None:
         steady = exchange(first_byte=0.0, end=1000.0, received_bytes=125_000)
         assert achieved_bit_per_s([steady], 50.0) == 1_000_000
