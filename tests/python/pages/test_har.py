@@ -264,6 +264,14 @@ class TestTimes:
         page = one_page(ROOT, entry("http://a.test/x", 100, **how), on_load=on_load).page
         assert page.resources[1].phase == ("load" if waits else "async")
 
+    def test_a_session_of_minutes_ends_with_what_the_page_needs(self) -> None:
+        calls = [
+            entry(f"http://a.test/{number}", 500 * number, _resourceType="xhr") for number in range(1, 200)
+        ]
+        resources = one_page(ROOT, *calls, on_load=-1).page.resources
+        assert {one.phase for one in resources[1:5]} == {"async"}
+        assert {one.phase for one in resources[5:]} == {"after"}
+
     def test_what_handlers_of_the_load_event_ask_for_comes_after_it(self) -> None:
         page = one_page(
             ROOT,

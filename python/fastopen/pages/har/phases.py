@@ -9,6 +9,8 @@ from fastopen.pages.har.entry import Entry
 from fastopen.pages.model import Phase
 
 _CLOCK_SLACK_MS: Final = 1.0
+# Nothing that the load event waits for takes a browser longer than this.
+_PROCESSED_MS: Final = 2000.0
 _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
@@ -21,17 +23,25 @@ class Phases:
 
     def __init__(self, entries: Sequence[Entry], load_at: float | None) -> None:
         self._ends = chains.ends(entries)
-        self._fired_at = None if load_at is None else self._fired(entries, load_at)
+        self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
     def __call__(self, entry: Entry, least: Phase) -> Phase:
         """The phase of the entry, but never `load` or `async` under an initiator that comes `after`."""
         phase: Phase = "load" if entry.delays_load_event else "async"
-        if self._fired_at is not None:
-            if chains.head(entry).start >= self._fired_at:
-                phase = "after"
-            elif self._ends[id(entry)] > self._fired_at + _CLOCK_SLACK_MS:
-                phase = "async"
+        if chains.head(entry).start >= self._fired_at:
+            phase = "after"
+        elif self._ends[id(entry)] > self._fired_at + _CLOCK_SLACK_MS:
+            phase = "async"
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
+
+    def _last_needed(self, entries: Sequence[Entry]) -> float:
+        """When the load event fired at the latest, where the file does not say.
+
+        All that it waits for had come, and was processed: so a session of minutes ends with what the page
+        needs.
+        """
+        needed = [entry for entry in entries if entry.delays_load_event]
+        return max(self._ends[id(entry)] for entry in needed or entries) + _PROCESSED_MS
 
     def _fired(self, entries: Sequence[Entry], load_at: float) -> float:
         """When the load event fired, at the latest: `load_at`, or when a request began before.
