@@ -58,13 +58,19 @@ def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() 
     assert fitting.recorded_plt_us == 120_000
 
 
-def test_what_a_response_without_a_body_took_to_receive_is_the_browsers() -> None:
+@pytest.mark.parametrize(("status", "body_bytes"), [(304, 0), (200, 1)])
+def test_what_a_response_without_a_body_took_to_receive_is_the_browsers(status: int, body_bytes: int) -> None:
+    """A body of one byte is no more: it cannot come over time."""
     empty = entry(
         "http://a.test/1.js",
         100,
         time=150,
         timings={"connect": 0, "receive": 100},
-        response={"status": 304, "bodySize": 0, "content": {"size": 9, "mimeType": "text/javascript"}},
+        response={
+            "status": status,
+            "bodySize": body_bytes,
+            "content": {"size": 9, "mimeType": "text/javascript"},
+        },
     )
     page = one_page(ROOT, empty, on_load=300).page
     assert page.load_event_processing_us == 150_000

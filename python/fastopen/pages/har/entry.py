@@ -159,8 +159,8 @@ def _entry(
     text = fields.mapping(response.get("content")).get("text")
     kept = text if isinstance(text, StoredBody) else None
     found = sizes.sizes_of(raw, url, method, status, notes)
-    if found.body == 0:
-        # What a response without a body took to receive is the browser's, before what follows.
+    if found.body <= 1:
+        # What a body whose first byte is its last took to receive is the browser's, before what follows.
         end = first_byte
     of_type = kinds.type_of(raw, url, mime)
     location = fields.text(response.get("redirectURL")) or fields.header(
