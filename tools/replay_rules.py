@@ -24,6 +24,7 @@ VARIANTS: dict[str, Rules] = {
     "rate also of links that were not full": Rules(full_link=False),
     "no limit of rate": Rules(window_ms=None),
     "initial window of ten": Rules(initial_window=False),
+    "round trips by handshakes alone": Rules(round_trips=False),
     "servers that send at once": Rules(sending=False),
     "pushed resources asked for when found": Rules(pushes=False),
     "TCP's handshakes in place of the recorded ones": Rules(handshakes=False),
@@ -32,6 +33,7 @@ VARIANTS: dict[str, Rules] = {
     "none of them": Rules(
         window_ms=None,
         initial_window=False,
+        round_trips=False,
         sending=False,
         pushes=False,
         handshakes=False,

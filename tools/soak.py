@@ -1,12 +1,14 @@
-"""Loads random pages over random networks in virtual time: are loads judged rightly?
+"""Load random pages over random networks in virtual time, and check the verdict on each load.
 
-No load may be invalid, but those into which a fault was injected (one case of four), which all have to be.
+One case of four has an injected fault. These loads must be invalid, all others valid. A load may be
+`incomplete` behind a path that cuts connections, or when queues overflowed until its time limit; such loads
+are counted.
 
     make soak                            # 10,000 loads; LOADS=300 SEED=7
     .venv/bin/python tools/soak.py --case 1234     # one case again, with all that it asked for
 
-A case is a page, a network and a setup, drawn from the seed and the number of the case, and each transport of
-it. What is drawn and means nothing together is drawn again.
+A case is a page, a network and a setup with all its transports, drawn from the seed and its own number.
+Combinations that fastopen refuses are skipped.
 """
 
 import argparse
@@ -33,7 +35,7 @@ PATHS = (
     *("strip-synack-option", "break-cookie", "rst-syn-data", "drop-synack", "drop-answers"),
     *("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind"),
 )
-# Behind these a load may end without all answers, as its record then says.
+# Paths that may keep a load from completing.
 CUTTING = ("rst-syn-data", "drop-answers", "drop-synack", "block-udp", "limit-udp", "rebind")
 # Cases whose jobs are handed to the engine at once.
 TOGETHER = 400
@@ -95,7 +97,7 @@ def _scheme(rng: random.Random, https: float) -> str:
 
 
 def _server(rng: random.Random) -> dict[str, Any]:
-    """What a server takes, and which version of HTTP it spoke."""
+    """Return the delays of a server, and its version of HTTP."""
     return {
         "server_think_us": _log(rng, 100, 500_000) if rng.random() < 0.3 else 0,
         "server_send_us": _log(rng, 1000, 2_000_000) if rng.random() < 0.05 else 0,
@@ -104,7 +106,7 @@ def _server(rng: random.Random) -> dict[str, Any]:
 
 
 def _log(rng: random.Random, low: int, high: int) -> int:
-    """As often small as large."""
+    """Return a number with a log-uniform distribution."""
     return int(low * (high / low) ** rng.random() + 0.5)
 
 
@@ -149,7 +151,7 @@ def asked_of(rng: random.Random) -> dict[str, str]:
 
 
 def cases(seed: int, first: int = 0) -> Iterator[Case]:
-    """All that mean something, from this number on."""
+    """Yield the cases from this number on."""
     number = first
     while True:
         rng = random.Random(f"{seed} {number}")
@@ -168,15 +170,15 @@ def cases(seed: int, first: int = 0) -> Iterator[Case]:
 
 
 def wrong(case: Case, record: LoadRecord) -> list[str]:
-    """What is wrong with how a load was judged."""
+    """Return the errors in the verdict on a load."""
     if case.job.fault is not None:
         return [f"valid with fault {case.job.fault}"] if record.valid else []
     return [f"{one.kind}: {one.detail}" for one in record.invalid if not _may_end_early(case, record, one)]
 
 
 def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
-    """Whether a load that did not get all answers says so, as it must: behind a path that cuts connections,
-    or where its queues overflowed until its time was over.
+    """Return True if the network explains an incomplete load: the path cuts connections, or queues overflowed
+    until the time limit.
     """
     if reason.kind != InvalidKind.INCOMPLETE or record.link is None:
         return False
@@ -185,7 +187,7 @@ def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
 
 
 def main() -> int:
-    """Exit status 1 where a load is judged wrongly."""
+    """Run the soak. Return 1 if a verdict is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -203,6 +205,9 @@ def main() -> int:
             if isinstance(event, LoadDone):
                 case = group[event.record.job]
                 done["with a fault" if case.job.fault is not None else "without"] += 1
+                done["ended early"] += any(
+                    _may_end_early(case, event.record, one) for one in event.record.invalid
+                )
                 for one in wrong(case, event.record):
                     done["wrong"] += 1
                     print(f"case {case.number}, {event.record.id}: {one}\n    {case.asked}", flush=True)
@@ -214,7 +219,10 @@ def main() -> int:
 
 def _counted(done: Counter[str]) -> str:
     loads = done["without"] + done["with a fault"]
-    return f"{loads} loads, {done['with a fault']} of them with a fault: {done['wrong']} judged wrongly"
+    explained = (
+        f"{done['with a fault']} with a fault, {done['ended early']} incomplete as their network explains"
+    )
+    return f"{loads} loads ({explained}): {done['wrong']} judged wrongly"
 
 
 if __name__ == "__main__":

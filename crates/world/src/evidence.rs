@@ -485,26 +485,31 @@ impl Observations<'_> {
         u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS
     }
 
-    /// Whether the end of the early data is sent a round trip or more after that of the `ClientHello`: in the
-    /// first segments after a SYN that held the `ClientHello` alone, or after the initial window. The origin
-    /// answers the `ClientHello` at once; the rest arrives with the client's Finished.
+    /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin answers the
+    /// `ClientHello` at once, so that the rest arrives together with the client's Finished.
     fn early_data_comes_later(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let end = tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
         tls.early_bytes > 0 && self.flight_of(end, in_syn) > self.flight_of(tls.hello_bytes, in_syn)
     }
 
-    /// The flight that holds the last of so many bytes from the start of a connection; 0: the SYN.
-    fn flight_of(&self, bytes: u64, in_syn: bool) -> u32 {
+    /// Returns the flight with the last of `bytes` from the start of a connection; 0 is the SYN.
+    fn flight_of(&self, bytes: u64, in_syn: bool) -> u64 {
         let segment = u64::from(self.network.mtu_bytes) - HEADERS_AND_TIME_STAMPS;
+        let after_syn = bytes.saturating_sub(if in_syn { self.syn_room() } else { 0 });
+        if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
+    }
+
+    /// Returns the round trips that `bytes` wait for after the initial window, which doubles with each.
+    fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut window = u64::from(self.tcp.initial_window_segments) * segment;
-        let (mut sent, mut flight) = (if in_syn { self.syn_room() } else { 0 }, 0);
+        let (mut sent, mut more) = (window, 0);
         while sent < bytes {
-            sent += window;
             window *= 2;
-            flight += 1;
+            sent += window;
+            more += 1;
         }
-        flight
+        more
     }
 
     fn link_delays(&self, reasons: &mut Vec<Invalid>) {

@@ -13,8 +13,8 @@ from fastopen.experiments.plan import counted
 from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
 from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.pydantic_errors import input_error
+from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine
-from fastopen.workflows.told_apart import told_apart
 
 NAME: Final = "Experiment"
 _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
@@ -128,7 +128,7 @@ class Experiment:
                 imported.append(ImportedPage(page))
             elif choice is None:
                 imported += load_chosen([page], None, self.library, lenient=self.lenient)
-        return imported if self.as_imported else told_apart(imported)
+        return imported if self.as_imported else calibrated(imported)
 
     def __repr__(self) -> str:
         asked = self.asked

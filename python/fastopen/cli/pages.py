@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fastopen import units
 from fastopen.cli.output import console, print_json
-from fastopen.cli.reading import Reading, Telling
+from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.shared_options import JsonOption, with_settings
 from fastopen.pages import describe, load_pages, packaged_pages
 
@@ -30,10 +30,10 @@ def show(
     tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
     *,
     reading: Reading,
-    telling: Telling,
+    calibration: CalibrationOptions,
 ) -> None:
     """Say what pages are made of."""
-    pages = [one.page for one in telling.apart(reading.pages(inputs))]
+    pages = [one.page for one in calibration.calibrated(reading.pages(inputs))]
     if json:
         print_json({"pages": [describe.summary(page) for page in pages]})
         return

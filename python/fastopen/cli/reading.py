@@ -71,32 +71,31 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Telling:
-    """Whether recordings are told from the queues of their networks; options of a command."""
+class CalibrationOptions:
+    """How recorded pages are calibrated; options of a command, see `with_settings`."""
 
     as_imported: Annotated[
         bool,
         typer.Option(
             "--as-imported",
-            help="Take all that a recording waited beyond a round trip for thinking of servers; else what the"
-            " queues of its network explain is left out (docs/pages.md).",
+            help="Keep queueing delay of the recording in server think times (docs/pages.md).",
         ),
     ] = False
 
-    def apart(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
-        """`told_apart`, with progress unless `quiet`."""
+    def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
+        """Return the calibrated pages; show progress unless `quiet`."""
         if self.as_imported:
             return imported
-        # Loading has many modules, which pages without a recording need not read.
-        from fastopen.workflows.told_apart import told_apart
+        # Imported late: loading needs many modules, and `--as-imported` none of them.
+        from fastopen.workflows.calibrate import calibrated
 
         with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
 
             def show(page: str, done: int, total: int) -> None:
                 counted = f" ({done} of {total} pages done)" if total > 1 else ""
-                bar.update(f"telling queues from thinking: {page}{counted}", done, total)
+                bar.update(f"separating queueing delay from think time: {page}{counted}", done, total)
 
-            return told_apart(imported, progress=show)
+            return calibrated(imported, progress=show)
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:

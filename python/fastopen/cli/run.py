@@ -15,7 +15,7 @@ from fastopen.cli.options import (
     other_clients,
     with_factors,
 )
-from fastopen.cli.reading import Reading, Telling
+from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.errors import InputError
@@ -81,7 +81,7 @@ def run(
     ] = None,
     *,
     reading: Reading,
-    telling: Telling,
+    calibration: CalibrationOptions,
     settings: RunSettings,
     written: Written,
 ) -> None:
@@ -92,7 +92,7 @@ def run(
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
     pages = reading.pages(inputs, library or (), corpus, quiet=settings.quiet)
-    pages = telling.apart(pages, quiet=settings.quiet)
+    pages = calibration.calibrated(pages, quiet=settings.quiet)
     given = {"inputs": inputs, "library": library or (), **vars(reading)}
     named = {*written, *(("rtt",) if network is not None else ())}
     settings.run(experiment, pages, named, seed_drawn=seed is None, **given)

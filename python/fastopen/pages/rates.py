@@ -1,5 +1,6 @@
 """How fast the recorder's access link was: the most bytes that arrived within a short time, if it went on."""
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -13,6 +14,16 @@ WINDOW_MS: Final = 50.0
 # A link that is full goes on at its rate for so much longer than the window; a burst does not.
 SUSTAINED_WINDOWS: Final = 8
 SUSTAINED_SHARE: Final = 0.8
+# Bytes of a response in one packet of 1500.
+SEGMENT_BYTES: Final = 1448
+# What Linux and browsers' servers begin with at least (RFC 6928).
+WINDOW_SEGMENTS: Final = 10
+
+
+def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
+    """Return the number of rounds that `size` bytes need after the initial window, which doubles in each."""
+    windows = size / (window_segments * SEGMENT_BYTES)
+    return max(0, math.ceil(math.log2(windows + 1)) - 1)
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:

@@ -1,24 +1,24 @@
 """Truth: the network that a recording implies, its page as it went over it, and how near a replay comes."""
 
-from fastopen.replay_validation.calibration import Loads, Told, told, told_from_queues
+from fastopen.replay_validation.calibration import Calibration, Loads, calibrate, told_from_queues
 from fastopen.replay_validation.causes import Cause, cause_of
 from fastopen.replay_validation.implied import Replay, Rules, recorders_network, replay_of
 from fastopen.replay_validation.prediction_errors import PredictionError, error_of
 from fastopen.replay_validation.validated import ValidatedReplay, median_error_percent
 
 __all__ = [
+    "Calibration",
     "Cause",
     "Loads",
     "PredictionError",
     "Replay",
     "Rules",
-    "Told",
     "ValidatedReplay",
+    "calibrate",
     "cause_of",
     "error_of",
     "median_error_percent",
     "recorders_network",
     "replay_of",
-    "told",
     "told_from_queues",
 ]

@@ -1,4 +1,4 @@
-"""A recording's page, told from the queues of the network that it was recorded over.
+"""Calibrate a recorded page: separate queueing delay from server think time.
 
 A recorded wait is a round trip, what the queues of both directions held, and the server's thinking. Of a
 body only its first and last byte are recorded, not how many had come when the next resource was asked for.
@@ -26,24 +26,26 @@ PLACING_ROUNDS: Final = 16
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
 # No recorder is more exact; nearer than that is not nearer.
 RESOLUTION_US: Final = 100
-# An explanation explains a recording as well if the recording is at most e times less likely under it, or if
-# it is off by no more than clocks of browsers, which write milliseconds.
+# An explanation fits as well if the recording is at most e times less likely under it, or if its mean error
+# is within the resolution of browser clocks, which write milliseconds.
 AS_LIKELY: Final = 1.0
 CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
 
-Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Told"]
+Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
 """Yields pages to load over the recorder's network, and takes a record of each; None: time is over."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What became of a recording's page."""
+class Calibration:
+    """The result of a search."""
 
     page: Page
-    """With think times that hold no queue, and the other explanations that fit as well."""
+    """The page with think times free of queueing delay, and the other explanations that fit as well."""
     complete: bool
-    """False: time was over before all was tried."""
+    """False if the time limit ended the search."""
+    found: bool = True
+    """False if no load was valid: the page is as imported."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Misfit:
 
 
 def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """The page with think times that hold no queue: of those tried, the simplest that explain the recording.
+    """Search for the simplest think times that explain the recording.
 
     `page` is as it was imported. Behind a queue a server that thinks and one that answers at once look alike,
     and which requests meet in a queue follows from all think times together. So they are sought from none
@@ -77,18 +79,19 @@ def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads
         yield from _simplified(search)
     except _OutOfTimeError:
         complete = False
-    return Told(search.explained(page), complete)
+    found = search.explained()
+    return Calibration(page if found is None else found, complete=complete, found=found is not None)
 
 
-def told(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
-    """`told_from_queues` with a function that loads a page over the recorder's network."""
+def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
+    """Run `told_from_queues` with a function that loads a page over the recorder's network."""
     loads = told_from_queues(page, exchanges)
     wanted = next(loads)
     try:
         while True:
             wanted = loads.send([load(one) for one in wanted])
     except StopIteration as stopped:
-        found: Told = stopped.value
+        found: Calibration = stopped.value
         return found.page
 
 
@@ -103,16 +106,16 @@ class _Tried:
     page: Page
     found: Misfit
     unlikely: float
-    """The negative logarithm of how likely the recording is under it, but for a constant."""
+    """The negative log-likelihood of the recording, up to a constant."""
 
     @property
     def loss(self) -> float:
-        """With what it supposes."""
+        """The unlikelihood plus a penalty for each server that thinks."""
         return self.unlikely + supposed(self.page)
 
 
 class _Search:
-    """What was tried of one recording."""
+    """The pages that were tried for one recording."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
@@ -135,10 +138,10 @@ class _Search:
         """The simplest explanation that explains the most so far."""
         return min(self.tried, key=lambda one: one.loss)
 
-    def explained(self, page: Page) -> Page:
-        """The best explanation, with those that fit the recording as well; the page itself where none did."""
+    def explained(self) -> Page | None:
+        """Return the best page with the explanations that fit as well, or None if no load was valid."""
         if not self.tried or self.best.unlikely == inf:
-            return page
+            return None
         best = self.best
         as_likely = {
             one.page.explanation: sum(_think_times(one.page).values())
@@ -152,7 +155,7 @@ class _Search:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Places of at most so many of a row of `count`, evenly over it, both ends among them."""
+    """Return at most `most` indices of a row of `count`, evenly spaced, including both ends."""
     if count <= most:
         return list(range(count))
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
@@ -162,7 +165,7 @@ _Looking = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
 def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
-    """From none upwards and from all that was recorded downwards, with references in their places."""
+    """Place the references, then approach the recording from no think time and from all of it."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.found.waits_us.keys()
@@ -183,7 +186,7 @@ def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
 
 
 def _simplified(search: _Search) -> _Looking:
-    """Without the think times that explain too little, the shortest first, in halves and halves."""
+    """Remove the think times that explain too little, the shortest first, by bisection."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = sorted(
@@ -201,7 +204,7 @@ def _simplified(search: _Search) -> _Looking:
 
 
 def unlikelihood(found: Misfit) -> float:
-    """The negative logarithm of how likely a recording is with these errors, but for a constant.
+    """Return the negative log-likelihood of a recording with these errors, up to a constant.
 
     Errors are taken to have a Laplace distribution, since a few are large: where two requests changed places
     in a queue, or a packet was lost.
@@ -211,12 +214,12 @@ def unlikelihood(found: Misfit) -> float:
 
 
 def unlikelihood_of(error_us: float, found: Misfit) -> float:
-    """The same of as many errors that are so large in the mean."""
+    """Return the negative log-likelihood of as many errors with this mean."""
     return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
 
 
 def supposed(page: Page) -> int:
-    """How many servers think: each is a parameter.
+    """Return the number of think times, each a parameter of the explanation.
 
     It has to explain more of the recording than chance would, and the more, the worse the rest is explained:
     half of Akaike's criterion (1974, IEEE Transactions on Automatic Control 19:716).
@@ -274,7 +277,7 @@ def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
     """With references in their places, and these think times longer or shorter by what their waits were off.
 
-    No server thinks longer than `most` of it: what was waited for beyond a round trip, in microseconds.
+    `most` bounds each think time by the recorded wait beyond a round trip, in microseconds.
 
     References keep the order in which they were asked for, that of the page's resources: those of one packet
     were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.

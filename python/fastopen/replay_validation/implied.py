@@ -23,13 +23,16 @@ from fastopen.contract.part import RTT_MAX_US
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
 from fastopen.pages import ImportedPage, Page, Resource
-from fastopen.pages.rates import WINDOW_MS, achieved_bit_per_s, link_bit_per_s
+from fastopen.pages.rates import (
+    SEGMENT_BYTES,
+    WINDOW_MS,
+    WINDOW_SEGMENTS,
+    achieved_bit_per_s,
+    link_bit_per_s,
+    slow_start_rounds,
+)
 from fastopen.pages.recording import RecordedExchange, Recording
 
-# Bytes of a response in one packet of 1500.
-SEGMENT_BYTES: Final = 1448
-# What Linux and browsers' servers begin with at least (RFC 6928).
-WINDOW_SEGMENTS: Final = 10
 WINDOW_MAX_SEGMENTS: Final = 1000
 # Sums of a few recorded lengths are off by less.
 ROUNDING_MS: Final = 1.0
@@ -59,6 +62,8 @@ class Rules:
     """Only where the link was full; else what it achieved limits it, however little that was."""
     initial_window: bool = True
     """Responses that came in one go widen the initial window."""
+    round_trips: bool = True
+    """Bodies of several windows bound the round trip of their host; else its shortest handshake is that."""
     sending: bool = True
     """Servers that sent slowly do so again."""
     pushes: bool = True
@@ -122,7 +127,8 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     window = WINDOW_SEGMENTS
     if rules.initial_window:
         window = window_segments(page.resources, recording, rate)
-    page, recording = _with_fitting_trips(page, recording, rate, window)
+    if rules.round_trips:
+        page, recording = _with_fitting_trips(page, recording, rate, window)
     recorded_ms = recording.load_event_ms
     assert recorded_ms is not None
     multiplexed = multiplexed_hosts(page.resources, recording)
@@ -151,10 +157,10 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """The network that a load was recorded over, as the file says or implies.
+    """Return the network that a load was recorded over, named or implied by its file.
 
-    None where it does neither: without a handshake no round trip is known, and a link that was never full had
-    no queue.
+    Return None without either: a file without handshakes implies no round trip, and a link that was never
+    full had no queue.
     """
     if recording.network is not None:
         try:
@@ -301,16 +307,14 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 def _with_fitting_trips(
     page: Page, recording: Recording, rate: int | None, window: int
 ) -> tuple[Page, Recording]:
-    """The same with round trips in which each body can come as fast as it came.
+    """Shorten round trips until slow start explains how fast each body came.
 
-    A single handshake may have been slow, and a host's window larger than that of others. What a wait has
-    beyond the shorter round trip is its server's.
+    A single handshake may have been slow, or the initial window of a host larger than that of others. The
+    difference becomes think time, so that waits keep their length.
     """
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
-        windows = exchange.received_bytes / (window * SEGMENT_BYTES)
-        rounds = max(0, math.ceil(math.log2(windows + 1)) - 1)
-        if rounds:
+        if rounds := slow_start_rounds(exchange.received_bytes, window):
             on_the_link = exchange.received_bytes * 8000 / rate if rate else 0.0
             fits = max(0.0, exchange.end - exchange.first_byte - on_the_link) / rounds
             trips[resource.host] = min(trips[resource.host], fits)
@@ -366,9 +370,7 @@ def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None,
 
 def _explained_ms(size: int, round_trip_ms: float, rate: int | None, window: int) -> float:
     """Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate."""
-    windows = size / (window * SEGMENT_BYTES)
-    rounds = max(0, math.ceil(math.log2(windows + 1)) - 1)
-    return rounds * round_trip_ms + (size * 8000 / rate if rate else 0.0)
+    return slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
 
 
 def _us(ms: float) -> int:

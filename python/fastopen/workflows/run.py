@@ -336,7 +336,7 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPag
         lenient=options["lenient"],
         max_unpacked=options.get("max_unpacked", MAX_UNPACKED_BYTES),
     )
-    # The pages themselves are as the run planned them: with a number in their names, told from queues.
+    # The run's own pages replace them: these have numbered names and are calibrated.
     if list(map(_of_bodies, pages)) != [_of_bodies(one.page) for one in imported]:
         message = "its recorded bodies are not where they were, or have changed"
         raise InputError(message, store.place, "give its inputs again: fastopen resume RUN INPUT...")

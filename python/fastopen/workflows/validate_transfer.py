@@ -13,7 +13,7 @@ from fastopen.contract import LoadRecord, Network
 from fastopen.errors import InputError
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
-from fastopen.replay_validation import PredictionError, error_of, told
+from fastopen.replay_validation import PredictionError, calibrate, error_of
 from fastopen.runs.export import export
 from fastopen.statistics import FULL_MIN, VALUES_MIN, central
 from fastopen.workflows.differences import TwoTimes
@@ -111,7 +111,7 @@ class Transfer:
                 continue
             assert recorded.recording is not None
             loaded = partial(self._loaded_before, watch=watcher)
-            imported = told(recorded.page, recorded.recording.exchanges, loaded)
+            imported = calibrate(recorded.page, recorded.recording.exchanges, loaded)
             measured = self._loaded(page, (CHROMIUM.label,), watcher)
             foretold = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
             yield from self._compared((page, measured), (imported, foretold))

@@ -252,7 +252,7 @@ def test_json_has_both_figures_of_each_cell_and_the_critical_path(tmp_path: Path
     assert [check["verdict"] for check in second["checks"]] == ["holds"] * 3
 
 
-def test_runs_that_share_no_cell_are_told_apart_in_words(tmp_path: Path) -> None:
+def test_runs_that_share_no_cell_are_calibrated_in_words(tmp_path: Path) -> None:
     one = run(tmp_path / "a")
     page = made_up_page("two", hosts=("z.test",))
     other = made_up_run(tmp_path / "b", made_up_plan([page], **VIRTUAL))

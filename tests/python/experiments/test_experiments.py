@@ -136,7 +136,7 @@ def test_a_file_without_a_name_has_that_of_the_file(tmp_path: Path) -> None:
     assert read_experiment(path).name == "my-copy"
 
 
-def test_a_missing_file_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_unknown_name_are_calibrated(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         load_experiment(str(tmp_path / "none.toml"))
     with pytest.raises(InputError, match="did you mean radhakrishnan2011"):

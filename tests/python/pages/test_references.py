@@ -64,7 +64,7 @@ def test_a_reference_is_known_when_its_tag_is_there_and_not_before() -> None:
     assert end <= name.at < end + 256
 
 
-def test_links_are_told_apart_from_what_the_page_loads() -> None:
+def test_links_are_calibrated_from_what_the_page_loads() -> None:
     names = names_in(b'<a href="b.html">x</a><iframe src="c.html"></iframe>', "document").found
     assert [(name.url, name.link) for name in names] == [("b.html", True), ("c.html", False)]
 

@@ -10,12 +10,12 @@ from fastopen.pages.recording import RecordedExchange
 from fastopen.replay_validation.calibration import (
     Misfit,
     alone,
+    calibrate,
     corrected,
     misfit,
     nearer,
     spread,
     supposed,
-    told,
     told_from_queues,
     unlikelihood,
 )
@@ -130,14 +130,14 @@ def as_imported(of: Page) -> Page:
 @pytest.mark.parametrize("think", [(0, 0, 0, 0), (0, 0, 0, 550), (0, 250, 0, 800)], ids=str)
 def test_thinking_that_shows_is_found_and_a_queue_is_not_taken_for_it(think: tuple[int, ...]) -> None:
     true = page(*think)
-    found = told(as_imported(true), recorded(true), over_a_link)
+    found = calibrate(as_imported(true), recorded(true), over_a_link)
     assert think_ms(found) == pytest.approx(think, abs=1)
 
 
 def test_thinking_behind_a_queue_is_no_longer_than_the_queue() -> None:
     # The second answer begins while the first one is sent: whether at 1 or at 99 ms nothing tells.
     true = page(0, 60, 180)
-    found = told(as_imported(true), recorded(true), over_a_link)
+    found = calibrate(as_imported(true), recorded(true), over_a_link)
     assert over_a_link(found).requests == over_a_link(true).requests
 
 
@@ -149,7 +149,7 @@ def test_a_think_time_that_explains_less_than_chance_would_is_left_out() -> None
     for index, late_ms in ((1, 4.0), (3, -200.0)):
         first_byte = exchanges[index].first_byte + late_ms
         exchanges[index] = replace(exchanges[index], first_byte=first_byte)
-    found = told(as_imported(true), exchanges, over_a_link)
+    found = calibrate(as_imported(true), exchanges, over_a_link)
     assert think_ms(found) == pytest.approx([0, 0, 0, 0, 0, 900], abs=1)
 
 
@@ -164,13 +164,13 @@ def test_a_resource_that_loads_do_not_know_keeps_its_think_time() -> None:
         record = over_a_link(loaded)
         return record.model_copy(update={"requests": record.requests[:3]})
 
-    found = told(as_imported(true), recorded(true), without_the_last)
+    found = calibrate(as_imported(true), recorded(true), without_the_last)
     assert found.resources[3].server_think_us == as_imported(true).resources[3].server_think_us
 
 
 def test_thinking_that_a_queue_hides_is_among_the_explanations() -> None:
     true = page(0, 60, 180)
-    found = told(as_imported(true), recorded(true), over_a_link)
+    found = calibrate(as_imported(true), recorded(true), over_a_link)
     hidden = {one.server_think_us[1] for one in (found.explanation, *found.explanations)}
     assert min(hidden) == 0
     assert max(hidden) > 50_000
@@ -204,7 +204,7 @@ def test_a_page_whose_loads_are_invalid_stays_as_it_is() -> None:
     def invalid(loaded: Page) -> LoadRecord:
         return over_a_link(loaded).model_copy(update={"valid": False})
 
-    assert told(imported, recorded(true), invalid) == imported
+    assert calibrate(imported, recorded(true), invalid) == imported
 
 
 @pytest.mark.parametrize(

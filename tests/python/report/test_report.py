@@ -103,7 +103,7 @@ def test_the_sentences_on_a_single_row_do_not_name_it_again() -> None:
     assert not any("20" in line for line in lines)
 
 
-def test_networks_with_names_are_told_apart_by_these_and_their_rates_stand_above() -> None:
+def test_networks_with_names_are_calibrated_by_these_and_their_rates_stand_above() -> None:
     networks = [
         {
             "rtt_us": rtt * 1000,

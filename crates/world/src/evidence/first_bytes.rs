@@ -67,10 +67,11 @@ impl Observations<'_> {
     /// connection, with the document, and where the link has no rate and so no queue of the others that
     /// carry one response at a time.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
-        let others = self.connections.iter().filter(|one| one.id != connection.id);
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
-        // A browser that waits for long opens another connection.
-        let alone = first.resource == 0 && !{ others }.any(|one| one.opened_ns < first_byte_ns);
+        // After a while without an answer, a browser opens another connection.
+        let is_earlier =
+            |other: &ConnectionRecord| other.id != connection.id && other.opened_ns < first_byte_ns;
+        let alone = first.resource == 0 && !self.connections.iter().any(is_earlier);
         let ways = [&self.network.down, &self.network.up];
         let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
         // What the machine held is named by itself.
@@ -123,18 +124,6 @@ impl Observations<'_> {
         let wire_us = wire_us(&self.network.up, up + acknowledgments(down, segment))
             + wire_us(&self.network.down, down + acknowledgments(up, segment));
         (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
-    }
-
-    /// The round trips that bytes wait for after the initial window, which doubles with each.
-    fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
-        let mut window = u64::from(self.tcp.initial_window_segments) * segment;
-        let (mut sent, mut more) = (window, 0);
-        while sent < bytes {
-            window *= 2;
-            sent += window;
-            more += 1;
-        }
-        more
     }
 }
 

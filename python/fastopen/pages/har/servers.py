@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
 from fastopen.pages import url as urls
 from fastopen.pages.har.entry import Entry
-from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s
+from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
 from fastopen.pages.recording import RecordedExchange
 
 # Over which time the highest rate of a recording is taken.
@@ -17,8 +16,6 @@ _WINDOW_MS: Final = 200.0
 _SLOW_MS: Final = 500.0
 # A server sends slowly if its body leaves so much of the time unexplained, and of the link unused.
 _UNEXPLAINED: Final = 0.5
-_SEGMENT_BYTES: Final = 1448
-_WINDOW_SEGMENTS: Final = 10
 
 
 class Servers:
@@ -27,7 +24,7 @@ class Servers:
     def __init__(
         self, entries: Sequence[Entry], exchanges: Sequence[RecordedExchange], *, known: bool = False
     ) -> None:
-        """`known`: the network is, so that loads over it tell more than the link does."""
+        """If the network is `known`, calibration over it replaces the bound by the link."""
         self._hosts = [urls.host_of(entry.url) for entry in entries]
         self._exchanges = exchanges
         self._filled = None if known else link_bit_per_s(exchanges, _WINDOW_MS)
@@ -57,8 +54,7 @@ class Servers:
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_MS or self._reached is None:
             return 0.0
-        windows = one.received_bytes / (_WINDOW_SEGMENTS * _SEGMENT_BYTES)
-        rounds = max(0, math.ceil(math.log2(windows + 1)) - 1)
+        rounds = slow_start_rounds(one.received_bytes)
         arrived = sum(
             _overlap(each, one.first_byte, one.end) * each.received_bytes for each in self._exchanges
         )

@@ -205,8 +205,7 @@ impl<'a> LoadObserver<'a> {
         let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
         let refused: BTreeSet<_> =
             loaded.requests.iter().map(|request| request.resource).filter(is_refused).collect();
-        // Of two answers of a URL that come at the same time, the browser may cut one off and take the other
-        // one's end from its cache.
+        // The browser may cut off one of two simultaneous responses to a URL, and complete it from the other.
         let page = self.loading.page;
         let ended = loaded.requests.iter().filter(|one| one.end_ns.is_some());
         let whole: Vec<_> = ended.map(|one| page.resources[one.resource].url.as_str()).collect();
@@ -288,7 +287,7 @@ fn seen_at_origins(
 }
 
 impl ObservedRequest {
-    /// Whether the browser had all of its answer.
+    /// Returns true if the browser reported the whole response.
     fn is_whole(&self) -> bool {
         self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
     }

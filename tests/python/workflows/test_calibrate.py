@@ -1,14 +1,15 @@
-"""Recordings told from the queues of a network that fastopen made itself, so that what is true is known."""
+"""Calibration of a page recorded over a network of our own, whose true think times are known."""
 
 from pathlib import Path
 
 import pytest
 
 from fastopen import Experiment, run
+from fastopen.errors import MachineError
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.resources import cache_folder
-from fastopen.workflows import told_apart as module
-from fastopen.workflows.told_apart import FOLDER, told_apart
+from fastopen.workflows import calibrate as module
+from fastopen.workflows.calibrate import AS_IMPORTED, FOLDER, calibrated
 from made_up_loads import page
 
 pytestmark = pytest.mark.e2e
@@ -41,39 +42,56 @@ def _recorded(kernel: Path, tmp_path: Path) -> ImportedPage:  # noqa: ARG001
     return imported
 
 
-def test_what_a_told_recording_foretells_of_another_network_is_what_the_page_does_there(
+def test_a_calibrated_page_predicts_its_load_time_over_other_networks(
     recorded: ImportedPage,
 ) -> None:
-    (told,) = told_apart([recorded])
-    true, foretold, imported = map(plts_ms, (true_page(), told.page, recorded.page))
-    assert foretold == pytest.approx(true, rel=0.03)
+    (calibrated_page,) = calibrated([recorded])
+    true, predicted, imported = map(plts_ms, (true_page(), calibrated_page.page, recorded.page))
+    assert predicted == pytest.approx(true, rel=0.03)
     assert imported[1] > 1.1 * true[1]
-    # Thinking that ended before a queue did has left no trace, so that several explain the recording.
-    explained = [told.page.explained(one) for one in (told.page.explanation, *told.page.explanations)]
+    # Think time that ended before the queueing delay left no trace: several explanations fit.
+    explained = [
+        calibrated_page.page.explained(one)
+        for one in (calibrated_page.page.explanation, *calibrated_page.page.explanations)
+    ]
     spans = zip(*map(plts_ms, explained), strict=True)
     assert all(0.99 * min(span) <= one <= 1.01 * max(span) for span, one in zip(spans, true, strict=True))
 
 
-def test_what_was_found_is_kept_and_found_again_without_a_load(
+def test_a_result_is_cached_and_read_again_without_a_load(
     recorded: ImportedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (told,) = told_apart([recorded])
+    (calibrated_page,) = calibrated([recorded])
     (kept,) = cache_folder(FOLDER).iterdir()
     monkeypatch.setattr(module, "_search", lambda *_: pytest.fail("loaded again"))
-    assert told_apart([recorded]) == [told]
+    assert calibrated([recorded]) == [calibrated_page]
     monkeypatch.undo()
     for damage in (b"", b"{}", kept.read_bytes().replace(b"[", b"[1,", 2)):
         kept.write_bytes(damage)
-        assert told_apart([recorded], within_s=0.0)[0].page.resources == recorded.page.resources
+        assert calibrated([recorded], within_s=0.0)[0].page.resources == recorded.page.resources
 
 
 def test_the_time_for_it_is_bounded_and_pages_without_a_known_network_stay(recorded: ImportedPage) -> None:
     seen: list[tuple[int, int]] = []
     plain = ImportedPage(page(5))
-    found = told_apart(
+    found = calibrated(
         [plain, recorded], within_s=0.0, progress=lambda _, done, total: seen.append((done, total))
     )
     assert found[0] is plain
     assert found[1].page.resources == recorded.page.resources
     assert len(found[1].page.notes) == len(recorded.page.notes) + 1
     assert seen == [(0, 1)]
+    assert found[1].page.notes[-1].startswith(AS_IMPORTED)
+    assert not cache_folder(FOLDER).exists(), "nothing was found that a cache could hold"
+
+
+def test_an_engine_that_fails_leaves_the_page_as_imported_and_says_why(
+    recorded: ImportedPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise MachineError("no room for a kernel")
+
+    monkeypatch.setattr(module, "_search", fails)
+    (found,) = calibrated([recorded])
+    assert found.page.resources == recorded.page.resources
+    assert found.page.notes[-1] == f"{AS_IMPORTED}: no room for a kernel"

@@ -1,6 +1,6 @@
-"""Recordings told from the queues of their networks, before their pages are loaded over others.
+"""Calibrate recorded pages: separate queueing delay from server think time.
 
-What was found is kept in the user's cache, by all that it follows from.
+Results are kept in the user's cache, by a digest of every input that they depend on.
 """
 
 import hashlib
@@ -18,26 +18,28 @@ from fastopen import kernels, units
 from fastopen.atomic import write_atomic
 from fastopen.contract import LoadRecord, Network
 from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program
+from fastopen.errors import InputError, MachineError
 from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_asked
 from fastopen.pages import Explanation, ImportedPage, Page
 from fastopen.pages.progress import FileProgress
-from fastopen.replay_validation import Loads, Told, recorders_network, told_from_queues
+from fastopen.replay_validation import Calibration, Loads, recorders_network, told_from_queues
 from fastopen.resources import cache_folder
 from fastopen.versions import version_of
 from fastopen.workflows.engines import auto_engine, maker_of
 
-# What was found by then is as near as it came.
+# The time limit for each page.
 WITHIN_S: Final = 20.0
 FOLDER: Final = "recordings"
-FORMAT: Final = "fastopen-told/1"
+AS_IMPORTED: Final = "think times as imported, with any queueing delay"
+FORMAT: Final = "fastopen-calibration/1"
 
 
 class _Kept(BaseModel):
-    """What the cache holds of a recording."""
+    """The cached result for one recording."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    format: Literal["fastopen-told/1"] = FORMAT
+    format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
     explanations: list[Explanation]
     """The best one first."""
@@ -45,15 +47,15 @@ class _Kept(BaseModel):
 
 @dataclass
 class _Recording:
-    """A page that is told from the queues of its network."""
+    """A recorded page that is being calibrated over the network of its recording."""
 
     imported: ImportedPage
     network: Network
     maker: Maker
     loads: int = 0
     wanted: Sequence[Page] = ()
-    """What it waits for."""
-    found: Told | None = None
+    """The pages that it wants to have loaded next."""
+    found: Calibration | None = None
     searching: Loads = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class _Recording:
 
     @property
     def experiment(self) -> Experiment:
-        """What a run loads by default, over the recorder's network and once."""
+        """Return an experiment with the defaults of a run, over the recorder's network, with one load."""
         asked = read_asked({}, COMMAND_LINE).experiment(
             name="recording", pages=[self.imported.page.name], seed=0
         )
@@ -72,7 +74,7 @@ class _Recording:
 
     @property
     def file(self) -> Path:
-        """Where the cache has it."""
+        """The file of its result in the cache."""
         assert self.imported.recording is not None
         exchanges = [asdict(one) for one in self.imported.recording.exchanges]
         page = self.imported.page.digest()
@@ -89,45 +91,53 @@ class _Recording:
         except StopIteration as stopped:
             self.found = stopped.value
 
-    def told(self, found: Told) -> ImportedPage:
-        """The page with what was found, and a note on it."""
+    def calibrated(self, found: Calibration) -> ImportedPage:
+        """Return the page with the result, and a note on how it was found."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
-        note = f"queues told from thinking over the network of the recording ({over})"
-        if not found.complete:
-            note += ", as far as the time for it went"
-        page = found.page.model_copy(update={"notes": (*found.page.notes, note)})
-        return replace(self.imported, page=page)
+        if not found.found:
+            return _noted(
+                self.imported, f"{AS_IMPORTED}: no load over the recorded network ({over}) was valid"
+            )
+        limit = "" if found.complete else "; the time limit ended the search"
+        note = f"queueing delay separated from think time over the recorded network ({over}){limit}"
+        return _noted(replace(self.imported, page=found.page), note)
 
 
-def told_apart(
+def calibrated(
     imported: Sequence[ImportedPage],
     *,
     progress: FileProgress = lambda *_: None,
     within_s: float = WITHIN_S,
 ) -> list[ImportedPage]:
-    """The pages with think times that hold no queue, where the networks of their recordings are known.
+    """Return the pages, with think times free of queueing delay if the recorder's network is known.
 
-    Loads each page over and over on the virtual engine, several pages at once, for `within_s` at most;
-    without a kernel pages stay as they are. `progress` takes the page and the load of it, and how many pages
-    are done of how many. Raises MachineError where the engine cannot run.
+    Pages are loaded repeatedly on the virtual engine, several at once, for at most `within_s` seconds each.
+    Without a kernel they come back unchanged; if the engine fails, with a note on the reason. `progress`
+    takes a page and its number of loads, the number of finished pages, and the number of all.
     """
-    told = list(imported)
+    pages = list(imported)
     networks = {
         place: network
         for place, one in enumerate(imported)
         if one.recording is not None and (network := recorders_network(one.recording)) is not None
     }
     if not networks or auto_engine(None) != "virtual":
-        return told
-    booted = kernels.find()
-    engine = VirtualEngine(find_program(), booted)
-    maker = maker_of(find_program(), booted)
+        return pages
+    try:
+        booted = kernels.find()
+        engine = VirtualEngine(find_program(), booted)
+        maker = maker_of(find_program(), booted)
+    except MachineError as error:
+        return [
+            _noted(one, f"{AS_IMPORTED}: {error.message}") if place in networks else one
+            for place, one in enumerate(imported)
+        ]
     waiting: dict[int, _Recording] = {}
     for place, network in networks.items():
         recording = _Recording(imported[place], network, maker)
         if (kept := _kept(recording)) is not None:
-            told[place] = recording.told(kept)
+            pages[place] = recording.calibrated(kept)
         else:
             waiting[place] = recording
     places = list(waiting)
@@ -138,13 +148,25 @@ def told_apart(
             name = recording.imported.page.name
             progress(f"{name}, load {recording.loads}", done, len(places))
 
-        _search([waiting[place] for place in group], engine, within_s, watch)
+        try:
+            _search([waiting[place] for place in group], engine, within_s, watch)
+        except (InputError, MachineError) as error:
+            # The run will refuse the same page or machine by itself; looking at a page needs neither.
+            for place in group:
+                pages[place] = _noted(imported[place], f"{AS_IMPORTED}: {error.message}")
+            continue
         for place in group:
             found = waiting[place].found
             assert found is not None
-            told[place] = waiting[place].told(found)
-            _keep(waiting[place], found)
-    return told
+            pages[place] = waiting[place].calibrated(found)
+            if found.found:
+                _keep(waiting[place], found)
+    return pages
+
+
+def _noted(imported: ImportedPage, note: str) -> ImportedPage:
+    page = imported.page.model_copy(update={"notes": (*imported.page.notes, note)})
+    return replace(imported, page=page)
 
 
 def _search(
@@ -153,7 +175,7 @@ def _search(
     within_s: float,
     watch: Callable[[_Recording], None],
 ) -> None:
-    """Until each recording is told, or time is over. They go on together, so that no core waits for long."""
+    """Search until each recording is calibrated or the time is over, together to keep all cores busy."""
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
@@ -168,7 +190,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """A load of each page that is wanted, by the number of its recording and its own; some may be missing."""
+    """Return a load of each wanted page, by `RECORDING:PAGE`. Loads are missing if the time was over."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -178,8 +200,8 @@ def _load(
         return {one.record.job: one.record for one in events if isinstance(one, LoadDone)}
 
 
-def _kept(recording: _Recording) -> Told | None:
-    """What the cache has of a recording; None where it has nothing that fits."""
+def _kept(recording: _Recording) -> Calibration | None:
+    """Return the cached result of a recording, or None if there is none that fits the page."""
     page = recording.imported.page
     try:
         kept = _Kept.model_validate_json(recording.file.read_bytes())
@@ -188,11 +210,12 @@ def _kept(recording: _Recording) -> Told | None:
         Page.model_validate(explained.model_dump())
     except (OSError, ValueError, ValidationError):
         return None
-    return Told(page.explained(best).model_copy(update={"explanations": tuple(others)}), kept.complete)
+    found = page.explained(best).model_copy(update={"explanations": tuple(others)})
+    return Calibration(found, complete=kept.complete)
 
 
-def _keep(recording: _Recording, found: Told) -> None:
-    """Into the cache; where it cannot be written, the next run has to find it anew."""
+def _keep(recording: _Recording, found: Calibration) -> None:
+    """Write a result to the cache. Without a writable cache the next run searches again."""
     kept = _Kept(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
     with suppress(OSError):
         recording.file.parent.mkdir(parents=True, exist_ok=True)
