@@ -47,6 +47,7 @@ fn main() {
         one("with reordering", reordered, 12_000),
         one("CoDel", managed(Aqm::CoDel), 12_000),
         one("FQ-CoDel", managed(Aqm::FqCodel), 12_000),
+        one("DRR", managed(Aqm::Drr), 12_000),
     ];
     println!("{:<22}{:>16}", "case", "ns a packet");
     for case in cases {

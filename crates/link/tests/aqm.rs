@@ -173,8 +173,19 @@ fn a_full_queue_drops_the_oldest_packet_of_the_longest_flow() {
 }
 
 #[test]
+fn with_drr_each_flow_has_the_whole_limit_and_loses_its_own_last_packets() {
+    let limited = DirectionConfig { queue_limit_bytes: Some(2 * u64::from(FULL)), ..config(Aqm::Drr) };
+    let offers = [bulk(0, 4, 1), bulk(0, 3, 2)].concat();
+    let (released, link) = released(&limited, &offers);
+    // The first is on the wire and takes no room, but its flow's turn; then the flows alternate. Each has lost
+    // its last packet.
+    assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 4, 1, 5, 2]);
+    assert_eq!((link.stats().dropped_queue, link.stats().queue_bytes_max), (2, 4 * u64::from(FULL)));
+}
+
+#[test]
 fn a_queue_without_room_still_takes_a_packet_that_need_not_wait() {
-    for aqm in [Aqm::CoDel, Aqm::FqCodel] {
+    for aqm in [Aqm::CoDel, Aqm::FqCodel, Aqm::Drr] {
         let limited = DirectionConfig { queue_limit_bytes: Some(0), ..config(aqm) };
         let (released, link) = released(&limited, &every(2 * MS, 8 * MS, 1));
         assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 2]);
@@ -219,7 +230,7 @@ fn configs() -> impl Strategy<Value = DirectionConfig> {
 }
 
 fn managed() -> impl Strategy<Value = Aqm> {
-    prop_oneof![Just(Aqm::CoDel), Just(Aqm::FqCodel)]
+    prop_oneof![Just(Aqm::CoDel), Just(Aqm::FqCodel), Just(Aqm::Drr)]
 }
 
 proptest! {
@@ -238,7 +249,10 @@ proptest! {
         prop_assert_eq!(stats.dropped_queue, (offers.len() - released.len()) as u64);
         let bytes = released.iter().map(|(_, number)| u64::from(offers[*number].bytes));
         prop_assert_eq!(stats.bytes, bytes.sum::<u64>());
-        prop_assert!(stats.queue_bytes_max <= config.queue_limit_bytes.unwrap_or(u64::MAX));
+        // Of DRR the limit is that of each of four flows.
+        let limits = if aqm == Aqm::Drr { 4 } else { 1 };
+        let limit = config.queue_limit_bytes.map_or(u64::MAX, |limit| limits * limit);
+        prop_assert!(stats.queue_bytes_max <= limit);
     }
 
     #[test]

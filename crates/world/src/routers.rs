@@ -76,6 +76,9 @@ impl Routers {
         if any(|direction| direction.jitter.is_some()) {
             return Some("jitter");
         }
+        if any(|direction| direction.aqm == Aqm::Drr) {
+            return Some("drr");
+        }
         config.extra_delay.iter().any(|delay| *delay > 0).then_some("extra RTTs of hosts")
     }
 
@@ -150,7 +153,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
         // These count packets: as many as fit in if all are full.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
-            Aqm::None => {}
+            // DRR is the program's link: it is never made here.
+            Aqm::None | Aqm::Drr => {}
             Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
             Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),
         }

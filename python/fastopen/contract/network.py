@@ -21,7 +21,7 @@ QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 # A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
 QUIC_MTU_MIN_BYTES: Final = 1228
 LinkMaker = Literal["auto", "program", "kernel"]
-Aqm = Literal["none", "codel", "fq_codel"]
+Aqm = Literal["none", "codel", "fq_codel", "drr"]
 Way = Literal["down", "up"]
 ClientFastOpen = Literal["0x1", "0x5"]
 ListenerFastOpen = Literal["0x1", "0x2", "0x202", "0x402", "0x602"]
@@ -61,7 +61,8 @@ class RateLimit(Part):
     """What may wait for the link; null: no limit."""
     aqm: Aqm = "none"
     """Which of the packets that wait are dropped: `none` those for which there is no room, `codel` those that
-    wait too long as well (RFC 8289), `fq_codel` the same in a queue for each flow (RFC 8290)."""
+    wait too long as well (RFC 8289), `fq_codel` the same in a queue for each flow (RFC 8290). `drr` has a
+    queue of `queue_bytes` for each flow, without `codel`, and serves them in turn by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
     """The probability with which a packet is lost at random."""
     jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
@@ -125,10 +126,12 @@ class Network(Part):
 
     @model_validator(mode="after")
     def _the_kernels_link_is_plain(self) -> Self:
-        own = [one for way in (self.down, self.up) for one in (way.trace_ms, way.jitter) if one is not None]
+        ways = (self.down, self.up)
+        own = [one for way in ways for one in (way.trace_ms, way.jitter) if one is not None]
+        own += [way.aqm for way in ways if way.aqm == "drr"]
         if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values())):
-            keys = ("link", "down_trace", "up_trace", "jitter", "extra_rtt")
-            message = "the kernel's link has no traces, no jitter, and no extra RTTs of hosts"
+            keys = ("link", "down_trace", "up_trace", "jitter", "aqm", "extra_rtt")
+            message = "the kernel's link has no traces, no jitter, no drr, and no extra RTTs of hosts"
             raise conflict(message, "ask for link program", *(f"network.{key}" for key in keys))
         return self
 

@@ -95,8 +95,8 @@ _NETWORK: Final = (
     ),
     Factor(
         "aqm", "network", ("down.aqm", "up.aqm"), q.TEXT,
-        "Active queue management: none (drops at the tail), codel, or fq_codel.",
-        example="none,codel,fq_codel", header="AQM", phrase="AQM {}",
+        "Queueing: none (one queue, drops at the tail), codel, fq_codel, or drr (--queue for each flow).",
+        example="none,codel,drr", header="AQM", phrase="AQM {}",
     ),
     Factor(
         "loss", "network", ("down.loss", "up.loss"), q.FRACTION, "Random loss in each direction.",

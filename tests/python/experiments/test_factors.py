@@ -261,9 +261,9 @@ def test_the_command_lists_them_all() -> None:
         ),
         (
             {"link": "kernel", "extra_rtt": ["a.test=20ms"]},
-            "no traces, no jitter, and no extra RTTs of hosts (ask for link program)",
+            "no traces, no jitter, no drr, and no extra RTTs of hosts (ask for link program)",
         ),
-        ({"link": "kernel", "jitter": "2ms"}, "no traces, no jitter, and no extra RTTs of hosts"),
+        ({"link": "kernel", "jitter": "2ms"}, "no traces, no jitter, no drr, and no extra RTTs of hosts"),
         ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
         ({"jitter": "pareto:2ms"}, "'pareto' is unknown; accepted: normal, uniform"),
         ({"jitter": "uniform:61s"}, "'uniform:61s' is out of bounds (0.001ms to 60s)"),

@@ -20,6 +20,8 @@ pub enum Aqm {
     CoDel,
     /// The same in a queue for each flow, of which those that send little go first: FQ-CoDel (RFC 8290).
     FqCodel,
+    /// Those for which the queue of their flow has no room: flows are served in turn by bytes (DRR).
+    Drr,
 }
 
 /// A managed queue. What it drops it counts in the [`Stats`].
@@ -27,7 +29,7 @@ pub(super) trait ManagedQueue<P>: Send {
     /// The bytes that wait.
     fn bytes(&self) -> u64;
 
-    /// Puts in a packet; drops from the queue until no more than `limit_bytes` wait.
+    /// Puts in a packet, and drops what exceeds `limit_bytes`.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats);
 
     /// Takes out the next packet that is not dropped.

@@ -3,7 +3,7 @@
 mod aqm;
 mod codel;
 mod delay;
-mod fq_codel;
+mod flow_queues;
 mod random_loss;
 mod serialiser;
 mod tail_drop;
@@ -18,6 +18,7 @@ use crate::Nanos;
 use crate::path::{Crossing, Way};
 use crate::stage::{Datagram, Stage};
 use crate::stages::aqm::Managed;
+use crate::stages::flow_queues::FlowQueues;
 
 /// Everything that decides how one direction treats packets. The default is an unshaped one, which passes
 /// every packet on at once.
@@ -80,7 +81,8 @@ pub(crate) fn stages<P: Datagram>(
         _ if config.rate == Rate::Unlimited => {}
         Aqm::None => stages.push(Box::new(tail_drop::TailDrop::new(limit))),
         Aqm::CoDel => stages.push(Box::new(Managed::new(codel::CodelQueue::default(), limit))),
-        Aqm::FqCodel => stages.push(Box::new(Managed::new(fq_codel::FqCodel::new(config.seed), limit))),
+        Aqm::FqCodel => stages.push(Box::new(Managed::new(FlowQueues::fq_codel(config.seed), limit))),
+        Aqm::Drr => stages.push(Box::new(Managed::new(FlowQueues::drr(config.seed), limit))),
     }
     match &config.rate {
         Rate::Unlimited => {}

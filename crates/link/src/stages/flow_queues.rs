@@ -1,9 +1,9 @@
-//! FQ-CoDel, flow queue `CoDel` (RFC 8290): a queue with a `CoDel` of its own for each flow, of which those
-//! that send little go first, and all others in turn by bytes (deficit round-robin).
+//! A queue for each flow, served in turn by bytes (deficit round-robin): FQ-CoDel (RFC 8290), and plain DRR
+//! (Shreedhar and Varghese, SIGCOMM 1995) with a tail-drop limit for each flow.
 //!
-//! Terms and steps are those of the RFC's section 4, constants those of its section 5.2: 1024 queues, and a
+//! Terms and steps are those of section 4 of the RFC, constants those of its section 5.2: 1024 queues, and a
 //! quantum of a full packet. A flow is the hash of protocol, addresses and ports; the seed decides which
-//! flows collide.
+//! flows collide. DRR has neither `CoDel` nor the priority for flows that were idle.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,7 +26,9 @@ struct FlowQueue<P> {
 }
 
 /// All queues, and whose turn it is.
-pub(super) struct FqCodel<P> {
+pub(super) struct FlowQueues<P> {
+    /// Whether this is FQ-CoDel; else DRR.
+    managed: bool,
     /// The queues that were ever used, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
     /// Numbers of queues that were empty until a packet came: these go first.
@@ -36,9 +38,18 @@ pub(super) struct FqCodel<P> {
     seed: u64,
 }
 
-impl<P> FqCodel<P> {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { flows: BTreeMap::new(), new: VecDeque::new(), old: VecDeque::new(), bytes: 0, seed }
+impl<P> FlowQueues<P> {
+    pub(super) fn fq_codel(seed: u64) -> Self {
+        Self::new(true, seed)
+    }
+
+    pub(super) fn drr(seed: u64) -> Self {
+        Self::new(false, seed)
+    }
+
+    fn new(managed: bool, seed: u64) -> Self {
+        let (new, old) = (VecDeque::new(), VecDeque::new());
+        Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, seed }
     }
 
     /// Drops the first packet of the longest queue.
@@ -52,7 +63,7 @@ impl<P> FqCodel<P> {
     }
 }
 
-impl<P: Datagram> ManagedQueue<P> for FqCodel<P> {
+impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -64,13 +75,17 @@ impl<P: Datagram> ManagedQueue<P> for FqCodel<P> {
             credits: 0,
             active: false,
         });
+        if !self.managed && flow.queue.bytes() + u64::from(packet.bytes) > limit_bytes {
+            drop_from_queue(&packet, stats);
+            return;
+        }
         self.bytes += u64::from(packet.bytes);
         flow.queue.push(now, packet);
         if !flow.active {
             (flow.active, flow.credits) = (true, QUANTUM);
-            self.new.push_back(number);
+            if self.managed { &mut self.new } else { &mut self.old }.push_back(number);
         }
-        while self.bytes > limit_bytes {
+        while self.managed && self.bytes > limit_bytes {
             self.drop_from_longest(stats);
         }
     }
@@ -88,7 +103,11 @@ impl<P: Datagram> ManagedQueue<P> for FqCodel<P> {
                 continue;
             }
             let before = flow.queue.bytes();
-            let packet = flow.queue.dequeue(now, self.bytes - before, stats);
+            let packet = if self.managed {
+                flow.queue.dequeue(now, self.bytes - before, stats)
+            } else {
+                flow.queue.pop().map(|(_, packet)| packet)
+            };
             self.bytes -= before - flow.queue.bytes();
             if let Some(packet) = packet {
                 flow.credits -= i64::from(packet.bytes);
