@@ -230,6 +230,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
         tls: None,
         nearest: false,
         alt_svc: false,
+        names: None,
     };
     let addresses = origins.iter().map(|origin| address(&origin.host)).collect();
     (Origins::start(namespace, site).expect("the origins start"), addresses)
@@ -240,6 +241,7 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     let policy = Policy::browser();
     let loading = Loading {
         first_port: None,
+        resolver: None,
         recorded_date: None,
         schemes: Schemes::Http,
         tls: None,

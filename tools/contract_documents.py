@@ -515,6 +515,13 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {"/network/link": "kernel", "/network/up/trace_ms": None},
     {"/network/link": "kernel", "/network/host_extra_rtt_us": {}},
     {"/network/link": "kernel", "/network/up/trace_ms": None, "/network/host_extra_rtt_us": {}},
+    {
+        "/network/link": "kernel",
+        "/network/up/trace_ms": None,
+        "/network/up/jitter": None,
+        "/network/host_extra_rtt_us": {},
+        "/network/resolver_rtt_us": 5_000,
+    },
     {"/client/kind": "command"},
     {"/client/command": ["get"]},
     {"/client/command": []},

@@ -177,8 +177,8 @@ fn with_drr_each_flow_has_the_whole_limit_and_loses_its_own_last_packets() {
     let limited = DirectionConfig { queue_limit_bytes: Some(2 * u64::from(FULL)), ..config(Aqm::Drr) };
     let offers = [bulk(0, 4, 1), bulk(0, 3, 2)].concat();
     let (released, link) = released(&limited, &offers);
-    // The first is on the wire and takes no room, but its flow's turn; then the flows alternate. Each has lost
-    // its last packet.
+    // The first is on the wire and takes no room, but its flow's turn; then the flows alternate. Each has
+    // lost its last packet.
     assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 4, 1, 5, 2]);
     assert_eq!((link.stats().dropped_queue, link.stats().queue_bytes_max), (2, 4 * u64::from(FULL)));
 }

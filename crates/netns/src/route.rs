@@ -155,6 +155,20 @@ impl RouteSocket {
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
+    /// Gives an interface an address of its own. Programs that look up names with `AI_ADDRCONFIG` ask for
+    /// addresses of families only that an interface besides loopback has.
+    ///
+    /// # Errors
+    /// Where there is no such interface, or it has the address.
+    pub fn add_address(&mut self, interface: &str, address: Ipv4Addr) -> Result<()> {
+        // struct ifaddrmsg: family, prefix length, flags, scope, index of the interface
+        let mut header = vec![libc::AF_INET as u8, 32, 0, libc::RT_SCOPE_UNIVERSE];
+        header.extend(self.index(interface)?.to_ne_bytes());
+        let local = attribute(libc::IFA_LOCAL, address.octets());
+        self.ask(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &[header, local])
+            .doing(|| format!("adding {address} to {interface}"))
+    }
+
     /// Has whatever comes for a part of a local network vanish without an answer, or no longer.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use crate::namespace::{make_mounts_private, mount_scratch, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
 /// What programs need: themselves, libraries, fonts and certificates. What a machine lacks is left out.
-const SYSTEM: [&str; 36] = [
+const SYSTEM: [&str; 37] = [
     "/bin",
     "/lib",
     "/lib32",
@@ -53,6 +53,7 @@ const SYSTEM: [&str; 36] = [
     "/etc/pki/ca-trust/extracted",
     "/etc/pki/tls/certs",
     "/etc/protocols",
+    "/etc/resolv.conf",
     "/etc/services",
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",

@@ -9,6 +9,7 @@ pub mod header;
 pub mod http2;
 pub mod http3;
 pub mod log;
+pub mod names;
 pub mod origins;
 mod paced;
 pub mod priority;

@@ -71,7 +71,18 @@ pub struct Written {
     pub body_bytes: u64,
 }
 
-/// Connections and requests since the log was cleared.
+/// A query that has arrived at the resolver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// The name, in lower case.
+    pub name: String,
+    /// When it arrived, in nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// Whether the resolver has sent an answer.
+    pub answered: bool,
+}
+
+/// Connections, requests and queries since the log was cleared.
 #[derive(Default)]
 pub struct OriginLog(WatchCell<Entries>);
 
@@ -79,6 +90,9 @@ pub struct OriginLog(WatchCell<Entries>);
 struct Entries {
     accepted: Vec<AcceptedConnection>,
     requests: Vec<Entry>,
+    queries: Vec<Query>,
+    /// How often the log was cleared.
+    number: u64,
 }
 
 struct Entry {
@@ -89,7 +103,22 @@ struct Entry {
 impl OriginLog {
     /// Clears the log.
     pub fn clear(&self) {
-        self.0.with(|log| *log = Entries::default());
+        self.0.with(|log| *log = Entries { number: log.number + 1, ..Entries::default() });
+    }
+
+    /// How often it was cleared.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.with(|log| log.number)
+    }
+
+    /// Logs a query.
+    pub(crate) fn queried(&self, query: Query) {
+        self.0.with(|log| log.queries.push(query));
+    }
+
+    /// The queries so far, in the order in which they arrived.
+    pub fn queries(&self) -> Vec<Query> {
+        self.0.with(|log| log.queries.clone())
     }
 
     /// Logs an accepted connection.

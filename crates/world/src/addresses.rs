@@ -9,6 +9,9 @@ pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
 /// The network of origin addresses, with its prefix length.
 pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
+/// The address of the resolver, whose number is above those of hosts and of probes.
+pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
+
 /// Client addresses that loads and transactions may have are numbered below this: those above are cross
 /// traffic's and a flood's.
 pub const CLIENT_ADDRESSES: u16 = 64_000;

@@ -3,6 +3,7 @@
 
 mod expectation;
 mod first_bytes;
+mod lookups;
 mod path;
 mod quic;
 mod server;
@@ -18,7 +19,7 @@ use fastopen_page::{Page, Schemes};
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
+    LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };
 
 /// What was observed of a load.
@@ -34,6 +35,8 @@ pub struct Observations<'a> {
     pub requests: &'a [RequestRecord],
     /// The connections.
     pub connections: &'a [ConnectionRecord],
+    /// The lookups of names.
+    pub lookups: &'a [LookupRecord],
     /// Why the load did not finish, if it did not.
     pub unfinished: Option<&'a str>,
     /// Growth of the kernels' counters.
@@ -99,6 +102,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     observed.sessions(expected, &mut reasons);
     observed.first_bytes(&mut reasons);
     observed.link_delays(&mut reasons);
+    observed.name_lookups(&mut reasons);
     reasons
 }
 

@@ -19,30 +19,40 @@ pub struct HostsOverlay(Vec<&'static str>);
 impl HostsOverlay {
     const HOSTS: &'static str = "/etc/hosts";
     const SWITCH: &'static str = "/etc/nsswitch.conf";
+    const RESOLVER: &'static str = "/etc/resolv.conf";
     /// The certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files and looks each host up, as clients do. The authority, if any, is the only trusted
-    /// one.
+    /// Mounts the files and looks each host up, as clients do. Programs ask the `resolver` for names; without
+    /// one the hosts file has them. The authority, if any, is the only trusted one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a host resolves to another address.
-    pub fn mount(hosts: &BTreeMap<String, Ipv4Addr>, authority: Option<&Authority>) -> Result<Self, Failure> {
+    pub fn mount(
+        hosts: &BTreeMap<String, Ipv4Addr>,
+        authority: Option<&Authority>,
+        resolver: Option<Ipv4Addr>,
+    ) -> Result<Self, Failure> {
+        // What is local is in the file in any case: no resolver is asked for it.
+        let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
         let mut file = String::new();
         // A page may be served as localhost.
         if !hosts.contains_key("localhost") {
             file.push_str("127.0.0.1 localhost\n");
         }
-        for (host, address) in hosts {
+        for (host, address) in hosts.iter().filter(|(host, _)| in_file(host)) {
             let _ = writeln!(file, "{address} {host}");
         }
         let root = authority.map(Authority::root_pem);
-        let mut files = vec![(Self::HOSTS, file.as_str()), (Self::SWITCH, "hosts: files\n")];
+        let by_name = resolver.map(|address| format!("nameserver {address}\n"));
+        let switch = if resolver.is_some() { "hosts: files dns\n" } else { "hosts: files\n" };
+        let mut files = vec![(Self::HOSTS, file.as_str()), (Self::SWITCH, switch)];
+        files.extend(by_name.as_deref().map(|server| (Self::RESOLVER, server)));
         files.extend(root.as_deref().map(|root| (Self::AUTHORITIES, root)));
         let present = files.iter().map(|(path, _)| *path).filter(|path| std::path::Path::new(path).exists());
         let names = Self(present.collect());
         namespace::overlay_files(&files)?;
-        for (host, address) in hosts {
+        for (host, address) in hosts.iter().filter(|(host, _)| in_file(host)) {
             let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
             // An address written as a host needs no name.
             if is_name(host) && found.is_none_or(|found| found.ip() != *address) {
@@ -110,7 +120,7 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
 }
 
 /// Whether a host is no address.
-fn is_name(host: &str) -> bool {
+pub fn is_name(host: &str) -> bool {
     host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[')
 }
 

@@ -32,8 +32,9 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 /// # Errors
 /// Where a probe found no answer at all.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
-    let asked = link.down.delay + link.up.delay;
-    let expected = expected_transit(&link.down, SYN_BYTES) + expected_transit(&link.up, SYN_BYTES);
+    let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
+    let on_link = expected_transit(&link.down, SYN_BYTES) + expected_transit(&link.up, SYN_BYTES);
+    let expected = on_link + 2 * link.origins_delay;
     let mut rtts = handshakes(topology, expected, gap(expected, expected - asked))?;
     rtts.sort_unstable();
     let rtt_us = MeasuredRtt {

@@ -79,7 +79,7 @@ impl Routers {
         if any(|direction| direction.aqm == Aqm::Drr) {
             return Some("drr");
         }
-        config.extra_delay.iter().any(|delay| *delay > 0).then_some("extra RTTs of hosts")
+        config.has_distances().then_some("extra RTTs of hosts")
     }
 
     /// Drops what is under way, forgets the counts, and is a new link from now on.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
+use fastopen_replay::names::Names;
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
 use fastopen_replay::recorded_head;
 use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
@@ -17,7 +18,7 @@ use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Job, View};
 use crate::failure::{Blame, Failure};
-use crate::hosts_overlay::{are_siblings, names, uses_aliases};
+use crate::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
 
 /// The TLS configuration of each host.
@@ -77,7 +78,7 @@ impl SyntheticPages {
 }
 
 /// The site of a job: in the clear, and over TLS if there is an authority; `keys` takes the secrets of its
-/// connections.
+/// connections, and `resolver` is where names are looked up.
 ///
 /// # Errors
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
@@ -87,6 +88,7 @@ pub fn site(
     synthetic_pages: Option<&SyntheticPages>,
     authority: Option<&Authority>,
     keys: Option<&Arc<KeyLines>>,
+    resolver: Option<SocketAddrV4>,
 ) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
         None => Bytes::new(),
@@ -120,6 +122,14 @@ pub fn site(
         tls: authority.map(over_tls).transpose()?,
         nearest: recorded,
         alt_svc: job.client.kind.capabilities().reads_alt_svc,
+        names: resolver.map(|address| Names {
+            address,
+            zone: with_aliases(job, hosts)
+                .into_iter()
+                .map(|(host, address)| (host.to_lowercase(), address))
+                .collect(),
+            conduct: job.network.resolver,
+        }),
     })
 }
 

@@ -303,6 +303,14 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
+    /// Has the client's interface show an address, for programs that look up names.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn show_client_address(&self) -> Result<()> {
+        self.client_routes.borrow_mut().add_address(INTERFACE, client_address(0))
+    }
+
     /// Gives the client the address for its next connections.
     ///
     /// # Errors

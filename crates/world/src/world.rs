@@ -18,16 +18,18 @@ use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{Error, process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
+use fastopen_replay::names;
 use fastopen_replay::origins::{Origins, ServedResource};
 use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
 use hyper::header::DATE;
 
-use crate::addresses::{client_address, origin_address, origin_number};
+use crate::addresses::{RESOLVER, client_address, origin_address, origin_number};
 use crate::capture::Capture;
 use crate::client_tap::ClientTap;
 use crate::clients::user_agent;
 use crate::contract::{
-    Bodies, BothEnds, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, Record, VERSION, WorldRecord,
+    Bodies, BothEnds, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
+    WorldRecord,
 };
 use crate::engine::Engine;
 use crate::failure::{Blame, Failure};
@@ -274,6 +276,9 @@ impl Network {
         let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
         let topology =
             Topology::build(job.tcp.clone(), upstream, mtu_bytes, cookie_key(job.seed), kind, core)?;
+        if resolver(job).is_some() {
+            topology.show_client_address()?;
+        }
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = BothEnds {
@@ -320,7 +325,7 @@ impl Servers {
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
-        let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys)?;
+        let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
         let recorded_date =
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
@@ -329,7 +334,8 @@ impl Servers {
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
-        let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref())?;
+        let resolver = resolver(job).map(|resolver| *resolver.ip());
+        let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), resolver)?;
         let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
             on_core(core, || Server::start(words, job, hosts, &topology.origins, &resources))?
         };
@@ -356,6 +362,11 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
     core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
+/// The resolver of a job's world; none where clients know all addresses.
+fn resolver(job: &Job) -> Option<SocketAddrV4> {
+    (job.network.names != NameLookup::None).then(|| SocketAddrV4::new(RESOLVER, names::PORT))
+}
+
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
     let mut hosts = BTreeMap::new();
     for Origin { host, .. } in job.page.origins() {
@@ -372,7 +383,10 @@ fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
 }
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConfig, Failure> {
-    let rtt = job.network.rtt_us * 1000;
+    let asked_rtt = job.network.rtt_us * 1000;
+    // The link has the shorter RTT; what lies further away than that is behind it.
+    let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
+    let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has a seed of its own, derived from the job's.
     let wrong = |problem: String| Failure::new(Fault::Input, format!("network.{problem}"));
     let down = job.network.down.model("down", rtt - rtt / 2, job.seed).map_err(wrong)?;
@@ -384,7 +398,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
             *delay = extra_us * 1000 / 2;
         }
     }
-    Ok(LinkConfig { down, up, extra_delay, path: path_rule(job, hosts) })
+    let (origins_delay, resolver_delay) = ((asked_rtt - rtt) / 2, (resolver_rtt - rtt) / 2);
+    Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
 /// The path rule, with the hosts behind it where these are not all: those that are named, and drawn.

@@ -68,6 +68,10 @@ def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
         walk.back_to(Kind.QUEUEING, connected_ns, sent.resource)
         making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
         walk.back_to(making, started_ns, sent.resource)
+    if sent.looked_up is not None:
+        asked_ns, answered_ns = sent.looked_up
+        walk.back_to(Kind.QUEUEING, answered_ns, sent.resource)
+        walk.back_to(Kind.LOOK_UP, max(asked_ns, sent.queued_ns), sent.resource)
     walk.ready.append((sent.queued_ns, walk.cursor_ns))
     holder = waits.holder(sent)
     if holder is not None:

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What the load waited for. Inside a world names come from a hosts file, so look-ups take no time."""
+    """What the load waited for."""
 
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"

@@ -24,10 +24,17 @@ class Sent:
     end_ns: int
     opened_ns: int | None = None
     """When its connection was opened, where it was the first on it, or one of several at once."""
+    looked_up: Span | None = None
+    """When the name of its host was looked up, if it waited for that."""
     connected_ns: int | None = None
     secured_ns: int | None = None
     """When the TLS handshake was done, on a connection that has TLS."""
     waited_for_handshake: bool = False
+
+    @property
+    def wanted_ns(self) -> int | None:
+        """Return when its connection could have been opened if the address had been known."""
+        return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
 class Waits:
@@ -69,10 +76,10 @@ class Waits:
 
         None where it waited for neither: it was sent, or its connection was opened, once it was known.
         """
-        if sent.opened_ns is None:
+        if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
-        at = bisect_right(self._ends, sent.opened_ns) - 1
+        at = bisect_right(self._ends, sent.wanted_ns) - 1
         made_room = self._ended[at] if at >= 0 else None
         if made_room is None or made_room.end_ns <= sent.queued_ns or made_room.resource == sent.resource:
             return None
@@ -80,10 +87,10 @@ class Waits:
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
         """The handshakes to its origin that were under way until it opened a connection, the latest first."""
-        if sent.opened_ns is None or sent.connection is None:
+        if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
-            self._handshakes.under_way(sent.connection, sent.queued_ns, sent.opened_ns), reverse=True
+            self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns), reverse=True
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
@@ -138,6 +145,7 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
                 first_byte_ns=first_byte_ns,
                 end_ns=end_ns,
                 opened_ns=opened_ns,
+                looked_up=carriers.lookup(request),
                 connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
                 secured_ns=None if tls is None else tls.secured_ns,
                 waited_for_handshake=request.connection in waited,

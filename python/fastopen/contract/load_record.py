@@ -13,6 +13,31 @@ from fastopen.pydantic_errors import Items
 Nanoseconds = Annotated[int, Field(ge=0)]
 
 
+class Resolver(RecordPart):
+    """What the resolver saw of the lookup of one name."""
+
+    queries: Count
+    """How many arrived."""
+    answers: Count
+    """How many of them it answered."""
+
+
+class Lookup(RecordPart):
+    """The lookup of one name; times in nanoseconds since the start of the load."""
+
+    host: str
+    asked_ns: Nanoseconds
+    """The client asked for the first time."""
+    answered_ns: Nanoseconds | None
+    """The client knew the address; null: it did not learn it. Of clients that do not say, when the
+    resolver's first answer reached it."""
+    queries: Count
+    """How many the client sent; of clients that do not say, how many arrived."""
+    error: str | None = None
+    """Why it failed."""
+    resolver: Resolver
+
+
 class Request(RecordPart):
     """One request of a load; times in nanoseconds since the start of the load, null where not reached."""
 
@@ -314,6 +339,8 @@ class LoadRecord(RecordPart):
     """How many were for what the page does not have; the origins answered them with 404."""
     unmatched: list[str] = Field(default=[])
     """These, each with its method: `GET http://a.test/x`."""
+    lookups: Items[Lookup] = Field(default=[])
+    """In the order of asking; none unless the network has `names`."""
     requests: Items[Request]
     """In the order of the page's resources; seen at the origins, in the order in which they arrived."""
     connections: Items[Connection]

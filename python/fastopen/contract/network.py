@@ -45,6 +45,8 @@ Path = Literal[
     "delay-initial",
     "rebind",
 ]
+NameLookup = Literal["none", "do53"]
+ResolverConduct = Literal["answers", "drop-first", "silent", "nxdomain"]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
 
@@ -113,6 +115,16 @@ class Network(Part):
     """The hosts of the page that lie behind it; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
     """The probability with which each of these hosts lies behind it, drawn from the seed."""
+    names: NameLookup = "none"
+    """How the client learns the addresses of hosts. `none`: it knows them. `do53`: it asks a resolver behind
+    the link over UDP (RFC 1035), once for each name of a load."""
+    resolver_rtt_us: RttUs | None = None
+    """The RTT to the resolver, without queues; null: that of the link. With another one the program makes the
+    link."""
+    resolver: ResolverConduct = "answers"
+    """What the resolver does with queries. `drop-first`: it ignores the first one for each name and type.
+    `silent`: it ignores all. `nxdomain`: it knows no name. The loader asks a second time after 5 s, and gives
+    up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
 
     @model_validator(mode="after")
     def _a_bulk_flow_has_a_limit(self) -> Self:
@@ -127,10 +139,10 @@ class Network(Part):
     @model_validator(mode="after")
     def _the_kernels_link_is_plain(self) -> Self:
         ways = (self.down, self.up)
-        own = [one for way in ways for one in (way.trace_ms, way.jitter) if one is not None]
-        own += [way.aqm for way in ways if way.aqm == "drr"]
-        if self.link == "kernel" and (own or any(self.host_extra_rtt_us.values())):
-            keys = ("link", "down_trace", "up_trace", "jitter", "aqm", "extra_rtt")
+        plain = all(way.trace_ms is None and way.jitter is None and way.aqm != "drr" for way in ways)
+        plain &= self.resolver_rtt_us in (None, self.rtt_us) and not any(self.host_extra_rtt_us.values())
+        if self.link == "kernel" and not plain:
+            keys = ("link", "down_trace", "up_trace", "jitter", "aqm", "extra_rtt", "resolver_rtt_us")
             message = "the kernel's link has no traces, no jitter, no drr, and no extra RTTs of hosts"
             raise conflict(message, "ask for link program", *(f"network.{key}" for key in keys))
         return self

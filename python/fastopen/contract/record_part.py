@@ -68,6 +68,9 @@ class InvalidKind(StrEnum):
     saw none of it."""
     DATAGRAMS_DROPPED = "datagrams_dropped"
     """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
+    LOOKUPS_DISAGREE = "lookups_disagree"
+    """Client, resolver and both kernels do not agree on the lookups of names, or a connection began before
+    its host was looked up."""
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the generator was the limit, not the server."""
     FAULT = "fault"

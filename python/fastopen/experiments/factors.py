@@ -141,6 +141,22 @@ _NETWORK: Final = (
         label="behind{}%", needs=("path", "none"), chance=lambda share: 0 < share < 1,
     ),
     Factor(
+        "names", "network", ("names",), q.TEXT,
+        "How the client learns addresses: none (it knows them), or do53 (it asks a resolver over UDP).",
+        example="none,do53", header="names", phrase="names {}", label="names-{}",
+    ),
+    Factor(
+        "resolver_rtt", "network", ("resolver_rtt_us",), q.DURATION_OR_NONE,
+        "RTT to the resolver.", example="5ms,20ms", otherwise="that of the link", header="resolver\nms",
+        phrase="resolver at {} ms", absent_phrase="no resolver RTT", label="resolver{}ms",
+        columns=("resolver_rtt_ms",), needs=("names", "none"),
+    ),
+    Factor(
+        "resolver", "network", ("resolver",), q.TEXT,
+        "What the resolver does: it answers, drops the first query for a name, is silent, or knows no name.",
+        example="answers,drop-first", header="resolver", phrase="resolver {}", needs=("names", "none"),
+    ),
+    Factor(
         "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",
         example="1280,1500", header="MTU\nbytes", phrase="an MTU of {} bytes", label="mtu{}",
     ),

@@ -13,6 +13,7 @@ from fastopen.experiments import ARMS, ArmName
 from fastopen.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
 from fastopen.figures.figure import ROWS, Drawing, Figure
 from fastopen.pages import Page
+from fastopen.runs.chain import Carriers, Span
 
 # A row of a request is as high as this allows, within bounds that can be read and printed.
 HEIGHT_MAX: Final = 760
@@ -67,9 +68,11 @@ def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     secured = {
         c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
     }
+    carriers = Carriers(shown.record)
     for request in shown.record.requests:
         tls = None if request.connection is None else secured.get(request.connection)
-        for kind, *span_ns in _pieces(request, handshake=request.connection in waited, tls=tls):
+        handshake, looked_up = request.connection in waited, carriers.lookup(request)
+        for kind, *span_ns in _pieces(request, handshake=handshake, tls=tls, looked_up=looked_up):
             yield _row("piece", label, *span_ns, request=request.resource, kind=kind.value)
     for piece in shown.path.segments:
         yield _row("path", label, piece.start_ns, piece.end_ns, request=piece.resource)
@@ -91,9 +94,9 @@ def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
 
 
 def _pieces(
-    request: Request, *, handshake: bool, tls: tuple[int | None, int] | None
+    request: Request, *, handshake: bool, tls: tuple[int | None, int] | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
-    """`tls` is from when to when the handshake of TLS went on, where there was one."""
+    """`tls` and `looked_up` are the times of the TLS handshake and of the lookup, if there was one."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if request.cache == "fresh" and queued is not None and end is not None and end > queued:
         # Nothing was asked for: the client looked into its cache.
@@ -108,8 +111,11 @@ def _pieces(
         # A request may be wanted, and be given the connection, while the handshake goes on.
         connected = min(max(opened, tls[0] or 0), sent)
         secured = min(max(connected, tls[1]), sent)
+    asked, answered = (opened, opened) if looked_up is None else (max(looked_up[0], queued), looked_up[1])
     pieces = (
-        (Kind.QUEUEING, queued, opened),
+        (Kind.QUEUEING, queued, asked),
+        (Kind.LOOK_UP, asked, answered),
+        (Kind.QUEUEING, answered, opened),
         (making, opened, connected),
         (Kind.TLS, connected, secured),
         (Kind.QUEUEING, secured, sent),

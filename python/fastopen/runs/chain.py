@@ -54,7 +54,9 @@ def handshakes_in_a_row_ns(
                 chains.append(longest.get(last_on.get(request.connection, -1), 0))
             else:
                 own = handshakes.waited_ns(request.connection, max(queued_ns, opened_ns))
-                chains += [chain for end_ns, chain in ended if queued_ns < end_ns <= opened_ns]
+                looked_up = carriers.lookup(request)
+                wanted_ns = opened_ns if looked_up is None else max(looked_up[0], queued_ns)
+                chains += [chain for end_ns, chain in ended if queued_ns < end_ns <= wanted_ns]
                 chains = [chain + own for chain in chains]
             last_on[request.connection] = request.resource
         longest[request.resource] = max(chains)
@@ -68,6 +70,9 @@ class Carriers:
 
     def __init__(self, record: LoadRecord) -> None:
         self._of = {connection.id: connection for connection in record.connections}
+        self._lookups = {
+            one.host: (one.asked_ns, one.answered_ns) for one in record.lookups if one.answered_ns is not None
+        }
 
     def opened_ns(self, request: Request) -> int | None:
         """When the connection of a request was opened, which did not wait there for others to be done.
@@ -78,6 +83,18 @@ class Carriers:
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
         return request.connect_start_ns
+
+    def lookup(self, request: Request) -> Span | None:
+        """Return when the name that a request waited for was looked up.
+
+        None if the address was known when it was queued, or it did not open the connection.
+        """
+        opened_ns = self.opened_ns(request)
+        carrier = None if request.connection is None else self._of.get(request.connection)
+        span = None if carrier is None or opened_ns is None else self._lookups.get(carrier.host)
+        if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
+            return None
+        return span
 
 
 class Handshakes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fastopen.attribution import Kind, critical_path
 from fastopen.contract import Client, LoadRecord
-from fastopen.contract.load_record import TlsSession
+from fastopen.contract.load_record import Lookup, TlsSession
 from fastopen.pages import Page
 from fastopen.runs.chain import handshakes_in_a_row_ns
 
@@ -83,6 +83,33 @@ def test_a_single_request_is_handshake_wait_transfer_and_processing() -> None:
         (Kind.TRANSFER, 30, 0),
         (Kind.PROCESSING, 15, 0),
     ]
+
+
+def test_a_lookup_is_a_piece_and_what_ended_meanwhile_did_not_make_room() -> None:
+    page = page_of([{"initiator": None}, {"initiator": 0}, {"initiator": 0, "initiator_at_bytes": 10}])
+    root = request(0, 0, (0, 30, 40, 100), **opened(20, 30))
+    other = request(1, 1, (100, 110, 120, 125), **opened(100, 110))
+    last = request(2, 2, (100, 140, 150, 160), **opened(130, 140))
+    record = record_of(160, [root, other, last], [10_000, 10_000, 10_000])
+
+    def lookup(number: int, asked_ms: int, answered_ms: int) -> Lookup:
+        golden = {**GOLDEN["lookups"][0], "host": f"h{number}.test"}
+        times = {"asked_ns": asked_ms * MS, "answered_ns": answered_ms * MS}
+        return Lookup.model_validate(golden | times)
+
+    lookups = [lookup(0, 0, 20), lookup(1, 50, 100), lookup(2, 90, 130)]
+    record = record.model_copy(update={"lookups": lookups})
+    assert pieces(page, record) == [
+        (Kind.LOOK_UP, 20, 0),
+        (Kind.HANDSHAKE, 10, 0),
+        (Kind.WAIT, 10, 0),
+        (Kind.TRANSFER, 60, 0),
+        (Kind.LOOK_UP, 30, 2),
+        (Kind.HANDSHAKE, 10, 2),
+        (Kind.WAIT, 10, 2),
+        (Kind.TRANSFER, 10, 2),
+    ]
+    assert handshakes_in_a_row_ns(page, record) == 20 * MS
 
 
 def test_a_connection_that_sends_in_its_syn_has_no_handshake() -> None:

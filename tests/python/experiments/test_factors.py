@@ -63,6 +63,8 @@ NEEDED: dict[str, dict[str, str]] = {
     "reorder": {"jitter": "2ms"},
     "path_hosts": {"path": "strip-both"},
     "path_share": {"path": "strip-both"},
+    "resolver": {"names": "do53"},
+    "resolver_rtt": {"names": "do53"},
     **{
         name: {"server": "nginx -c my.conf"}
         for name in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt")

@@ -96,6 +96,17 @@ def test_the_critical_path_tells_the_handshake_of_tls_from_that_of_tcp() -> None
 
 def test_a_hars_ssl_is_a_part_of_its_connect() -> None:
     _, data = over_tls()
-    timings = _timings(data["requests"][0], data["connections"][0]["tls"])
+    timings = _timings(data["requests"][0], data["connections"][0]["tls"], None)
     assert (timings["connect"], timings["ssl"], timings["send"]) == (200.0, 100.0, 0.0)
-    assert _timings(data["requests"][0], None)["ssl"] == -1.0
+    assert _timings(data["requests"][0], None, None)["ssl"] == -1.0
+
+
+def test_a_hars_dns_is_how_long_a_request_waited_for_the_lookup() -> None:
+    _, data = over_tls()
+    request = {**data["requests"][0], "queued_ns": 0}
+    opened = request["connect_start_ns"] = 60_000_000
+    request["connected_ns"] = request["sent_ns"] = 70_000_000
+    for asked, answered, dns, blocked in ((10, 60, 50.0, 10.0), (-5, 40, 40.0, 20.0), (-9, 0, -1.0, 60.0)):
+        timings = _timings(request, None, (asked * 1_000_000, answered * 1_000_000))
+        assert (timings["dns"], timings["blocked"], timings["connect"]) == (dns, blocked, 10.0)
+    assert _timings(request, None, (0, opened + 1))["dns"] == -1.0

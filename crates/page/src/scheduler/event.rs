@@ -24,6 +24,8 @@ impl fmt::Display for ConnectionId {
 pub enum Event {
     /// The load begins.
     Start,
+    /// A connection begins its handshake: the name of its host was looked up ([`Policy::lookups`]).
+    ConnectionBegins(ConnectionId),
     /// A connection's handshake of TCP is over, and that of TLS begins.
     ConnectionEstablished(ConnectionId),
     /// A connection can take a request: its handshake is over, or TCP Fast Open sends the request in the SYN.

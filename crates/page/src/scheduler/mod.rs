@@ -70,6 +70,7 @@ impl Scheduler {
         self.queue_due(now);
         match event {
             Event::Start => self.discovery.start(self.now),
+            Event::ConnectionBegins(connection) => self.pool.connection_begins(self.now, connection),
             Event::ConnectionEstablished(connection) => self.pool.connection_established(connection),
             Event::ConnectionReady(connection) => self.pool.connection_ready(self.now, connection),
             Event::ConnectionSecured(connection) => self.pool.connection_secured(connection),

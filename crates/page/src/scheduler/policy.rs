@@ -21,6 +21,9 @@ pub struct Policy {
     /// Servers to which the client also opens a TCP connection if the QUIC handshake takes longer than this,
     /// in nanoseconds. The client then uses the connection that is ready first.
     pub fallback_after: BTreeMap<Origin, Nanos>,
+    /// Whether a connection begins later than it is opened: when the name of its host was looked up
+    /// ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
+    pub lookups: bool,
     /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
     /// Factor of the page's processing times: 0 for a client that needs no time.
@@ -86,6 +89,7 @@ impl Policy {
             connections_total: 256,
             multiplexed: BTreeMap::new(),
             fallback_after: BTreeMap::new(),
+            lookups: false,
             keep_alive: true,
             processing_scale: 1.0,
             phases: vec![Phase::Load, Phase::Async],

@@ -34,6 +34,8 @@ pub(crate) struct Pool {
     /// secured.
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
+    /// Whether connections begin when the name of their host was looked up.
+    lookups: bool,
     connections: Vec<Connection>,
     open: usize,
     /// Connections that can take another request, the least recently used first.
@@ -58,6 +60,8 @@ struct Server {
     limits: Limits,
     queue: BTreeSet<QueuedRequest>,
     open: usize,
+    /// Of the open ones, those that have begun their handshake.
+    begun: usize,
     connecting: usize,
     fallback: Fallback,
 }
@@ -84,6 +88,8 @@ struct QueuedRequest {
 struct Connection {
     server: ServerId,
     state: ConnectionState,
+    /// Whether it has begun its handshake.
+    begun: bool,
     /// The requests that it carries.
     in_flight: BTreeSet<usize>,
     /// Number of requests sent on it so far.
@@ -123,6 +129,7 @@ impl Pool {
                         limits: policy.limits(&origins[origin.0]),
                         queue: BTreeSet::new(),
                         open: 0,
+                        begun: 0,
                         connecting: 0,
                         fallback: match policy.fallback_after.get(&origins[origin.0]) {
                             None => Fallback::None,
@@ -144,6 +151,7 @@ impl Pool {
             servers_with_queue: BTreeSet::new(),
             backups: BTreeMap::new(),
             makes_backups: browser,
+            lookups: policy.lookups,
             connections: Vec::new(),
             open: 0,
             available: Vec::new(),
@@ -188,6 +196,24 @@ impl Pool {
                 self.open(now, id, falls_back);
             }
         }
+    }
+
+    /// A handshake begins.
+    pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
+        let Some(begins) = self.connections.get_mut(connection.0) else { return };
+        if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
+            return;
+        }
+        let (id, fallback) = (begins.server, begins.fallback);
+        let server = &mut self.servers[id.0];
+        let after = match server.fallback {
+            Fallback::After(after) if !fallback => Some(after),
+            _ => self.makes_backups.then_some(Policy::BACKUP_AFTER_NS),
+        };
+        if let Some(after) = after.filter(|_| server.begun == 0) {
+            self.backups.insert(id, now + after);
+        }
+        server.begun += 1;
     }
 
     /// A handshake of TCP is over; that of TLS may follow.
@@ -356,23 +382,20 @@ impl Pool {
         self.connections.push(Connection {
             server: id,
             state: ConnectionState::Connecting,
+            begun: false,
             in_flight: BTreeSet::new(),
             requests: 0,
             fallback,
             secured: false,
         });
         let server = &mut self.servers[id.0];
-        let after = match server.fallback {
-            Fallback::After(after) if !fallback => Some(after),
-            _ => self.makes_backups.then_some(Policy::BACKUP_AFTER_NS),
-        };
-        if let Some(after) = after.filter(|_| server.open == 0) {
-            self.backups.insert(id, now + after);
-        }
         server.connecting += 1;
         server.open += 1;
         self.open += 1;
         self.actions.push_back(Action::Open { connection, origin: server.origin, fallback });
+        if !self.lookups {
+            self.connection_begins(now, connection);
+        }
     }
 
     /// A connection to the server has ended its handshake, or failed.
@@ -528,10 +551,11 @@ impl Pool {
     }
 
     fn forget(&mut self, connection: ConnectionId) {
-        let Connection { server, state, .. } = &mut self.connections[connection.0];
+        let Connection { server, state, begun, .. } = &mut self.connections[connection.0];
         *state = ConnectionState::Closed;
         self.available.retain(|other| *other != connection);
         self.servers[server.0].open -= 1;
+        self.servers[server.0].begun -= usize::from(*begun);
         self.open -= 1;
     }
 

@@ -359,6 +359,18 @@ fn a_second_connection_is_opened_where_the_first_to_a_server_takes_longer_than_a
 }
 
 #[test]
+fn a_second_connection_does_not_come_while_the_name_of_the_server_is_looked_up() {
+    let page = page(root("http://a.test/"), []);
+    let policy = Policy { lookups: true, ..browser(6) };
+    let opened = |rtt: Nanos, lookup: Nanos| {
+        let load = Load::run(&page, &policy, Network { rtt, lookup, ..Network::default() });
+        load.trace().into_iter().filter(|line| line.contains("open")).collect::<Vec<_>>()
+    };
+    assert_eq!(opened(200 * MS, 900 * MS), ["0 #0 open a.test"]);
+    assert_eq!(opened(300 * MS, 900 * MS), ["0 #0 open a.test", "1150 #1 open a.test"]);
+}
+
+#[test]
 fn without_keep_alive_uses_a_connection_once() {
     let page = gallery(2);
     let load = load(&page, &Policy { keep_alive: false, ..browser(6) });

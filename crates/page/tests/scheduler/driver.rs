@@ -29,6 +29,8 @@ pub(crate) enum RequestOutcome {
 /// A network as the tests want it; each function is called when its event happens.
 pub(crate) struct Network<'a> {
     pub(crate) rtt: Nanos,
+    /// How long the lookup of a name takes, with [`Policy::lookups`].
+    pub(crate) lookup: Nanos,
     /// Response bodies arrive at 1000 bytes a millisecond in steps of 1000 bytes, else at once.
     pub(crate) slow: bool,
     /// Connections need no handshake before their first request.
@@ -43,6 +45,7 @@ impl Default for Network<'_> {
     fn default() -> Self {
         Self {
             rtt: 100 * MS,
+            lookup: 100 * MS,
             slow: false,
             early: false,
             refuses: Box::new(|_| false),
@@ -155,6 +158,7 @@ impl<'a> Load<'a> {
                 self.connections.remove(&connection);
             }
             Event::Start
+            | Event::ConnectionBegins(_)
             | Event::ConnectionEstablished(_)
             | Event::ConnectionSecured(_)
             | Event::BodyProgress { .. } => {}
@@ -176,10 +180,14 @@ impl<'a> Load<'a> {
         assert!(before.is_none(), "opened twice: {connection}");
         let of_origin = self.connections.values().filter(|other| other.origin == origin).count();
         self.most_open = (self.most_open.0.max(of_origin), self.most_open.1.max(self.connections.len()));
-        let at = self.now + if self.network.early { 0 } else { self.network.rtt };
+        let begins = self.now + if self.policy.lookups { self.network.lookup } else { 0 };
+        if self.policy.lookups {
+            self.at(begins, Event::ConnectionBegins(connection));
+        }
+        let at = begins + if self.network.early { 0 } else { self.network.rtt };
         let refused = (self.network.refuses)(connection);
         if !refused {
-            self.at(self.now + self.network.rtt, Event::ConnectionSecured(connection));
+            self.at(begins + self.network.rtt, Event::ConnectionSecured(connection));
         }
         self.at(
             at,

@@ -96,11 +96,11 @@ fn policies() -> impl Strategy<Value = Policy> {
     let scale = prop_oneof![Just(0.0), Just(1.0), 0.0..3.0];
     let streams = prop_oneof![Just(1), Just(100), 2_usize..5];
     let limits = (1_usize..7, 1_usize..20, streams);
-    (profile, limits, any::<bool>(), scale, phases, any::<Option<u64>>()).prop_map(
+    (profile, limits, any::<[bool; 2]>(), scale, phases, any::<Option<u64>>()).prop_map(
         |(
             profile,
             (connections_per_host, connections_total, streams),
-            keep_alive,
+            [keep_alive, lookups],
             processing_scale,
             phases,
             order_seed,
@@ -110,6 +110,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             connections_total,
             multiplexed: multiplexed(connections_per_host, streams),
             fallback_after: BTreeMap::new(),
+            lookups,
             keep_alive,
             processing_scale,
             phases,

@@ -22,7 +22,7 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::sync::oneshot;
 
 use self::index::Index;
@@ -31,6 +31,7 @@ use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::lock;
 use crate::log::{OriginLog, TlsHandshake};
+use crate::names::{self, Names};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
@@ -59,6 +60,12 @@ struct Shared {
     later: Mutex<SessionStart>,
     /// Whether this is an earlier visit.
     visit: AtomicBool,
+}
+
+impl AsRef<OriginLog> for Shared {
+    fn as_ref(&self) -> &OriginLog {
+        &self.log
+    }
 }
 
 /// Running origin servers. They stop when dropped.
@@ -166,6 +173,7 @@ struct Listening {
     runtime: Runtime,
     listeners: Vec<TcpListener>,
     quic: Vec<QuicOrigin>,
+    names: Option<(UdpSocket, Names)>,
 }
 
 impl Listening {
@@ -195,13 +203,22 @@ impl Listening {
                     .collect::<io::Result<_>>()?
             }
         };
+        let listen = |names: &Names| {
+            let socket = std::net::UdpSocket::bind(names.address)?;
+            socket.set_nonblocking(true)?;
+            Ok::<_, io::Error>((UdpSocket::from_std(socket)?, names.clone()))
+        };
+        let names = site.names.as_ref().map(listen).transpose()?;
         drop(guard);
-        Ok(Self { runtime, listeners, quic })
+        Ok(Self { runtime, listeners, quic, names })
     }
 
     /// Serves until a message arrives on `stopped` or its sender is dropped.
     fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
-        let Self { runtime, listeners, quic } = self;
+        let Self { runtime, listeners, quic, names } = self;
+        if let Some((socket, names)) = names {
+            runtime.spawn(names::serve(socket, names, shared.clone()));
+        }
         for origin in quic {
             runtime.spawn(http3::listen(Arc::new(origin), shared.clone()));
         }

@@ -17,6 +17,7 @@ use crate::body::SizedBody;
 use crate::caching::CachePolicy;
 use crate::cors;
 use crate::header::{fill, header_bytes, pad};
+use crate::names::Names;
 use crate::quic;
 use crate::recorded_head;
 use crate::tls::{Security, SessionStart, Sessions, letting_begin};
@@ -46,6 +47,8 @@ pub struct Site {
     /// Whether responses over HTTP/3 say that the host speaks it (`Alt-Svc`), as real ones do. By that alone
     /// Chromium knows that the host honours priorities, and has more than six images in flight.
     pub alt_svc: bool,
+    /// The resolver; none where clients know all addresses.
+    pub names: Option<Names>,
 }
 
 /// How a site is served over TLS.

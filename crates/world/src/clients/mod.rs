@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 
 use crate::client_tap::ClientTap;
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Job, OriginSettings, RequestRecord, SeenAt,
+    BrowserRecord, ClientKind, ConnectionRecord, Job, LookupRecord, OriginSettings, RequestRecord, SeenAt,
 };
 use crate::engine::Engine;
 use crate::failure::Failure;
@@ -59,6 +59,8 @@ pub struct Loading<'a> {
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority, if any load of the job uses TLS.
     pub authority: Option<&'a Authority>,
+    /// The resolver of the world; none where clients know all addresses.
+    pub resolver: Option<SocketAddrV4>,
     /// The client port of the first connection, which later ones continue; none for the kernel's choice.
     pub first_port: Option<u16>,
     /// Timeout of the load, in nanoseconds.
@@ -99,6 +101,8 @@ pub struct Loaded {
     pub connections: Vec<ConnectionRecord>,
     /// The four-tuple of each connection; none for one that was never established.
     pub four_tuples: Vec<Option<FourTuple>>,
+    /// The lookups of names, as the client saw them; the world adds what the resolver saw.
+    pub lookups: Vec<LookupRecord>,
     /// The browser's own metrics.
     pub browser: Option<BrowserRecord>,
 }

@@ -2,7 +2,7 @@
 //! themselves.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use fastopen_intercept::Opened;
 use fastopen_replay::log::{AcceptedConnection, ServedRequest, TlsHandshake};
@@ -10,7 +10,7 @@ use fastopen_replay::sockets::FourTuple;
 
 use crate::client_tap::{ClientTap, Passed};
 use crate::clients::{Loaded, Loading};
-use crate::contract::{Cached, ConnectionRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 
 /// The status code for requests that the page does not have.
 const NOT_FOUND: u16 = 404;
@@ -54,8 +54,31 @@ pub fn loaded(
         requests,
         connections: connections.records,
         four_tuples: connections.four_tuples,
+        lookups: lookups(loading, start_ns),
         browser: None,
     }
+}
+
+/// The lookups of a client of others, as the resolver saw them: for each name the first query, and when its
+/// first answer reached the client.
+fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
+    let Some(resolver) = loading.resolver else { return Vec::new() };
+    let (up_ns, down_ns) = loading.link.delays_ns(IpAddr::V4(*resolver.ip()));
+    let mut lookups: Vec<LookupRecord> = Vec::new();
+    for query in loading.log.queries() {
+        let at_ns = query.at_ns.saturating_sub(start_ns);
+        let asked_ns = at_ns.saturating_sub(up_ns);
+        let known = lookups.iter().position(|lookup| lookup.host == query.name);
+        let place = known.unwrap_or_else(|| {
+            lookups.push(LookupRecord { host: query.name.clone(), asked_ns, ..LookupRecord::default() });
+            lookups.len() - 1
+        });
+        lookups[place].queries += 1;
+        if query.answered {
+            lookups[place].answered_ns.get_or_insert(at_ns + down_ns);
+        }
+    }
+    lookups
 }
 
 /// The connections of a load, by their four-tuples.

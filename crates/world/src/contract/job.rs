@@ -7,6 +7,7 @@ use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
+use fastopen_replay::names::Conduct;
 use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,23 @@ pub struct Network {
     pub path_hosts: Option<BTreeSet<String>>,
     #[serde(default = "default_path_share")]
     pub path_share: f64,
+    #[serde(default)]
+    pub names: NameLookup,
+    #[serde(default)]
+    pub resolver_rtt_us: Option<u64>,
+    #[serde(default)]
+    pub resolver: Conduct,
+}
+
+/// How the client learns the addresses of hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NameLookup {
+    /// It knows them.
+    #[default]
+    None,
+    /// It asks the resolver over UDP.
+    Do53,
 }
 
 /// A direction of the link.
@@ -355,7 +373,8 @@ impl Job {
             Some((Origin::of(url), self.client.h3_fallback_us.filter(|_| quic)? * 1000))
         };
         let fallback_after = urls().filter_map(over_quic).collect();
-        let policy = Policy { order_seed, fallback_after, ..self.client.policy() };
+        let lookups = self.network.names != NameLookup::None;
+        let policy = Policy { order_seed, fallback_after, lookups, ..self.client.policy() };
         if !policy.keep_alive {
             return policy;
         }

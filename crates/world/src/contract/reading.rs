@@ -254,6 +254,8 @@ impl Network {
             down: model("down", &self.down)?,
             up: model("up", &self.up)?,
             extra_delay: self.host_extra_rtt_us.values().copied().collect(),
+            origins_delay: 0,
+            resolver_delay: self.resolver_rtt_us.map_or(0, |us| us.abs_diff(self.rtt_us)),
             path: PathRule { behaviour: self.path, hosts: None },
         };
         let unsupported = Routers::unsupported(&link).filter(|_| self.link == LinkMaker::Kernel);
@@ -272,6 +274,7 @@ impl Network {
         for (host, extra) in &self.host_extra_rtt_us {
             within(format!("network.host_extra_rtt_us.{host}"), *extra, RTT_US)?;
         }
+        within("network.resolver_rtt_us", self.resolver_rtt_us.unwrap_or(0), RTT_US)?;
         within("network.path_share", self.path_share, 0.0..=1.0)?;
         within("network.mtu_bytes", self.mtu_bytes, 576..=1500)
     }

@@ -148,6 +148,8 @@ pub struct LoadRecord {
     pub browser: Option<BrowserRecord>,
     pub unknown_requests: usize,
     pub unmatched: Vec<String>,
+    #[serde(default)]
+    pub lookups: Vec<LookupRecord>,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
     pub given_up: GivenUpRecord,
@@ -273,6 +275,7 @@ pub enum InvalidKind {
     NoQuic,
     PacketsDisagree,
     DatagramsDropped,
+    LookupsDisagree,
     GeneratorLate,
 }
 
@@ -284,6 +287,28 @@ pub struct Invalid {
     pub kind: InvalidKind,
     /// What exactly.
     pub detail: String,
+}
+
+/// The lookup of one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct LookupRecord {
+    pub host: String,
+    pub asked_ns: u64,
+    pub answered_ns: Option<u64>,
+    pub queries: usize,
+    pub error: Option<String>,
+    pub resolver: ResolverRecord,
+}
+
+/// What the resolver saw of the lookup of one name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/contract.md says it")]
+pub struct ResolverRecord {
+    pub queries: usize,
+    pub answers: usize,
 }
 
 /// One request.

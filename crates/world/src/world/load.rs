@@ -15,13 +15,13 @@ use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 
-use super::{Servers, World, injected};
+use super::{Servers, World, injected, resolver};
 use crate::addresses::{client_address, origin_number};
 use crate::client_tap::ClientTap;
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
-    Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, OriginTlsRecord,
-    SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
+    Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
+    OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
@@ -184,6 +184,7 @@ impl<'a> World<'a> {
             quic,
             tls_settings: &self.job.tls,
             tap: self.tap.as_ref(),
+            resolver: resolver(self.job),
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
@@ -367,6 +368,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                 of_connection.unwrap_or_default().into_iter().map(since_start).collect();
         }
         add_origins_handshakes(&mut loaded, world.servers.origins.log());
+        add_resolvers_queries(&mut loaded, world.servers.origins.log());
         let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
             after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
         };
@@ -416,6 +418,21 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
+/// Adds what the resolver saw of the lookups.
+fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
+    for query in log.queries() {
+        let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
+        // The resolver alone knows of it, which the evidence says.
+        let place = known.unwrap_or_else(|| {
+            loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
+            loaded.lookups.len() - 1
+        });
+        let seen = &mut loaded.lookups[place].resolver;
+        seen.queries += 1;
+        seen.answers += usize::from(query.answered);
+    }
+}
+
 /// What was observed of a load that is over.
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
@@ -456,6 +473,7 @@ impl Observed<'_, '_> {
             cookies_before: &cookies,
             requests: &loaded.requests,
             connections: &loaded.connections,
+            lookups: &loaded.lookups,
             unfinished: loaded.unfinished.as_deref(),
             counters: &counters,
             link: &link,
@@ -489,6 +507,7 @@ impl Observed<'_, '_> {
             browser: loaded.browser,
             unknown_requests: loaded.unmatched.len(),
             unmatched: loaded.unmatched,
+            lookups: loaded.lookups,
             requests: loaded.requests,
             given_up: given_up(&loaded.connections),
             connections: loaded.connections,

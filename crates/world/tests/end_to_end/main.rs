@@ -22,6 +22,7 @@ mod input;
 mod jitter;
 mod links;
 mod loads;
+mod names;
 mod nothing_left;
 mod ordinary_user;
 mod packets;

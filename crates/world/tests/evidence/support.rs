@@ -8,8 +8,8 @@ use fastopen_page::{Page, Schemes};
 use fastopen_replay::tls::{SessionStart, Settings, Version};
 use fastopen_world::contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
-    LoadPlan, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
-    Transport,
+    LoadPlan, LookupRecord, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord,
+    Tcp, TlsRecord, Transport,
 };
 use fastopen_world::evidence::{Expectation, Observations, judge};
 
@@ -19,6 +19,7 @@ pub(crate) struct Load {
     pub(crate) page: Page,
     pub(crate) requests: Vec<RequestRecord>,
     pub(crate) connections: Vec<ConnectionRecord>,
+    pub(crate) lookups: Vec<LookupRecord>,
     pub(crate) counters: BothEnds<BTreeMap<String, i64>>,
     pub(crate) link: LinkRecord,
     pub(crate) cookies_before: Vec<Ipv4Addr>,
@@ -147,6 +148,7 @@ impl Load {
             page: serde_json::from_str(PAGE).expect("it is a page"),
             requests: vec![request(0, 5000), request(1, 300)],
             connections,
+            lookups: Vec::new(),
             counters: BothEnds::default(),
             link: LinkRecord { down: way(), up: way() },
             cookies_before: Vec::new(),
@@ -221,6 +223,7 @@ impl Load {
             cookies_before: &self.cookies_before,
             requests: &self.requests,
             connections: &self.connections,
+            lookups: &self.lookups,
             path: &self.path,
             tcp: &self.tcp,
             server: self.server.as_ref(),

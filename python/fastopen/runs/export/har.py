@@ -35,12 +35,20 @@ def har_document(
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network.mtu_bytes)
     connections = {one["id"]: one for one in record["connections"]}
+    # Runs of before there were lookups do not have the key.
+    lookups = {
+        one["host"]: (one["asked_ns"], one["answered_ns"])
+        for one in record.get("lookups", ())
+        if one["answered_ns"] is not None
+    }
     entries = []
     for request in record["requests"]:
         if _started_ns(request) is not None:
             connection = connections.get(request["connection"])
             http = origins.http_at(page.resources[request["resource"]].url, setup.tls)
-            entry = _entry(page, request, connection, record["started_unix_ms"], http)
+            looked_up = None if connection is None else lookups.get(connection["host"])
+            timings = _timings(request, None if connection is None else connection.get("tls"), looked_up)
+            entry = _entry(page, request, timings, record["started_unix_ms"], http)
             entry |= _connection(connection, addresses)
             entries.append(entry)
     arm = cell.arm.transport if cell.arm.cookies is None else f"{cell.arm.transport} {cell.arm.cookies}"
@@ -70,13 +78,11 @@ def har_document(
 def _entry(
     page: Page,
     request: Mapping[str, Any],
-    connection: Mapping[str, Any] | None,
+    timings: Mapping[str, float],
     started_unix_ms: int,
     http: str,
 ) -> dict[str, Any]:
     resource = page.resources[request["resource"]]
-    tls = None if connection is None else connection.get("tls")
-    timings = _timings(request, tls)
     return {
         "pageref": PAGE,
         "startedDateTime": _date(started_unix_ms, _started_ns(request)),
@@ -99,10 +105,13 @@ def _started_ns(request: Mapping[str, Any]) -> Any:
     return next((at for at in known if at is not None), None)
 
 
-def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[str, float]:
+def _timings(
+    request: Mapping[str, Any], tls: Mapping[str, Any] | None, looked_up: tuple[int, int] | None
+) -> dict[str, float]:
     """In milliseconds; they add up to the time from queueing to the end. -1: does not apply (HAR 1.2).
 
-    Names come from a hosts file. `ssl` is a part of `connect`, as the format wants it.
+    `looked_up` is when the name of the host was looked up, if it was. `ssl` is a part of `connect`, as the
+    format wants it.
     Where TCP Fast Open sends the request in the SYN, `connect` is what opening took, and the round trip
     stands in `wait`. A connection that was opened before the request was queued, for another that then took
     a free one, is no part of its time: what is left of the handshake is waiting, as for any connection.
@@ -118,6 +127,9 @@ def _timings(request: Mapping[str, Any], tls: Mapping[str, Any] | None) -> dict[
     started = sent if opened is None else opened
     if started is not None:
         timings["blocked"] = _ms(started - queued)
+    if looked_up is not None and opened is not None and queued < looked_up[1] <= opened:
+        timings["dns"] = _ms(looked_up[1] - max(looked_up[0], queued))
+        timings["blocked"] = _ms(opened - queued) - timings["dns"]
     if opened is not None and connected is not None:
         ready = connected if tls is None else max(connected, tls["secured_ns"])
         ready = ready if sent is None else max(min(ready, sent), connected)

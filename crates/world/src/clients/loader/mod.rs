@@ -5,11 +5,12 @@
 //! tasks. The tasks take all times.
 
 mod connection;
+mod lookup;
 mod request;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +28,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, QueuedRequest, Report};
+use self::lookup::{Lookup, look_up};
 use crate::clients::{Loaded, Loading, UserAgent};
-use crate::contract::{ConnectionRecord, Fault, QuicRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::contract::{ConnectionRecord, Fault, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 use crate::failure::{Blame, Failure};
+use crate::hosts_overlay::is_name;
 use crate::tls::{Secure, fetch_tickets};
 
 /// How long a visit to a host may take, over an unshaped link.
@@ -88,6 +91,9 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             quic: loading.quic.clone(),
             quic_table: quic_table.clone(),
             first_port: loading.first_port,
+            resolver: loading.resolver,
+            addresses: BTreeMap::new(),
+            lookups: Vec::new(),
             timeout_ns: loading.timeout_ns,
             start_ns: monotonic_ns(),
             reports: sender,
@@ -123,6 +129,24 @@ struct Endpoint {
 /// The channel to the task of each open connection.
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
+/// What is known of a host's address.
+enum Address {
+    /// The resolver was asked; these connections wait.
+    Asked(Vec<Waiting>),
+    /// It is known.
+    Known(Ipv4Addr),
+    /// There is none.
+    Missing,
+}
+
+/// A connection that waits for the address of its host, and the channel of its requests.
+struct Waiting {
+    id: ConnectionId,
+    origin: usize,
+    version: HttpVersion,
+    requests: UnboundedReceiver<QueuedRequest>,
+}
+
 struct PageLoad {
     scheduler: Scheduler,
     /// By the scheduler's number.
@@ -134,6 +158,12 @@ struct PageLoad {
     quic: Option<QuicClient>,
     quic_table: Arc<QuicTable>,
     first_port: Option<u16>,
+    /// None: all addresses are known.
+    resolver: Option<SocketAddrV4>,
+    /// By name.
+    addresses: BTreeMap<String, Address>,
+    /// One for each name, in the order of asking.
+    lookups: Vec<LookupRecord>,
     timeout_ns: u64,
     start_ns: u64,
     reports: UnboundedSender<Report>,
@@ -175,6 +205,7 @@ impl PageLoad {
     fn handle(&mut self, report: Report) {
         let now = self.now();
         let event = match report {
+            Report::LookedUp(lookup) => return self.looked_up(lookup),
             Report::Connected(connection, opened) => {
                 let at_ns = opened.at_ns.saturating_sub(self.start_ns);
                 let record = &mut self.connections[connection.0];
@@ -272,7 +303,7 @@ impl PageLoad {
 
     fn open(&mut self, id: ConnectionId, origin: usize, fallback: bool) {
         let server = &self.scheduler.origins()[origin];
-        let Endpoint { address, encrypted, version } = self.origins[origin];
+        let Endpoint { version, .. } = self.origins[origin];
         let version = if fallback { version.over_tcp() } else { version };
         self.connections.push(ConnectionRecord {
             id: id.0,
@@ -293,9 +324,85 @@ impl PageLoad {
         self.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
         self.senders.insert(id, sender);
+        self.begin(Waiting { id, origin, version, requests });
+    }
+
+    /// Begins the connection, or has it wait until the address of its host is known.
+    fn begin(&mut self, connection: Waiting) {
+        let server = &self.scheduler.origins()[connection.origin];
+        let resolver = self.resolver.filter(|_| is_name(&server.host));
+        let Some(resolver) = resolver else { return self.connect(connection, None) };
+        match self.addresses.get_mut(&server.host) {
+            Some(Address::Known(address)) => {
+                let address = *address;
+                self.connect(connection, Some(address));
+            }
+            Some(Address::Asked(waiting)) => waiting.push(connection),
+            Some(Address::Missing) => self.fail(connection.id),
+            None => {
+                let host = server.host.clone();
+                let number = self.lookups.len() as u16;
+                let asked_ns = self.now();
+                let lookup = LookupRecord { host: host.clone(), asked_ns, ..LookupRecord::default() };
+                self.lookups.push(lookup);
+                let reports = self.reports.clone();
+                self.addresses.insert(host.clone(), Address::Asked(vec![connection]));
+                tokio::spawn(async move {
+                    let lookup = look_up(resolver, host, number).await;
+                    let _ = reports.send(Report::LookedUp(lookup));
+                });
+            }
+        }
+    }
+
+    /// Begins or fails the connections that waited for an address.
+    fn looked_up(&mut self, lookup: Lookup) {
+        let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
+        if let Some(record) = self.lookups.iter_mut().find(|record| record.host == host) {
+            record.asked_ns = asked_ns.saturating_sub(self.start_ns);
+            record.answered_ns = outcome.is_ok().then(|| answered_ns.saturating_sub(self.start_ns));
+            record.queries = queries;
+            record.error = outcome.as_ref().err().cloned();
+        }
+        let known = outcome.as_ref().map_or(Address::Missing, |address| Address::Known(*address));
+        let Some(Address::Asked(waiting)) = self.addresses.insert(host, known) else { return };
+        match outcome {
+            Ok(address) => {
+                for one in waiting {
+                    self.connect(one, Some(address));
+                }
+            }
+            Err(error) => {
+                self.connection_error = Some(error);
+                for one in &waiting {
+                    self.fail(one.id);
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, id: ConnectionId) {
+        self.senders.remove(&id);
+        self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
+    }
+
+    /// Connects to the address that was looked up; to the host's own if none was.
+    fn connect(&mut self, connection: Waiting, looked_up: Option<Ipv4Addr>) {
+        let Waiting { id, origin, version, requests } = connection;
+        // The scheduler may have closed it in between.
+        if !self.senders.contains_key(&id) {
+            return;
+        }
+        if self.resolver.is_some() {
+            let now = self.now();
+            self.connections[id.0].opened_ns = now;
+            self.scheduler.handle(now, Event::ConnectionBegins(id));
+        }
+        let server = &self.scheduler.origins()[origin];
+        let Endpoint { address, encrypted, .. } = self.origins[origin];
         let task = Connection {
             id,
-            address,
+            address: looked_up.map_or(address, |ip| SocketAddrV4::new(ip, address.port())),
             fastopen: self.fastopen,
             version,
             tls: self.tls.clone().filter(|_| encrypted).map(|tls| (tls, server.host.clone())),
@@ -380,6 +487,7 @@ impl PageLoad {
             requests: records,
             connections,
             four_tuples,
+            lookups: self.lookups,
             browser: None,
         };
         (loaded, senders)

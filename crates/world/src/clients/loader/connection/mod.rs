@@ -27,6 +27,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
+use super::lookup::Lookup;
 use crate::contract::{RequestRecord, TlsRecord};
 use crate::tls::connect;
 
@@ -42,6 +43,8 @@ pub(super) struct QueuedRequest {
 
 /// What a connection's task reports to the loop of the loader.
 pub(super) enum Report {
+    /// The lookup of a name has ended.
+    LookedUp(Lookup),
     /// Its UDP socket is open, and its handshake begins.
     Begun(ConnectionId, FourTuple),
     /// Its TCP handshake is over, or its first write sends the SYN; that of TLS may follow.

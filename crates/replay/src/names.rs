@@ -1,0 +1,184 @@
+//! The resolver of a world, and DNS messages of both ends (RFC 1035): questions for IPv4 addresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use fastopen_netns::clock::monotonic_ns;
+use serde::Deserialize;
+use simple_dns::rdata::{A, RData};
+use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, Question, RCODE, ResourceRecord, TYPE};
+use tokio::net::UdpSocket;
+
+use crate::log::{OriginLog, Query};
+
+/// The port of DNS over UDP.
+pub const PORT: u16 = 53;
+/// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
+const MESSAGE_BYTES: usize = 512;
+/// How long clients may keep an address, in seconds: for any load.
+const LIFETIME_S: u32 = 86_400;
+
+/// What a resolver does with queries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conduct {
+    /// It answers them.
+    #[default]
+    Answers,
+    /// It ignores the first query for each name and type, as if the network had lost it.
+    DropFirst,
+    /// It ignores all.
+    Silent,
+    /// It knows no name.
+    Nxdomain,
+}
+
+/// The resolver and what it knows.
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// Its address.
+    pub address: SocketAddrV4,
+    /// The address of each name, in lower case.
+    pub zone: BTreeMap<String, Ipv4Addr>,
+    /// What it does.
+    pub conduct: Conduct,
+}
+
+/// Answers queries until its task ends.
+pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<impl AsRef<OriginLog>>) {
+    let mut asked = BTreeSet::new();
+    let mut load = 0;
+    loop {
+        let mut message = [0; MESSAGE_BYTES];
+        // An error is that of an answer whose client was gone.
+        let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
+        let SocketAddr::V4(client) = client else { continue };
+        let log: &OriginLog = (*log).as_ref();
+        if std::mem::replace(&mut load, log.number()) != load {
+            asked.clear();
+        }
+        let Some((name, answer)) = answer(&message[..length], &names) else { continue };
+        let first = asked.insert((client.ip().to_owned(), message[12..length].to_vec()));
+        let at_ns = monotonic_ns();
+        let answers = match names.conduct {
+            Conduct::Answers | Conduct::Nxdomain => true,
+            Conduct::DropFirst => !first,
+            Conduct::Silent => false,
+        };
+        let answered = answers && socket.send_to(&answer, client).await.is_ok();
+        log.queried(Query { name, at_ns, answered });
+    }
+}
+
+/// The name that a query asks for, and the answer to it; none for what is no query.
+fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
+    let query = Packet::parse(message).ok()?;
+    let question = query.questions.first()?.clone();
+    let name = question.qname.to_string().to_lowercase();
+    let mut reply = Packet::new_reply(query.id());
+    reply.set_flags(PacketFlag::RECURSION_AVAILABLE);
+    if query.has_flags(PacketFlag::RECURSION_DESIRED) {
+        reply.set_flags(PacketFlag::RECURSION_DESIRED);
+    }
+    let address = names.zone.get(&name).filter(|_| names.conduct != Conduct::Nxdomain);
+    match address {
+        None => *reply.rcode_mut() = RCODE::NameError,
+        Some(address) if question.qtype == QTYPE::TYPE(TYPE::A) => {
+            let data = RData::A(A::from(*address));
+            reply.answers.push(ResourceRecord::new(question.qname.clone(), CLASS::IN, LIFETIME_S, data));
+        }
+        // It has no other address.
+        Some(_) => {}
+    }
+    reply.questions.push(question);
+    Some((name, reply.build_bytes_vec_compressed().ok()?))
+}
+
+/// A query for the IPv4 address of a name.
+///
+/// # Errors
+/// If no query can hold the name.
+pub fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {error}"));
+    let mut query = Packet::new_query(id);
+    query.set_flags(PacketFlag::RECURSION_DESIRED);
+    let name = Name::new(name).map_err(invalid)?;
+    query.questions.push(Question::new(name, QTYPE::TYPE(TYPE::A), CLASS::IN.into(), false));
+    query.build_bytes_vec_compressed().map_err(invalid)
+}
+
+/// What an answer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The address.
+    Address(Ipv4Addr),
+    /// The name does not exist (NXDOMAIN), or has no address.
+    NoName,
+    /// The resolver failed.
+    Failed,
+}
+
+/// Reads the answer to the query `id`; none for what is no answer to it.
+pub fn read_answer(message: &[u8], id: u16) -> Option<Answer> {
+    let reply = Packet::parse(message).ok()?;
+    if reply.id() != id || !reply.has_flags(PacketFlag::RESPONSE) {
+        return None;
+    }
+    let address = reply.answers.iter().find_map(|record| match &record.rdata {
+        RData::A(a) => Some(Ipv4Addr::from(a.address)),
+        _ => None,
+    });
+    Some(match (reply.rcode(), address) {
+        (RCODE::NoError, Some(address)) => Answer::Address(address),
+        (RCODE::NoError | RCODE::NameError, _) => Answer::NoName,
+        _ => Answer::Failed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(conduct: Conduct) -> Names {
+        let zone = BTreeMap::from([("a.test".to_owned(), Ipv4Addr::new(198, 19, 0, 1))]);
+        Names { address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT), zone, conduct }
+    }
+
+    fn asked(name: &str, conduct: Conduct) -> (String, Option<Answer>) {
+        let (name, reply) = answer(&query(7, name).unwrap(), &names(conduct)).unwrap();
+        (name, read_answer(&reply, 7))
+    }
+
+    #[test]
+    fn a_known_name_has_an_address_in_any_case() {
+        let address = Answer::Address(Ipv4Addr::new(198, 19, 0, 1));
+        assert_eq!(asked("a.test", Conduct::Answers), ("a.test".into(), Some(address)));
+        assert_eq!(asked("A.TEST", Conduct::Answers).1, Some(address));
+    }
+
+    #[test]
+    fn an_unknown_name_does_not_exist() {
+        assert_eq!(asked("b.test", Conduct::Answers).1, Some(Answer::NoName));
+        assert_eq!(asked("a.test", Conduct::Nxdomain).1, Some(Answer::NoName));
+    }
+
+    #[test]
+    fn a_known_name_has_no_address_of_another_type() {
+        let mut other = query(7, "a.test").unwrap();
+        let end = other.len();
+        other[end - 3] = 28;
+        let (_, reply) = answer(&other, &names(Conduct::Answers)).unwrap();
+        assert_eq!(read_answer(&reply, 7), Some(Answer::NoName));
+    }
+
+    #[test]
+    fn other_answers_and_rubbish_are_ignored() {
+        let (_, reply) = answer(&query(7, "a.test").unwrap(), &names(Conduct::Answers)).unwrap();
+        assert_eq!(read_answer(&reply, 8), None);
+        assert_eq!(read_answer(&reply[..9], 7), None);
+        assert_eq!(read_answer(&query(7, "a.test").unwrap(), 7), None);
+        assert!(answer(b"rubbish", &names(Conduct::Answers)).is_none());
+        assert!(query(7, &"a".repeat(64)).is_err());
+    }
+}

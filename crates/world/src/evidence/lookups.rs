@@ -1,0 +1,101 @@
+//! Lookups of names: client, resolver and both kernels must agree on them.
+
+use super::{Observations, invalid};
+use crate::contract::{Invalid, InvalidKind, LookupRecord, NameLookup};
+use crate::hosts_overlay::is_name;
+
+impl Observations<'_> {
+    /// A connection begins after its host was looked up; the resolver has seen each query that was not lost,
+    /// and answers take its round trip.
+    pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
+        if self.network.names == NameLookup::None {
+            if let Some(lookup) = self.lookups.first() {
+                reasons.push(disagreement(format!("{} was looked up, and no name should be", lookup.host)));
+            }
+            return;
+        }
+        if let Some(host) = self.connected_without_lookup() {
+            reasons.push(disagreement(format!("{host} was not looked up before its first connection")));
+        }
+        // Browsers look up names of their own, too.
+        let of_page = |lookup: &&LookupRecord| self.hosts.keys().any(|host| is_of(lookup, host));
+        let mut of_page = self.lookups.iter().filter(of_page);
+        if let Some(detail) = of_page.find_map(|lookup| self.contradiction(lookup)) {
+            reasons.push(disagreement(detail));
+        }
+        self.query_packets(reasons);
+    }
+
+    fn connected_without_lookup(&self) -> Option<&str> {
+        let mut own = self.connections.iter().filter(|one| is_name(&one.host) && one.host != "localhost");
+        let known = |host: &str, opened_ns: u64| {
+            self.lookups
+                .iter()
+                .any(|lookup| is_of(lookup, host) && lookup.answered_ns.is_some_and(|at| at <= opened_ns))
+        };
+        // Of a client of others the resolver alone tells.
+        let slack_ns = if self.foreign { self.tolerance_us * 1000 } else { 0 };
+        let without =
+            own.find(|one| one.connected_ns.is_some() && !known(&one.host, one.opened_ns + slack_ns));
+        without.map(|one| one.host.as_str())
+    }
+
+    /// What is wrong with a lookup.
+    fn contradiction(&self, lookup: &LookupRecord) -> Option<String> {
+        let LookupRecord { host, queries, resolver, .. } = lookup;
+        let unfinished = lookup.answered_ns.is_none() && lookup.error.is_none();
+        let lost = self.lost_packets() > 0 || unfinished;
+        let fits = if lost { resolver.queries <= *queries } else { resolver.queries == *queries };
+        if !fits {
+            return Some(format!("{host}: {queries} queries sent and {} arrived", resolver.queries));
+        }
+        if lookup.answered_ns.is_some() && resolver.answers == 0 {
+            return Some(format!("{host}: has an answer that the resolver did not send"));
+        }
+        if *queries > 1 && !self.foreign && resolver.answers == *queries && !lost {
+            return Some(format!("{host}: was asked for {queries} times"));
+        }
+        if self.foreign {
+            return None;
+        }
+        let rtt_us = self.network.resolver_rtt_us.unwrap_or(self.network.rtt_us);
+        let took_ns = lookup.answered_ns?.saturating_sub(lookup.asked_ns);
+        // A varying delay may be shorter than asked.
+        let too_soon = took_ns + self.tolerance_us * 1000 < rtt_us * 1000 && !self.network.varies();
+        too_soon.then(|| {
+            let ms = took_ns as f64 / 1e6;
+            format!("{host}: answered in {ms:.3} ms, less than the resolver's RTT")
+        })
+    }
+
+    /// The kernels' counters of UDP, where nothing else uses it.
+    fn query_packets(&self, reasons: &mut Vec<Invalid>) {
+        let other_udp = self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic());
+        if other_udp {
+            return;
+        }
+        let sent: usize = self.lookups.iter().map(|lookup| lookup.queries).sum();
+        let arrived: usize = self.lookups.iter().map(|lookup| lookup.resolver.queries).sum();
+        let grown = |counters: &std::collections::BTreeMap<String, i64>, name: &str| {
+            counters.get(name).copied().unwrap_or(0)
+        };
+        let out = grown(&self.counters.client, "UdpOutDatagrams");
+        let received = grown(&self.counters.origins, "UdpInDatagrams");
+        let unfinished = self.lookups.iter().any(|one| one.answered_ns.is_none() && one.error.is_none());
+        if !unfinished && (out != sent as i64 || received != arrived as i64) {
+            reasons.push(disagreement(format!(
+                "{sent} queries sent and {arrived} arrived, but {out} datagrams by UdpOutDatagrams and \
+                 {received} by UdpInDatagrams"
+            )));
+        }
+    }
+}
+
+fn is_of(lookup: &LookupRecord, host: &str) -> bool {
+    lookup.host.eq_ignore_ascii_case(host)
+        || lookup.host.eq_ignore_ascii_case(&fastopen_page::alias_host(host))
+}
+
+fn disagreement(detail: String) -> Invalid {
+    invalid(InvalidKind::LookupsDisagree, detail)
+}

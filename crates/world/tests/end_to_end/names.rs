@@ -1,0 +1,123 @@
+//! Names that clients look up, over the link: round trips, timeouts of a stub resolver, evidence of both
+//! ends.
+
+use serde_json::{Value, json};
+
+use crate::chromium::browser;
+use crate::support::{Run, grown, image, job, list, network, number, page, plt_ms, root, run, with};
+use crate::virtual_time::{exactly, on_each_engine};
+
+const RTT_US: u64 = 100_000;
+
+/// A document of one host with pictures of two others.
+fn asking(changes: Value, arms: &[&str]) -> Value {
+    let pictures =
+        ["http://b.test/1", "http://b.test/2", "http://c.test/3"].map(|url| image(url, 1000)).to_vec();
+    let resources: Vec<_> = [vec![root(1000)], pictures].concat();
+    job(&page(&resources), &with(network(RTT_US), changes), arms)
+}
+
+fn plain(resolver_rtt_us: Option<u64>) -> Value {
+    json!({"names": "do53", "resolver_rtt_us": resolver_rtt_us})
+}
+
+/// Host, milliseconds, queries, and the queries and answers of the resolver.
+fn lookups(load: &Value) -> Vec<(&str, u64, u64, u64, u64)> {
+    let of = |one: &'static str| move |lookup: &Value| number(&lookup["resolver"][one]);
+    list(&load["lookups"])
+        .iter()
+        .map(|one| {
+            let took = number(&one["answered_ns"]).saturating_sub(number(&one["asked_ns"]));
+            let host = one["host"].as_str().expect("it has a host");
+            (host, took / 1_000_000, number(&one["queries"]), of("queries")(one), of("answers")(one))
+        })
+        .collect()
+}
+
+#[test]
+fn a_lookup_takes_the_round_trip_to_the_resolver_once_for_each_host() {
+    for (resolver_rtt_us, took_ms) in [(None, 100), (Some(20_000), 20), (Some(300_000), 300)] {
+        let Some(known) = exactly(&asking(json!({}), &["tcp", "warm"])) else { return };
+        let run = exactly(&asking(plain(resolver_rtt_us), &["tcp", "warm"])).expect("there is a kernel");
+        for arm in ["tcp", "warm"] {
+            let load = run.valid(arm);
+            let expected = ["a.test", "b.test", "c.test"].map(|host| (host, took_ms, 1, 1, 1));
+            assert_eq!(lookups(load), expected, "{arm}");
+            // The document's, and then those of the other hosts at once.
+            let longer = plt_ms(load) - plt_ms(known.valid(arm));
+            assert!((longer - 2.0 * took_ms as f64).abs() < 0.5, "{longer} ms longer, {took_ms}");
+            assert_eq!(
+                (grown(load, "client", "UdpOutDatagrams"), grown(load, "origins", "UdpInDatagrams")),
+                (3, 3)
+            );
+        }
+        assert_eq!(run.only("world")["measured"]["rtt_us"]["asked"], RTT_US);
+    }
+}
+
+#[test]
+fn names_are_looked_up_on_each_engine() {
+    for run in on_each_engine(&asking(plain(Some(10_000)), &["tcp"])) {
+        let seen = lookups(run.valid("tcp"));
+        assert_eq!(
+            seen.iter().map(|one| (one.0, one.2, one.3, one.4)).collect::<Vec<_>>(),
+            [("a.test", 1, 1, 1), ("b.test", 1, 1, 1), ("c.test", 1, 1, 1)]
+        );
+        assert!(seen.iter().all(|one| one.1 >= 9), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_lost_query_is_sent_again_after_five_seconds() {
+    let asked = asking(json!({"names": "do53", "resolver": "drop-first"}), &["tcp"]);
+    let Some(run) = exactly(&asked) else { return };
+    let load = run.valid("tcp");
+    assert_eq!(lookups(load), ["a.test", "b.test", "c.test"].map(|host| (host, 5100, 2, 2, 1)));
+}
+
+fn failed(run: &Run) -> (&str, u64, u64, &str) {
+    let load = run.load("tcp");
+    assert_eq!(load["valid"], false);
+    let [lookup] = list(&load["lookups"]) else { panic!("not one lookup: {load}") };
+    assert_eq!(lookup["answered_ns"], Value::Null);
+    let kind = load["invalid"][0]["kind"].as_str().expect("there is a reason");
+    let counted = (number(&lookup["queries"]), number(&lookup["resolver"]["answers"]));
+    (kind, counted.0, counted.1, lookup["error"].as_str().expect("it failed"))
+}
+
+#[test]
+fn a_load_fails_without_an_answer_and_without_the_name() {
+    let Some(silent) = exactly(&asking(json!({"names": "do53", "resolver": "silent"}), &["tcp"])) else {
+        return;
+    };
+    let (kind, queries, answers, error) = failed(&silent);
+    assert_eq!((kind, queries, answers), ("incomplete", 2, 0));
+    assert!(error.contains("no answer to 2 queries in 10 s"), "{error}");
+    let unknown = asking(json!({"names": "do53", "resolver": "nxdomain"}), &["tcp"]);
+    let unknown = exactly(&unknown).expect("there is a kernel");
+    let (kind, queries, answers, error) = failed(&unknown);
+    assert_eq!((kind, queries, answers), ("incomplete", 1, 1));
+    assert!(error.contains("NXDOMAIN"), "{error}");
+}
+
+#[test]
+fn hosts_that_are_addresses_are_not_looked_up() {
+    let resources = [with(root(1000), json!({"url": "http://192.0.2.7/"}))];
+    let asked = job(&page(&resources), &with(network(20_000), plain(None)), &["tcp"]);
+    assert_eq!(lookups(run(&asked).valid("tcp")), []);
+}
+
+#[test]
+fn chromium_asks_the_worlds_resolver() {
+    if !browser() {
+        return;
+    }
+    let asked = asking(plain(None), &["tcp", "warm"]);
+    let bodies = json!({"client": {"kind": "chromium"}, "origins": {"bodies": "synthetic"}});
+    let run = run(&with(asked, bodies));
+    for arm in ["tcp", "warm"] {
+        let load = run.valid(arm);
+        let answered = list(&load["lookups"]).iter().filter(|one| one["answered_ns"].is_u64());
+        assert!(answered.count() >= 3, "{load}");
+    }
+}
