@@ -328,18 +328,20 @@ impl Observations<'_> {
     /// The first connections to each host ask for the cookie, which connections opened after a handshake
     /// without loss use. A retransmitted SYN asks for no cookie, and a retransmitted SYN-ACK carries none.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
-        let mut asked: BTreeSet<&str> = BTreeSet::new();
-        let mut cookie_at: BTreeMap<&str, u64> = BTreeMap::new();
+        // Cookies are those of addresses, which hosts may share.
+        let mut asked: BTreeSet<Option<Ipv4Addr>> = BTreeSet::new();
+        let mut cookie_at: BTreeMap<Option<Ipv4Addr>, u64> = BTreeMap::new();
         for connection in self.connections_by_opening() {
             let host = connection.host.as_str();
-            if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(host) {
+            let address = self.hosts.get(host).copied();
+            if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(&address) {
                 let detail = format!("the first connection to {host} carried data in its SYN");
                 reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
             }
             if self.is_broken(connection, SynData::AfterCookie) {
                 continue;
             }
-            let cookie_held = cookie_at.get(host).is_some_and(|at| connection.opened_ns > *at);
+            let cookie_held = cookie_at.get(&address).is_some_and(|at| connection.opened_ns > *at);
             if cookie_held && is_missing_syn_data(connection) {
                 let detail = format!("a connection to {host} carried none although the cookie was there");
                 reasons.push(invalid(InvalidKind::NoSynData, detail));
@@ -348,9 +350,9 @@ impl Observations<'_> {
             else {
                 continue;
             };
-            asked.insert(host);
+            asked.insert(address);
             if !retransmitted(connection) {
-                let earliest = cookie_at.entry(host).or_insert(connected);
+                let earliest = cookie_at.entry(address).or_insert(connected);
                 *earliest = (*earliest).min(connected);
             }
         }

@@ -370,7 +370,7 @@ fn resolver(job: &Job) -> Option<SocketAddrV4> {
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
     let mut hosts = BTreeMap::new();
     for Origin { host, .. } in job.page.origins() {
-        let number = hosts.len();
+        let number = if job.origins.one_address { 0 } else { hosts.len() };
         hosts.entry(host).or_insert_with(|| origin_address(number as u16));
     }
     if hosts.len() > HOSTS {

@@ -179,6 +179,17 @@ class Job(Part):
         return self
 
     @model_validator(mode="after")
+    def _one_address_is_enough(self) -> Self:
+        if not self.origins.one_address:
+            return self
+        if not self.client.type.ours:
+            raise ValueError(f"origins.one_address: {self.client.label} does not name what it asks for")
+        for number, load in enumerate(self.loads):
+            if "tls" in load.transport:
+                raise ValueError(f"loads[{number}].transport: hosts of one address speak in the clear alone")
+        return self
+
+    @model_validator(mode="after")
     def _a_server_of_others_can_be_met(self) -> Self:
         if self.origins.server is None:
             return self

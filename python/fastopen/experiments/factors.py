@@ -327,6 +327,12 @@ _ORIGINS_AND_TLS: Final = (
         phrase="think time x {}",
     ),
     Factor(
+        "one_address", "origins", ("one_address",), q.FLAG,
+        "Whether all hosts share one address, and so one TFO cookie (loader, in cleartext).",
+        example="on,off", header="one\naddress", called="one address for all hosts",
+        phrase="one address {}", label="one-address-{}",
+    ),
+    Factor(
         "tfo_queue", "origins", ("tfo_queue",), q.COUNT,
         "Half-open TFO connections that an origin's listener holds.", example="1,4096", header="TFO\nqueue",
         phrase="TFO queue {}",

@@ -106,6 +106,19 @@ class Setup(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _one_address_is_enough(self) -> Self:
+        if not self.origins.one_address:
+            return self
+        if not self.client.type.ours:
+            able = any_of(one.label for one in CLIENTS.values() if one.ours)
+            message = f"{self.client.label} does not say which host's resource it asks for"
+            raise conflict(message, f"one_address goes with {able}", "client.kind", "origins.one_address")
+        if self.tls is not None:
+            message, remedy = "hosts of one address have no certificates", "ask for transports tcp and tfo"
+            raise conflict(message, remedy, "origins.one_address", "tls.version", "transports")
+        return self
+
+    @model_validator(mode="after")
     def _a_server_of_others_can_be_met(self) -> Self:
         if self.origins.server is None:
             return self

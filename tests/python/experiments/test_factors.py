@@ -69,6 +69,7 @@ NEEDED: dict[str, dict[str, str]] = {
         name: {"server": "nginx -c my.conf"}
         for name in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt")
     },
+    "one_address": {"tls": "none"},
     "h3_fallback": {"http": "3", "tls": "1.3"},
     **{name: {"tls": "1.3"} for name in (*TLS, "http3_hosts")},
     **{name: {"tls": "1.3", "session": "early"} for name in ("early_data_rejected", "ticket_state")},

@@ -69,6 +69,7 @@ impl Job {
         Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
         within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;
+        self.validate_address()?;
         self.validate_server()?;
         demand(self.origins.keep_alive || !self.origins.multiplex(), || {
             "origins.keep_alive: with HTTP/2 and HTTP/3 origins keep connections; client.keep_alive \
@@ -176,6 +177,20 @@ impl Job {
             within(place("url: the length of path and query"), target, 1..=TARGET_BYTES)?;
         }
         Ok(())
+    }
+
+    /// On one address hosts are told apart by the loader's requests alone, not by certificates.
+    fn validate_address(&self) -> Checked {
+        if !self.origins.one_address {
+            return Ok(());
+        }
+        demand(!self.client.kind.capabilities().is_foreign, || {
+            format!("origins.one_address: {} does not name the resources that it asks for", self.client.kind)
+        })?;
+        let encrypted = self.loads.iter().position(|load| load.transport.is_encrypted());
+        encrypted.map_or(Ok(()), |number| {
+            Err(format!("loads[{number}].transport: hosts of one address speak in the clear alone"))
+        })
     }
 
     /// Hosts that are named besides the page's.

@@ -99,3 +99,20 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
     }
     assert!(shared > 0, "no port was shared, so this proved nothing");
 }
+
+#[test]
+fn hosts_of_one_address_share_its_cookie() {
+    let resources = [root(1000), image("http://b.test/1", 1000), image("http://b.test/2", 2000)];
+    let asked = |one_address: bool| {
+        let cold = job(&page(&resources), &network(20_000), &["cold"]);
+        run(&with(cold, json!({"origins": {"one_address": one_address}})))
+    };
+    // The cookie of the first host serves the second, whose connections carry their requests in the SYN.
+    for (one_address, carried) in [(false, 0), (true, 2)] {
+        let run = asked(one_address);
+        let load = run.valid("cold");
+        assert_eq!(with_syn_data(load, "client"), carried, "{load}");
+        let hosts = run.only("world")["hosts"].as_object().expect("they have addresses");
+        assert_eq!(hosts["a.test"] == hosts["b.test"], one_address);
+    }
+}
