@@ -41,8 +41,8 @@ class Origins(Part):
     think_scale: Scale = 1.0
     """What `server_think_us` and `server_send_us` of the page are multiplied by."""
     one_address: bool = False
-    """Whether all hosts share one address, and so one TFO cookie, as behind a replay tool: with the loader, in
-    the clear."""
+    """Whether all hosts share one address, and so one TFO cookie, as behind a replay tool: with the loader,
+    in the clear."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN)."""
     server: Annotated[list[Word], Field(min_length=1)] | None = None
