@@ -7,6 +7,7 @@ import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.catalogue import list_experiments
+from fastopen.cli.explain import explain_rigs
 from fastopen.cli.options import (
     NAMED_CLIENTS,
     Written,
@@ -120,6 +121,14 @@ def reproduce(
         str | None, typer.Option(help="Instead of the experiment's: auto, or of host and virtual.")
     ] = None,
     allow_command: AllowCommandOption = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Search the rigs that the experiment's file declares for the one that gives the published"
+            " figures, in virtual time.",
+        ),
+    ] = False,
     *,
     settings: RunSettings,
 ) -> None:
@@ -129,6 +138,9 @@ def reproduce(
         return
     if name is None:
         raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
+    if explain:
+        explain_rigs(name, settings)
+        return
     experiment = load_experiment(name)
     asked: dict[str, Any] = {"seed": seed}
     asked["engines"] = None if engine is None else engines_asked(engine)

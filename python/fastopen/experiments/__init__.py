@@ -27,7 +27,7 @@ from fastopen.experiments.asked import (
 from fastopen.experiments.clients import KINDS, asked_for
 from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
-from fastopen.experiments.files import load_experiment, packaged_experiments, read_experiment
+from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
 from fastopen.experiments.named_networks import (
     NAMED_NETWORKS,
@@ -68,8 +68,8 @@ __all__ = [
     "Source", "Variation", "VaryingFactors", "all_named", "arms_and_tls", "as_recorded", "asked_for",
     "baseline_of", "clients_of", "compared", "default_draws", "default_queue_bytes", "derive_seed",
     "draw_of", "estimated_s", "exact", "has_usual_rates", "headline_of", "http_words",
-    "load_experiment", "make_plan", "name_of", "networks_asked", "of_part", "packaged_experiments",
-    "place_word", "point_of", "published_cells", "read_asked", "read_experiment", "read_trace",
+    "load_experiment", "load_rigs", "make_plan", "name_of", "networks_asked", "of_part",
+    "packaged_experiments", "place_word", "point_of", "published_cells", "read_asked", "read_experiment", "read_trace",
     "repeats_of", "repeats_to_the_byte", "setups_asked", "setups_of", "slowed_down", "treatments_of",
     "unknown", "varying_factors", "with_clients", "with_drawn_seed", "without_chance",
 ]  # fmt: skip

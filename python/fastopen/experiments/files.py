@@ -7,6 +7,7 @@ from typing import Final
 from fastopen.errors import InputError, collected, nearest, raise_all
 from fastopen.experiments.asked import toml_file
 from fastopen.experiments.model import Experiment
+from fastopen.experiments.rigs import RigSpace, rig_space
 from fastopen.experiments.spec import experiment_of
 from fastopen.pages import missing
 from fastopen.resources import packaged_folder
@@ -47,6 +48,17 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
         experiment = experiment_of(data, toml_file(path), path.parent)
     raise_all(problems)
     return experiment
+
+
+def load_rigs(name_or_path: str) -> RigSpace:
+    """Return the rigs that an experiment's file declares. Raises InputError, also if it declares none."""
+    path = packaged_experiments().get(name_or_path, Path(name_or_path))
+    experiment = load_experiment(name_or_path)
+    space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)
+    if not space.properties:
+        remedy = "declare what the rig may have been: [[rig]] (docs/paper.md)"
+        raise InputError("declares no rig", str(path), remedy)
+    return space
 
 
 def _check_pages(pages: object, path: Path) -> None:

@@ -45,6 +45,8 @@ class ExperimentSpec(BaseModel):
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     vary: Annotated[Variation | None, BeforeValidator(_by_default)] = None
     published: PublishedTable | None = None
+    rig: list[dict[str, Any]] = Field(default_factory=list)
+    """What its rig may have been (fastopen.experiments.rigs)."""
 
 
 def experiment_of(
@@ -73,7 +75,7 @@ def experiment_of(
     except ValidationError as error:
         problems += input_errors(error, source.name)
     raise_all(problems)
-    given = {name: getattr(spec, name) for name in others if name != "format"}
+    given = {name: getattr(spec, name) for name in others if name not in ("format", "rig")}
     if spec.corpus is not None and "seed" not in spec.corpus.model_fields_set:
         given["corpus"] = spec.corpus.model_copy(update={"seed": spec.seed})
     draws = {} if spec.vary is None else {"repeats": DRAWS}

@@ -19,12 +19,13 @@ from fastopen.statistics.judgement import (
 from fastopen.statistics.listeners import ListenerUse, ServerUse
 from fastopen.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.statistics.precision import half_width_percent, pairs_needed
-from fastopen.statistics.published import Discrepancy, Label, discrepancies, slopes
+from fastopen.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
 from fastopen.statistics.results import Results, collect
 from fastopen.statistics.sensitivity import Sensitivity, sensitivity
 from fastopen.statistics.until import UntilInterval
 
 __all__ = [
+    "AGREE_POINTS",
     "BEYOND_BOUND",
     "BEYOND_BOUND_NOTE",
     "CONFIDENCE",

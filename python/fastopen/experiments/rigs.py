@@ -1,0 +1,236 @@
+"""Rigs: what a published experiment may have been run on, declared in its file as properties.
+
+A rig is the experiment's own file with some of these properties. Each has a source, or is said to be assumed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fastopen import units
+from fastopen.contract import Network
+from fastopen.errors import InputError
+from fastopen.experiments.arms import HEADLINE, ArmName
+from fastopen.experiments.asked import Source
+from fastopen.experiments.factors import BY_NAME
+from fastopen.experiments.model import Experiment
+from fastopen.experiments.published import PublishedCell, published_cells
+from fastopen.experiments.spec import experiment_of
+from fastopen.pages import Page
+from fastopen.pydantic_errors import input_errors
+
+KEY: Final = "rig"
+ASSUMED: Final = "assumed"
+# What a page is fitted to, where a property says so.
+Fitted = Literal["objects", "time"]
+NotEmpty = Annotated[str, Field(min_length=1)]
+
+
+class Property(BaseModel):
+    """One property that the rig may have had, with one value. Those of one name exclude each other."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    name: NotEmpty
+    value: NotEmpty
+    """In words."""
+    source: NotEmpty
+    """Where it is from; `assumed`, with a reason, if nothing says that the rig had it."""
+    pages: list[str] | None = None
+    """The pages that it is about; None: all."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Keys of the experiment's file, in place of its own: `"tcp.initial_window_segments" = 3`."""
+    rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
+    """How many times the RTT in the table's rows is that of the rig."""
+    arm: ArmName | None = None
+    """What stands for the column with TFO, in place of warm cookies."""
+    fitted: Fitted | None = None
+    """What takes the page's place. `objects`: so many objects, one as large as the other, whose number and
+    size fit two times without TFO. `time`: the page, and a time of the client's own that fits one of them."""
+
+    def is_about(self, page: str) -> bool:
+        """Return whether a page has it."""
+        return self.pages is None or page in self.pages
+
+    @property
+    def assumed(self) -> bool:
+        """Return whether nothing says that the rig had it."""
+        return self.source.startswith(ASSUMED)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.value))
+
+
+Rig = tuple[Property, ...]
+"""Properties of different names."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a page is loaded with on a rig."""
+
+    experiment: Experiment
+    """Of this page alone; its networks are in the order of the base's."""
+    arm: ArmName
+    fitted: Fitted | None
+
+
+@dataclass(frozen=True)
+class RigSpace:
+    """All rigs of an experiment's file."""
+
+    base: Experiment
+    properties: tuple[Property, ...]
+    document: Mapping[str, Any]
+    source: Source
+    folder: Path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the properties, in the order of the file."""
+        return tuple(dict.fromkeys(one.name for one in self.properties))
+
+    def alternatives(self, name: str) -> tuple[Property, ...]:
+        """Return the properties of a name."""
+        return tuple(one for one in self.properties if one.name == name)
+
+    @property
+    def size(self) -> int:
+        """Return the number of rigs."""
+        return prod(1 + len(self.alternatives(name)) for name in self.names)
+
+    def base_cells(self) -> tuple[PublishedCell, ...]:
+        """Return the published cells, in the order of pages and networks."""
+        return tuple(cell for page in self.base.pages for cell in self.cells_of(page).values())
+
+    def cells_of(self, page: str) -> dict[int, PublishedCell]:
+        """Return the published cells of a page, by network."""
+        published = published_cells(self.base)
+        return {network: cell for (name, network), cell in published.items() if name == page}
+
+    def rigs(self) -> Iterator[Rig]:
+        """Yield each rig, the base first."""
+        choices = ((None, *self.alternatives(name)) for name in self.names)
+        for chosen in product(*choices):
+            yield tuple(one for one in chosen if one is not None)
+
+    def one_more(self, rig: Rig) -> list[Rig]:
+        """Return the rigs with another property, or another value of one."""
+        found = []
+        for one in self.properties:
+            kept = tuple(other for other in rig if other.name != one.name)
+            if one not in rig:
+                found.append(self.ordered((*kept, one)))
+        return found
+
+    def ordered(self, rig: Iterable[Property]) -> Rig:
+        """Return the properties in the order of the file."""
+        return tuple(sorted(rig, key=self.properties.index))
+
+    def setting(self, rig: Rig, page: str) -> Setting:
+        """Return what a page is loaded with. Raises InputError if two properties exclude each other."""
+        own = [one for one in rig if one.is_about(page)]
+        networks: list[Network] = []
+        experiment: Experiment | None = None
+        for network in self.base.networks:
+            document = _with(self.document, _of_network(network))
+            for one in own:
+                document = _with(document, one.set)
+            document = _with(document, {"pages": [page]})
+            try:
+                experiment = experiment_of(document, self.source, self.folder)
+            except InputError as error:
+                names = " and ".join(f"{one.name} ({one.value})" for one in own)
+                raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
+            if len(experiment.networks) != 1 or len(experiment.setups) != 1:
+                remedy = "a property has one value for each key"
+                raise InputError("a rig is one network and one setup", self.source.place(KEY), remedy)
+            factor = prod(one.rtt_factor for one in own)
+            rtt_us = round(experiment.networks[0].rtt_us * factor)
+            networks.append(experiment.networks[0].model_copy(update={"rtt_us": rtt_us}))
+        assert experiment is not None, "an experiment has networks"
+        arms = [one.arm for one in own if one.arm is not None]
+        fitted = [one.fitted for one in own if one.fitted is not None]
+        changes = {"networks": networks, "pages": [page]}
+        return Setting(
+            experiment.model_copy(update=changes),
+            arms[-1] if arms else HEADLINE.name,
+            fitted[-1] if fitted else None,
+        )
+
+
+def rig_space(document: Mapping[str, Any], base: Experiment, source: Source, folder: Path) -> RigSpace:
+    """Return the rigs that a file declares. Raises InputError naming the key."""
+    declared = document.get(KEY, [])
+    properties: list[Property] = []
+    for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
+        try:
+            properties.append(Property.model_validate(one))
+        except ValidationError as error:
+            raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
+    _check(properties, base, source)
+    others = {key: value for key, value in document.items() if key != KEY}
+    return RigSpace(base, tuple(properties), others, source, folder)
+
+
+def _check(properties: Sequence[Property], base: Experiment, source: Source) -> None:
+    for one in properties:
+        if unknown := set(one.pages or ()) - set(base.pages):
+            raise InputError(f"{one.name}: the experiment has no page {min(unknown)}", source.place(KEY))
+    for one, other in combinations(properties, 2):
+        if (one.name, one.value) == (other.name, other.value):
+            raise InputError(f"{one.name}: {one.value} is declared twice", source.place(KEY))
+        both = {*one.set} & {*other.set}
+        both |= {"arm"} if None not in (one.arm, other.arm) else set()
+        both |= {"fitted"} if None not in (one.fitted, other.fitted) else set()
+        shared = one.pages is None or other.pages is None or {*one.pages} & {*other.pages}
+        if one.name != other.name and both and shared:
+            remedy = "give them one name: a rig has one value of each"
+            raise InputError(f"{one.name} and {other.name} both set {min(both)}", source.place(KEY), remedy)
+
+
+def _of_network(network: Network) -> dict[str, Any]:
+    """Return RTT and rates as a file has them, one of each."""
+    rates = {
+        f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s)
+        for way, one in (("down", network.down), ("up", network.up))
+    }
+    return {"network.rtt": units.format_duration_us(network.rtt_us), "network.combine": None, **rates}
+
+
+def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with other values of these keys; None takes a key out."""
+    changed = deepcopy(dict(document))
+    for key, value in changes.items():
+        *tables, last = key.split(".")
+        place = changed
+        for table in tables:
+            place = place.setdefault(table, {})
+        if value is None:
+            place.pop(last, None)
+        else:
+            place[last] = value
+    return changed
+
+
+def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
+    """Return a page of so many objects, one as large as the other, that are known with the first."""
+    root = page.resources[0].model_copy(
+        update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
+    )
+    base_url = page.url.split("/", 3)
+    first = "/".join(base_url[:3])
+    rest = [
+        root.model_copy(
+            update={"url": f"{first}/object{number}", "type": "image", "mime": "image/png", "initiator": 0}
+        )
+        for number in range(1, objects)
+    ]
+    changes = {"resources": (root, *rest), "load_event_processing_us": 0, "explanations": ()}
+    return page.model_copy(update=changes)

@@ -1,0 +1,462 @@
+"""Find the rig that gives published figures: load a declared space of rigs, and hold each against the table."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from math import prod
+from statistics import fmean
+from typing import Any, Final
+
+from fastopen import kernels
+from fastopen.audit import Finding
+from fastopen.contract import Job, LoadRecord
+from fastopen.engines import LoadDone, VirtualEngine, find_program
+from fastopen.errors import InputError
+from fastopen.experiments import (
+    BASELINE,
+    HEADLINE,
+    ArmName,
+    EngineName,
+    PublishedCell,
+    Variation,
+    estimated_s,
+    make_plan,
+)
+from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_of_objects
+from fastopen.pages import Page, load_chosen
+from fastopen.statistics import AGREE_POINTS
+from fastopen.workflows.audit_published import published_findings
+
+# A page load time that differs by less than this share agrees.
+AGREE_SHARE: Final = 0.1
+# A space that takes no longer than this is loaded as a whole.
+WHOLE_S: Final = 30.0
+WHOLE_RIGS: Final = 200
+# Loads of each cell, whose mean counts, as in the tables: each with its own values for what nobody knows.
+DRAWS: Final = 2
+# How often the objects of a page are fitted, each time closer.
+FITS: Final = 5
+OBJECTS_MAX: Final = 2000
+BYTES_MAX: Final = 200_000_000
+
+Watch = Callable[[int, int], None]
+"""Takes the number of loads that are done, and of all that are known."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """What a rig gives for a cell, in milliseconds; None where a load did not finish."""
+
+    off_ms: float | None
+    tfo_ms: float | None
+
+    @property
+    def saving_percent(self) -> float | None:
+        """Signed."""
+        if not self.off_ms or self.tfo_ms is None:
+            return None
+        return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A rig, and what it gives for each cell."""
+
+    rig: Rig
+    times: Mapping[PublishedCell, Times]
+    fitted: frozenset[PublishedCell]
+    """The cells whose time without TFO its pages were fitted to."""
+
+    def agrees(self, cell: PublishedCell) -> bool:
+        """Return whether the saving is that of the cell, within 3 points."""
+        saving = self.times[cell].saving_percent
+        return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
+
+    def times_agree(self, cell: PublishedCell) -> bool:
+        """Return whether both page load times are those of the cell, within 10 %."""
+        ours = self.times[cell]
+        pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
+        return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
+
+    @property
+    def agreeing(self) -> int:
+        """Return the number of savings that agree."""
+        return sum(map(self.agrees, self.times))
+
+    @property
+    def times_agreeing(self) -> int:
+        """Return the number of cells whose times agree."""
+        return sum(map(self.times_agree, self.times))
+
+    def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
+        """Return how good it is for cells: the savings and the times that agree count alike.
+
+        A property that is assumed has to earn one of them.
+        """
+        savings = sum(map(self.agrees, cells))
+        times = sum(map(self.times_agree, cells))
+        assumed = sum(one.assumed for one in self.rig)
+        return (savings + times - assumed, savings, -len(self.rig))
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The result of a search."""
+
+    space: RigSpace
+    cells: tuple[PublishedCell, ...]
+    tried: tuple[Tried, ...]
+    """The base first."""
+    predicted: int
+    """How many savings agree in tables whose cells were left out of the search, a page at a time."""
+    findings: Mapping[PublishedCell, tuple[Finding, ...]]
+    loads: int
+
+    @property
+    def base(self) -> Tried:
+        """Return the experiment as its file has it."""
+        return self.tried[0]
+
+    @property
+    def best(self) -> Tried:
+        """Return the rig that fits best, of those that earn their properties."""
+        return _best(self.tried, self.cells)
+
+    def of(self, rig: Rig) -> Tried | None:
+        """Return what a rig gave, if it was tried."""
+        return next((one for one in self.tried if one.rig == rig), None)
+
+    def gained(self, one: Property) -> int | None:
+        """Return how many more savings agree with this property alone than with the base."""
+        alone = self.of((one,))
+        return None if alone is None else alone.agreeing - self.base.agreeing
+
+    def lost_without(self, one: Property) -> int | None:
+        """Return how many fewer savings agree if the best rig does without this property."""
+        without = self.of(tuple(other for other in self.best.rig if other != one))
+        return None if without is None else self.best.agreeing - without.agreeing
+
+    def nearest(self, cell: PublishedCell) -> float | None:
+        """Return the saving of any rig tried that is nearest to a cell's, in percent."""
+        savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
+        return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
+
+    def why_unreached(self, cell: PublishedCell) -> str:
+        """Return why the best rig does not give a cell's saving."""
+        if found := self.findings.get(cell):
+            kinds = ", ".join(dict.fromkeys(one.kind for one in found))
+            return f"cannot be as printed (fastopen audit: {kinds})"
+        nearest = self.nearest(cell)
+        if nearest is None:
+            return "no rig tried loads it"
+        if abs(nearest - cell.improvement_percent) <= AGREE_POINTS:
+            return f"only rigs that lose other cells give it (such as {nearest:.1f} %)"
+        return f"no rig tried reaches it: the nearest saves {nearest:.1f} %"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys that docs/cli.md lists."""
+        base, best = self.base, self.best
+        unreached = [cell for cell in self.cells if not best.agrees(cell)]
+        return {
+            "experiment": self.space.base.name,
+            "cells": len(self.cells),
+            "agree_base": base.agreeing,
+            "agree_best": best.agreeing,
+            "times_agree_base": base.times_agreeing,
+            "times_agree_best": best.times_agreeing,
+            "predicted": self.predicted,
+            "rigs": len(self.tried),
+            "rigs_possible": self.space.size,
+            "loads": self.loads,
+            "best": {one.name: one.value for one in best.rig},
+            "properties": [
+                {
+                    "name": one.name,
+                    "value": one.value,
+                    "source": one.source,
+                    "cells_gained": self.gained(one),
+                    "cells_lost_without": self.lost_without(one) if one in best.rig else None,
+                }
+                for one in self.space.properties
+            ],
+            "table": [
+                {
+                    "page": cell.page,
+                    "rtt_ms": cell.rtt_ms,
+                    "down_mbit": cell.down_mbit,
+                    "theirs": _figures(Times(cell.off_ms, cell.tfo_ms)),
+                    "base": _figures(base.times[cell]),
+                    "best": _figures(best.times[cell]),
+                    "agrees": best.agrees(cell),
+                    "times_agree": best.times_agree(cell),
+                    "fitted": cell in best.fitted,
+                }
+                for cell in self.cells
+            ],
+            "unreached": [
+                {
+                    "page": cell.page,
+                    "rtt_ms": cell.rtt_ms,
+                    "down_mbit": cell.down_mbit,
+                    "why": self.why_unreached(cell),
+                }
+                for cell in unreached
+            ],
+        }
+
+
+def _figures(times: Times) -> dict[str, float | None]:
+    figures = {"off_ms": times.off_ms, "tfo_ms": times.tfo_ms, "saving_percent": times.saving_percent}
+    return {key: None if value is None else round(value, 3) for key, value in figures.items()}
+
+
+def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
+    """Search the rigs of an experiment, in virtual time.
+
+    A small space is loaded as a whole; of a large one each property alone, then those that gain the most, one
+    after another, and the best rig without each of its properties. Raises InputError if properties exclude
+    each other, and MachineError without a kernel.
+    """
+    cells = space.base_cells()
+    if not cells:
+        raise InputError("is not held against published figures", space.source.name, "declare [published]")
+    search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
+    base: Rig = ()
+    if space.size <= WHOLE_RIGS and search.estimated_s() <= WHOLE_S:
+        search.load([*space.rigs()])
+    else:
+        search.load([base, *space.one_more(base)])
+        best = search.best.rig
+        while best:
+            search.load(space.one_more(best))
+            if search.best.rig == best:
+                break
+            best = search.best.rig
+    best = search.best.rig
+    search.load([tuple(other for other in best if other != one) for one in best])
+    tried = tuple(search.tried.values())
+    findings = published_findings(cells)
+    return Explained(space, cells, tried, _predicted(tried, cells), findings, search.loads)
+
+
+def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
+    """Return how many rigs there are, and about how many seconds loading all of them takes."""
+    engine = VirtualEngine(find_program(), kernels.find(), jobs)
+    search = _Search(space, space.base_cells(), engine, lambda *_: None)
+    return space.size, search.estimated_s()
+
+
+def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
+    return max(tried, key=lambda one: one.score(cells))
+
+
+def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
+    """Return how many savings agree on the rig that is best for all other pages (or rows, of one page)."""
+    groups: defaultdict[object, list[PublishedCell]] = defaultdict(list)
+    pages = {cell.page for cell in cells}
+    for number, cell in enumerate(cells):
+        groups[cell.page if len(pages) > 1 else number].append(cell)
+    agreeing = 0
+    for left_out in groups.values():
+        others = [cell for cell in cells if cell not in left_out]
+        agreeing += sum(map(_best(tried, others).agrees, left_out))
+    return agreeing
+
+
+@dataclass
+class _Search:
+    """Loads rigs; pages that several rigs load alike are loaded once."""
+
+    space: RigSpace
+    cells: Sequence[PublishedCell]
+    engine: VirtualEngine
+    watch: Watch
+    tried: dict[Rig, Tried] = field(default_factory=dict)
+    loads: int = 0
+    _known: dict[tuple[str, Rig], "_Row"] = field(default_factory=dict)
+    _pages: dict[str, Page] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        imported = load_chosen(self.space.base.pages, self.space.base.corpus)
+        self._pages = {one.page.name: one.page for one in imported if self.space.cells_of(one.page.name)}
+
+    @property
+    def best(self) -> Tried:
+        return _best(self.tried.values(), self.cells)
+
+    def estimated_s(self) -> float:
+        """Return about how long all rigs take; those that load a page alike load it once."""
+        each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
+        changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
+        base = self.space.base.model_copy(update=changes)
+        total = 0.0
+        for page in self._pages.values():
+            of_page = [one for one in self.space.properties if one.is_about(page.name)]
+            names = [one.name for one in of_page]
+            rows = prod(1 + names.count(name) for name in dict.fromkeys(names))
+            total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
+        return total
+
+    def load(self, rigs: Iterable[Rig]) -> None:
+        """Load rigs that were not tried."""
+        new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
+        rows: dict[tuple[str, Rig], _Row] = {}
+        for rig in new:
+            for page, known in self._of_page(rig).items():
+                if known not in self._known:
+                    rows.setdefault(known, _Row(self.space.setting(known[1], page), self._pages[page]))
+        self._fit(list(rows.values()))
+        self._measure(list(rows.values()))
+        self._known |= rows
+        for rig in new:
+            self.tried[rig] = self._tried(rig)
+
+    def _of_page(self, rig: Rig) -> dict[str, tuple[str, Rig]]:
+        return {page: (page, tuple(one for one in rig if one.is_about(page))) for page in self._pages}
+
+    def _tried(self, rig: Rig) -> Tried:
+        times: dict[PublishedCell, Times] = {}
+        fitted: set[PublishedCell] = set()
+        for page, known in self._of_page(rig).items():
+            row = self._known[known]
+            theirs = self.space.cells_of(page)
+            times |= {cell: row.times(network) for network, cell in theirs.items()}
+            fitted |= {theirs[network] for network in row.fitted_to}
+        return Tried(rig, times, frozenset(fitted))
+
+    def _fit(self, rows: Sequence["_Row"]) -> None:
+        """Fit the pages of objects to two times without TFO each, and times of clients to one."""
+        fitting = [row for row in rows if row.setting.fitted == "objects"]
+        for row in fitting:
+            row.begin(self.space.cells_of(row.page.name))
+        for _ in range(FITS if fitting else 0):
+            records = self._run(
+                (row, network, [BASELINE.name], 1) for row in fitting for network in row.fitted_to
+            )
+            for row in fitting:
+                row.improve([records.get((id(row), network, BASELINE.name), []) for network in row.fitted_to])
+
+    def _measure(self, rows: Sequence["_Row"]) -> None:
+        asked = (
+            (row, network, [BASELINE.name, row.setting.arm], DRAWS)
+            for row in rows
+            for network in self.space.cells_of(row.page.name)
+        )
+        for (number, network, arm), taken in self._run(asked).items():
+            row = next(one for one in rows if id(one) == number)
+            row.measured[network, arm] = fmean(taken) if taken else None
+        for row in rows:
+            if row.setting.fitted == "time":
+                row.add_time(self.space.cells_of(row.page.name))
+
+    def _run(
+        self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
+    ) -> dict[tuple[int, int, ArmName], list[float]]:
+        """Return the times in milliseconds of each row's network and arm; without those that are invalid."""
+        places: dict[str, tuple[int, int, dict[str, ArmName]]] = {}
+        jobs: list[Job] = []
+        for row, network, arms, draws in asked:
+            for job, of_load in row.jobs(network, arms, draws):
+                name = str(len(jobs))
+                places[name] = (id(row), network, of_load)
+                jobs.append(job.model_copy(update={"id": name}))
+        known = self.loads + sum(len(job.loads) for job in jobs)
+        taken: defaultdict[tuple[int, int, ArmName], list[float]] = defaultdict(list)
+        with closing(self.engine.run(jobs, {})) as events:
+            for event in events:
+                if not isinstance(event, LoadDone):
+                    continue
+                self.loads += 1
+                self.watch(self.loads, known)
+                number, network, of_load = places[event.record.job]
+                if (ms := _plt_ms(event.record)) is not None:
+                    taken[number, network, of_load[event.record.id]].append(ms)
+        return taken
+
+
+def _plt_ms(record: LoadRecord) -> float | None:
+    return record.plt_ns / 1e6 if record.valid and record.plt_ns is not None else None
+
+
+@dataclass
+class _Row:
+    """A page on a rig: its networks in the order of the base's."""
+
+    setting: Setting
+    page: Page
+    measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
+    fitted_to: tuple[int, ...] = ()
+    """The networks whose times without TFO it was fitted to."""
+    added_ms: float = 0.0
+    _objects: float = 0.0
+    _bytes: float = 0.0
+    _wanted: tuple[float, ...] = ()
+
+    def times(self, network: int) -> Times:
+        """Return what the rig gives over a network."""
+        off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
+        return Times(
+            None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
+        )
+
+    def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
+        """Yield the jobs over a network, and the arm of each load."""
+        changes = {
+            "networks": [self.setting.experiment.networks[network]],
+            "arms": list(dict.fromkeys(arms)),
+            "engines": ["virtual"],
+            "repeats": draws,
+            "vary": Variation() if draws > 1 else None,
+        }
+        plan = make_plan(self.setting.experiment.model_copy(update=changes), [self._loaded], "virtual")
+        for planned in plan.jobs:
+            yield planned.job, {load: plan.cells[cell].arm.name for load, cell in planned.cells.items()}
+
+    @property
+    def _loaded(self) -> Page:
+        if self.setting.fitted != "objects":
+            return self.page
+        return page_of_objects(self.page, round(self._objects), round(self._bytes))
+
+    def begin(self, theirs: Mapping[int, PublishedCell]) -> None:
+        """Begin to fit objects to the shortest and the longest time."""
+        order = sorted(theirs, key=lambda network: theirs[network].off_ms)
+        self.fitted_to = (order[0], order[-1])
+        self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
+        self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
+
+    def improve(self, taken: Sequence[Sequence[float]]) -> None:
+        """Change number and size of objects by how far two loads are from what is wanted."""
+        if not all(taken):
+            self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
+            return
+        (short, long), (wanted_short, wanted_long) = (fmean(one) for one in taken), self._wanted
+        networks = [self.setting.experiment.networks[network] for network in self.fitted_to]
+        rtts = [network.rtt_us / 1000 for network in networks]
+        if rtts[0] != rtts[1]:
+            # Trips in a row grow with the number of objects, what does not grow with the RTT with their size.
+            step = rtts[1] - rtts[0]
+            slope, wanted_slope = (long - short) / step, (wanted_long - wanted_short) / step
+            fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
+            more, larger = _ratio(wanted_slope, slope), _ratio(wanted_fixed, fixed)
+        else:
+            larger = _ratio(wanted_long - wanted_short, long - short)
+            more = _ratio(wanted_short, short)
+        self._objects = min(max(self._objects * more, 1), OBJECTS_MAX)
+        self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
+
+    def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
+        """Add a time of the client's own that fits the shortest load."""
+        shortest = min(theirs, key=lambda network: theirs[network].off_ms)
+        ours = self.measured.get((shortest, BASELINE.name))
+        if ours is not None:
+            self.fitted_to = (shortest,)
+            self.added_ms = max(theirs[shortest].off_ms - ours, 0.0)
+
+
+def _ratio(wanted: float, found: float) -> float:
+    """Return a factor that brings one to the other, in small steps."""
+    if found <= 0 or wanted <= 0:
+        return 1.3 if wanted > found else 0.75
+    return min(max(wanted / found, 0.6), 1.7)
