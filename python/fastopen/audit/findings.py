@@ -13,6 +13,7 @@ Kind = Literal[
     "units",
     "monotony",
     "growth",
+    "slope",
     "bound",
     "below_rtt",
     "below_rate",
@@ -28,16 +29,20 @@ MEANING: Final[dict[Kind, str]] = {
     "units": "the times are in another unit than the one that is printed",
     "monotony": "the page loads sooner over a longer RTT",
     "growth": "the time grows so much faster than the RTT that round trips cannot be the cause",
+    "slope": "with longer RTTs one of the two times slows its growth by more than half, the other does not",
     "bound": "more is saved than handshakes can have taken",
     "below_rtt": "the page loads sooner than its first bytes can arrive",
     "below_rate": "the page loads sooner than its bytes can arrive at this rate",
     "duplicate": "the same cell is twice in the table, with different figures",
 }
 
+# Kinds that ask the reader about a cell. A load can have such times, so they are no faults.
+QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
+
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault of one cell."""
+    """One fault of one cell, or one question about it."""
 
     cell: PrintedCell
     kind: Kind

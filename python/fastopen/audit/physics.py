@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Final, Self
 
 from fastopen.audit.findings import Finding
-from fastopen.audit.table import PrintedCell
+from fastopen.audit.table import UNITS_S, PrintedCell
 
 # (experiment, page) to the requests of a load, which bound its connections, and the source of that.
 REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
@@ -43,6 +43,11 @@ class MeasuredCell:
         """`unit_s` is the true unit of the times, in seconds."""
         factor = unit_s * 1000
         return cls(cell, cell.rtt_ms, cell.off * factor, cell.tfo * factor, cell.half_digit * factor)
+
+    @property
+    def unit_is_right(self) -> bool:
+        """True if the times are in the unit that is printed."""
+        return self.off == self.cell.off * (UNITS_S[self.cell.unit] * 1000)
 
     @property
     def saved(self) -> Decimal:

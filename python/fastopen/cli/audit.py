@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.audit import Finding, PrintedCell, audit, read_table
+from fastopen.audit import QUESTIONS, Finding, PrintedCell, audit, read_table
 from fastopen.audit.findings import MEANING
 from fastopen.cli.output import console, errors_console, print_json
 
@@ -74,8 +74,12 @@ def _renderables(cells: Sequence[PrintedCell], findings: Sequence[Finding]) -> I
     if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
         words = f"{medians} improvements are medians over pairs of loads, and not held against the two times."
         yield Text(words)
-    struck = len({finding.cell.line for finding in findings})
-    yield Text(f"{struck} of {len(cells)} cells are impossible or inconsistent.", style="bold")
+    struck = {finding.cell.line for finding in findings if finding.kind not in QUESTIONS}
+    yield Text(f"{len(struck)} of {len(cells)} cells are impossible or inconsistent.", style="bold")
+    asked = len({finding.cell.line for finding in findings} - struck)
+    if asked:
+        words = "other cell raises a question" if asked == 1 else "other cells raise a question"
+        yield Text(f"{asked} {words}.", style="bold")
 
 
 def _grid(findings: Sequence[Finding]) -> Table:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import fastopen
-from fastopen.audit import Finding, audit, read_table
+from fastopen.audit import QUESTIONS, Finding, audit, read_table
 from fastopen.errors import InputError
 from fastopen.resources import packaged_folder
 from made_up_run import made_up_page, made_up_plan, made_up_run
@@ -83,8 +83,13 @@ def test_savings_that_no_six_requests_could_make_are_found(of_published: Found) 
     assert "6 requests can open 6 connections in a row at most" in said[100]
 
 
-def test_the_papers_table_and_the_delay_sweeps_are_left_alone(of_published: Found) -> None:
-    struck = {cell[0] for cells in of_published.values() for cell in cells}
+def test_one_cell_of_the_papers_table_raises_a_question(of_published: Found) -> None:
+    assert of_published["slope"] == {("radhakrishnan2011", "wikipedia TCP page", 200, 4)}
+
+
+def test_the_papers_table_and_the_delay_sweeps_have_no_fault(of_published: Found) -> None:
+    faults = (cells for kind, cells in of_published.items() if kind not in QUESTIONS)
+    struck = {cell[0] for cells in faults for cell in cells}
     assert struck.isdisjoint({"radhakrishnan2011", "purdue-method1", "purdue-method2"})
 
 
@@ -127,6 +132,65 @@ def test_a_page_that_is_slow_over_a_very_thin_link_is_no_fault_of_units(tmp_path
 def test_loads_that_get_faster_with_the_rtt_are_found(tmp_path: Path) -> None:
     rows = ["p,20,4,2.00,1.90,s,5", "p,100,4,1.50,2.50,s,-67"]
     assert kinds(findings(tmp_path, *rows)) == [(100, "monotony")]
+
+
+SLOPE = [(200, "slope")]
+
+
+@pytest.mark.parametrize(
+    ("off", "tfo", "found"),
+    [
+        # With 3.10 s the slope would be half of that before; rounding moves this by 0.016 s.
+        (("2.00", "3.50", "5.50"), ("1.80", "2.60", "2.80"), SLOPE),
+        (("2.00", "3.50", "5.50"), ("1.80", "2.60", "3.08"), SLOPE),
+        (("2.00", "3.50", "5.50"), ("1.80", "2.60", "3.09"), []),
+        (("2.00", "3.50", "5.50"), ("1.80", "2.60", "3.40"), []),
+        (("2.00", "3.00", "3.20"), ("1.80", "2.60", "3.80"), SLOPE),
+        # Both fall, so that the page or the network is the cause.
+        (("2.00", "3.50", "3.80"), ("1.80", "2.60", "2.80"), []),
+        # The other slope has to keep more than half as well, whatever was rounded.
+        (("2.00", "2.80", "3.32"), ("1.80", "2.60", "2.80"), SLOPE),
+        (("2.00", "2.80", "3.31"), ("1.80", "2.60", "2.80"), []),
+        # Half of no growth means nothing.
+        (("2.00", "2.00", "2.50"), ("1.80", "2.60", "2.80"), []),
+        (("2.00", "2.01", "2.50"), ("1.80", "2.60", "2.80"), []),
+        (("2.00", "2.02", "2.50"), ("1.80", "2.60", "2.80"), SLOPE),
+    ],
+)
+def test_a_slope_that_falls_in_one_series_raises_a_question(
+    tmp_path: Path, off: tuple[str, ...], tfo: tuple[str, ...], found: list[tuple[int, str]]
+) -> None:
+    rows = [f"p,{rtt},4,{a},{b},s," for rtt, a, b in zip((20, 100, 200), off, tfo, strict=True)]
+    assert kinds(findings(tmp_path, *rows)) == found
+    assert kinds(findings(tmp_path, *reversed(rows))) == found
+
+
+def test_fewer_digits_allow_more_slopes(tmp_path: Path) -> None:
+    rows = ["p,20,4,2.0,1.8,s,", "p,100,4,3.5,2.6,s,"]
+    assert kinds(findings(tmp_path, *rows, "p,200,4,5.5,2.9,s,")) == SLOPE
+    assert findings(tmp_path, *rows, "p,200,4,5.5,3.0,s,") == []
+
+
+def test_slopes_are_of_neighbouring_rtts(tmp_path: Path) -> None:
+    rows = ["p,20,4,2.00,1.80,s,", "p,100,4,3.50,2.60,s,", "p,200,4,5.50,2.80,s,", "p,300,4,7.50,3.80,s,"]
+    assert kinds(findings(tmp_path, *rows)) == SLOPE
+    assert findings(tmp_path, rows[0], rows[2], rows[3]) == []
+    assert findings(tmp_path, rows[0], rows[2]) == []
+
+
+def test_a_slope_next_to_a_cell_that_is_known_to_be_wrong_raises_no_question(tmp_path: Path) -> None:
+    near, at, far = "p,20,4,2.00,1.80,s,", "p,100,4,3.50,2.60,s,", "p,200,4,5.50,2.80,s,"
+    assert kinds(findings(tmp_path, near, at, "p,200,4,4.90,2.50,s,")) == [(200, "monotony")]
+    late = kinds(findings(tmp_path, near, at, "p,200,4,15.50,2.80,s,"))
+    assert late == [(200, "growth"), (200, "bound")]
+    grown = ["p,20,4,2.00,1.80,s,", "p,50,4,9.00,2.60,s,", "p,200,4,12.00,8.80,s,"]
+    assert {kind for _, kind in kinds(findings(tmp_path, *grown))} == {"growth", "bound"}
+    for rows in (
+        [near.replace("2.00,1.80", "2000,1800"), at, far],
+        [near, at.replace("3.50,2.60", "3500,2600"), far],
+        [near, at, far.replace("5.50,2.80", "5500,2800")],
+    ):
+        assert [kind for _, kind in kinds(findings(tmp_path, *rows))] == ["units"]
 
 
 def test_loads_over_other_rates_are_not_compared_by_rtt(tmp_path: Path) -> None:
@@ -283,15 +347,17 @@ def run(*arguments: object) -> CompletedProcess[str]:
 def test_the_command_prints_each_cell_with_its_reasons() -> None:
     done = run(published())
     assert (done.returncode, done.stderr) == (0, "")
-    assert "radhakrishnan2011  nothing found" in done.stdout
+    assert "radhakrishnan2011  1 of 12 cells" in done.stdout
+    assert "purdue-method1  nothing found" in done.stdout
     assert "meissner  9 of 9 cells" in done.stdout
     assert "all cells: the times are milliseconds, not seconds" in done.stdout
     assert "29 of 87 cells are impossible or inconsistent." in done.stdout
+    assert "1 other cell raises a question." in done.stdout
 
 
 def test_the_command_prints_one_json_document(tmp_path: Path) -> None:
     found = json.loads(run(published(), "--json").stdout)["findings"]
-    assert len(found) == 45
+    assert len(found) == 46
     assert {tuple(finding) for finding in found} == {("experiment", "page", "rtt_ms", "kind", "detail")}
     other = tmp_path / "t.csv"
     other.write_text(f"{HEADER},seed\ne,p,20,4,1.00,0.90,s,10,x\n")
