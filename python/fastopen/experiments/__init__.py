@@ -69,7 +69,7 @@ __all__ = [
     "baseline_of", "clients_of", "compared", "default_draws", "default_queue_bytes", "derive_seed",
     "draw_of", "estimated_s", "exact", "has_usual_rates", "headline_of", "http_words",
     "load_experiment", "load_rigs", "make_plan", "name_of", "networks_asked", "of_part",
-    "packaged_experiments", "place_word", "point_of", "published_cells", "read_asked", "read_experiment", "read_trace",
-    "repeats_of", "repeats_to_the_byte", "setups_asked", "setups_of", "slowed_down", "treatments_of",
-    "unknown", "varying_factors", "with_clients", "with_drawn_seed", "without_chance",
+    "packaged_experiments", "place_word", "point_of", "published_cells", "read_asked", "read_experiment",
+    "read_trace", "repeats_of", "repeats_to_the_byte", "setups_asked", "setups_of", "slowed_down",
+    "treatments_of", "unknown", "varying_factors", "with_clients", "with_drawn_seed", "without_chance",
 ]  # fmt: skip

@@ -1,0 +1,140 @@
+"""Rigs that an experiment's file declares: properties, what excludes what, pages of objects."""
+
+from pathlib import Path
+
+import pytest
+
+from fastopen.errors import InputError
+from fastopen.experiments import load_rigs, packaged_experiments
+from fastopen.experiments.rigs import RigSpace, page_of_objects
+from fastopen.pages import load_chosen
+
+FILE = """
+format = "fastopen-experiment/1"
+name = "tried"
+pages = ["example"]
+transports = ["off", "warm"]
+
+[network]
+rtt = ["20ms", "100ms"]
+down = "4mbit"
+up = "1mbit"
+
+[tls]
+version = "none"
+
+[[rig]]
+name = "window"
+value = "3 segments"
+source = "RFC 3390"
+set = { "tcp.initial_window_segments" = 3 }
+
+[[rig]]
+name = "window"
+value = "1 segment"
+source = "assumed: an old kernel"
+set = { "tcp.initial_window_segments" = 1 }
+
+[[rig]]
+name = "delay"
+value = "twice"
+source = "assumed"
+rtt_factor = 2
+arm = "cold"
+"""
+
+
+def space_of(tmp_path: Path, more: str = "") -> RigSpace:
+    (tmp_path / "tried.toml").write_text(FILE + more)
+    return load_rigs(str(tmp_path / "tried.toml"))
+
+
+def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
+    space = space_of(tmp_path)
+    assert (space.names, space.size) == (("window", "delay"), 6)
+    rigs = [*space.rigs()]
+    assert len(rigs) == 6
+    assert rigs[0] == ()
+    three, one, delay = space.properties
+    assert space.one_more((three,)) == [(one,), (three, delay)]
+    assert [each.assumed for each in space.properties] == [False, True, True]
+
+
+def test_a_setting_is_the_base_with_the_properties_of_its_rig(tmp_path: Path) -> None:
+    space = space_of(tmp_path)
+    three, _, delay = space.properties
+    base, changed = space.setting((), "example"), space.setting((three, delay), "example")
+    assert [one.rtt_us for one in base.experiment.networks] == [20_000, 100_000]
+    assert [one.rtt_us for one in changed.experiment.networks] == [40_000, 200_000]
+    assert {one.down.rate_bit_per_s for one in changed.experiment.networks} == {4_000_000}
+    assert (base.arm, changed.arm) == ("warm", "cold")
+    windows = [one.experiment.setups[0].tcp.initial_window_segments for one in (base, changed)]
+    assert windows == [10, 3]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            '[[rig]]\nname = "other"\nvalue = "x"\nsource = "x"\nset = {"tcp.initial_window_segments" = 4}',
+            "window and other both set tcp.initial_window_segments",
+        ),
+        (
+            '[[rig]]\nname = "window"\nvalue = "3 segments"\nsource = "x"',
+            "window: 3 segments is declared twice",
+        ),
+        (
+            '[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\npages = ["other"]',
+            "x: the experiment has no page other",
+        ),
+        ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\nrtt_factor = 0', "greater than 0"),
+        ('[[rig]]\nname = "x"\nvalue = "x"', "source"),
+    ],
+)
+def test_wrong_declarations_are_refused_by_name(tmp_path: Path, more: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        space_of(tmp_path, more)
+    assert message in str(refused.value)
+
+
+def test_properties_that_exclude_each_other_are_named(tmp_path: Path) -> None:
+    more = """
+[[rig]]
+name = "HTTP"
+value = "2"
+source = "assumed"
+set = { "origins.http" = "2" }
+
+[[rig]]
+name = "close"
+value = "each"
+source = "assumed"
+set = { "origins.keep_alive" = false }
+"""
+    space = space_of(tmp_path, more)
+    with pytest.raises(InputError) as refused:
+        space.setting(space.properties[-2:], "example")
+    assert "HTTP (2) and close (each)" in str(refused.value)
+
+
+def test_a_page_of_objects_has_so_many_of_one_size() -> None:
+    (imported,) = load_chosen(["example"], None)
+    page = page_of_objects(imported.page, 7, 7000)
+    assert [one.body_bytes for one in page.resources] == [1000] * 7
+    assert page.resources[0].url == imported.page.resources[0].url
+    assert len({one.url for one in page.resources}) == 7
+    assert type(page).model_validate(page.model_dump()) == page
+
+
+def test_each_packaged_rig_can_be_set_up() -> None:
+    declared = [name for name, path in packaged_experiments().items() if "[[rig]]" in path.read_text()]
+    assert len(declared) == 9
+    for space in map(load_rigs, declared):
+        for rig in space.rigs():
+            for page in space.base.pages:
+                space.setting(rig, page)
+
+
+def test_an_experiment_without_rigs_is_told_so() -> None:
+    with pytest.raises(InputError, match="declares no rig"):
+        load_rigs("broken-paths")

@@ -1,0 +1,71 @@
+"""Searching for the rig behind published figures: what counts as agreement, and a real search."""
+
+import pytest
+
+from fastopen.experiments import PublishedCell, load_rigs
+from fastopen.experiments.rigs import Property, RigSpace
+from fastopen.workflows.explain import Explained, Times, Tried, explain
+
+SPACE = load_rigs("cs244-2015")
+CELLS = SPACE.base_cells()
+
+
+def times(cell: PublishedCell, *, longer: float = 1.0, points: float = 0.0) -> Times:
+    """What a rig gives that is so far from a cell."""
+    off = cell.off_ms * longer
+    return Times(off, off * (1 - (cell.improvement_percent + points) / 100))
+
+
+def tried(space: RigSpace, numbers: tuple[int, ...], **off: float) -> Tried:
+    rig = tuple(space.properties[number] for number in numbers)
+    return Tried(rig, {cell: times(cell, **off) for cell in CELLS}, frozenset())
+
+
+def test_savings_agree_within_three_points_and_times_within_a_tenth() -> None:
+    cell = CELLS[0]
+    for points, agrees in ((0, True), (2.9, True), (-2.9, True), (3.1, False), (-3.1, False)):
+        assert tried(SPACE, (), points=points).agrees(cell) == agrees, points
+    for longer, agrees in ((1.0, True), (1.09, True), (0.91, True), (1.11, False), (0.89, False)):
+        assert tried(SPACE, (), longer=longer).times_agree(cell) == agrees, longer
+    missing = Tried((), {cell: Times(None, 1.0)}, frozenset())
+    assert (missing.agrees(cell), missing.times_agree(cell)) == (False, False)
+
+
+def test_a_property_that_is_assumed_has_to_earn_its_place() -> None:
+    assumed = next(number for number, one in enumerate(SPACE.properties) if one.assumed)
+    known = next(number for number, one in enumerate(SPACE.properties) if not one.assumed)
+    same = {"points": 1.0, "longer": 1.0}
+    rigs = (tried(SPACE, (), **same), tried(SPACE, (known,), **same), tried(SPACE, (assumed,), **same))
+    found = Explained(SPACE, CELLS, rigs, 0, {}, 0)
+    assert found.best == rigs[0], "alike, the rig of fewer properties is the best"
+    better = tried(SPACE, (assumed,), points=0.0)
+    worse = tried(SPACE, (), points=5.0)
+    assert Explained(SPACE, CELLS, (worse, better), 0, {}, 0).best == better
+
+
+def test_what_the_best_rig_does_not_give_has_a_reason() -> None:
+    found = Explained(SPACE, CELLS, (tried(SPACE, (), points=9.0),), 0, {}, 0)
+    unreached = found.as_json()["unreached"]
+    assert [one["rtt_ms"] for one in unreached] == [20, 100, 200]
+    assert all("no rig tried reaches it" in one["why"] for one in unreached)
+
+
+@pytest.mark.usefixtures("kernel")
+def test_the_class_report_of_cs244_is_explained() -> None:
+    found = explain(SPACE)
+    document = found.as_json()
+    assert (document["cells"], document["rigs"], document["rigs_possible"]) == (3, 64, 64)
+    assert document["agree_best"] >= document["agree_base"]
+    # Delays on both links, one cookie for all hosts and none at the start, give the absolute times.
+    assert document["times_agree_best"] >= 2
+    best: dict[str, str] = document["best"]
+    assert {"delay", "addresses", "cookies"} <= best.keys()
+    names = [one["name"] for one in document["properties"]]
+    assert names == [one.name for one in SPACE.properties]
+    again = explain(SPACE)
+    assert again.as_json() == document, "virtual time repeats a search to the digit"
+
+
+def test_properties_of_a_rig_stand_in_the_order_of_the_file() -> None:
+    backwards: list[Property] = [*reversed(SPACE.properties)]
+    assert SPACE.ordered(backwards) == SPACE.properties
