@@ -7,6 +7,7 @@ import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.catalogue import list_experiments
+from fastopen.cli.check_expected import check_expected
 from fastopen.cli.explain import explain_rigs
 from fastopen.cli.options import (
     NAMED_CLIENTS,
@@ -129,6 +130,13 @@ def reproduce(
             " figures, in virtual time.",
         ),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Load the experiment once in virtual time and compare with the expected table, to the digit.",
+        ),
+    ] = False,
     *,
     settings: RunSettings,
 ) -> None:
@@ -142,6 +150,9 @@ def reproduce(
         explain_rigs(name, settings)
         return
     experiment = load_experiment(name)
+    if check:
+        check_expected(experiment, settings)
+        return
     asked: dict[str, Any] = {"seed": seed}
     asked["engines"] = None if engine is None else engines_asked(engine)
     asked["setups"] = None if client is None else other_clients(experiment, client)

@@ -1,0 +1,83 @@
+"""Expected tables: the page load times of packaged experiments, which virtual time repeats to the digit."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastopen.errors import InputError
+from fastopen.experiments import Cell, Experiment, make_plan
+from fastopen.pages import load_chosen
+from fastopen.resources import packaged_folder
+from fastopen.workflows.page_loads import last_records
+from fastopen.workflows.run import Watch, run_in_memory
+
+FILE: Final = "expected.csv"
+COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first time that is not as expected."""
+
+    place: str
+    expected_ns: int | None
+    found_ns: int | None
+
+    def __str__(self) -> str:
+        def shown(ns: int | None) -> str:
+            return "no valid load" if ns is None else f"{ns / 1e6:.6f} ms"
+
+        return f"{self.place}: {shown(self.found_ns)}, expected {shown(self.expected_ns)}"
+
+
+def measured(
+    experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
+) -> dict[tuple[str, ...], int | None]:
+    """Load each cell once in virtual time. Return PLT in nanoseconds by the columns before it."""
+    asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
+    pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
+    plan = make_plan(asked, pages, "virtual")
+    with run_in_memory(plan, kernel, jobs, watch) as run:
+        taken = {row.cell: record.plt_ns if record.valid else None for row, record in last_records(run.store)}
+    return {_key(experiment, cell): taken.get(cell.index) for cell in plan.cells}
+
+
+def _key(experiment: Experiment, cell: Cell) -> tuple[str, ...]:
+    return (experiment.name, cell.page, str(cell.network), str(cell.setup), cell.arm.name)
+
+
+def first_difference(
+    experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
+) -> Difference | None:
+    """Return the first cell that is not as expected. Raises InputError if nothing is expected."""
+    expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
+    if not expected:
+        raise InputError(
+            f"no table is expected of {experiment.name}", FILE, "fastopen reproduce --list names experiments"
+        )
+    for key in dict.fromkeys([*expected, *found]):
+        if expected.get(key) != found.get(key):
+            return Difference(_place(experiment, key), expected.get(key), found.get(key))
+    return None
+
+
+def _place(experiment: Experiment, key: tuple[str, ...]) -> str:
+    _, page, network, _, arm = key
+    rtt_ms = experiment.networks[int(network)].rtt_us / 1000
+    return f"{page}, RTT {rtt_ms:g} ms (network {network}), {arm}"
+
+
+def rows(found: Mapping[tuple[str, ...], int | None]) -> list[dict[str, Any]]:
+    """Return the rows of the file."""
+    return [dict(zip(COLUMNS, (*key, "" if ns is None else ns), strict=True)) for key, ns in found.items()]
+
+
+def _expected() -> Iterator[tuple[tuple[str, ...], int | None]]:
+    folder = packaged_folder("experiments")
+    if folder is None or not (folder / FILE).is_file():
+        raise InputError("the expected tables are missing", FILE, "install fastopen again")
+    with (folder / FILE).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            plt = row["plt_ns"]
+            yield tuple(row[name] for name in COLUMNS[:-1]), int(plt) if plt else None

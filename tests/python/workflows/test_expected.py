@@ -1,0 +1,32 @@
+"""`fastopen reproduce NAME --check`: what virtual time gives is what is expected, to the digit."""
+
+import pytest
+
+from fastopen.errors import InputError
+from fastopen.experiments import load_experiment, packaged_experiments
+from fastopen.workflows.expected import first_difference, measured
+
+PUBLISHED = [name for name in packaged_experiments() if load_experiment(name).published is not None]
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_packaged_experiment_gives_its_expected_table(name: str) -> None:
+    experiment = load_experiment(name)
+    found = measured(experiment, watch=lambda _: None)
+    # If a change means to alter times: tools/expected_tables.py writes the file anew.
+    assert first_difference(experiment, found) is None
+    key, ns = next(iter(found.items()))
+    assert ns is not None
+    other = first_difference(experiment, {**found, key: ns + 1})
+    assert other is not None
+    assert (other.expected_ns, other.found_ns) == (ns, ns + 1)
+    missing = first_difference(experiment, {**found, key: None})
+    assert missing is not None
+    assert "no valid load" in str(missing)
+
+
+def test_an_experiment_without_an_expected_table_is_refused() -> None:
+    with pytest.raises(InputError, match="no table is expected of broken-paths"):
+        first_difference(load_experiment("broken-paths"), {})
