@@ -129,7 +129,7 @@ def asked_of(rng: random.Random) -> dict[str, str]:
         "loss": lambda: f"{rng.choice((0.1, 1, 3, 10))}%",
         "jitter": lambda: f"{_log(rng, 1, 40)}ms",
         "queue": lambda: f"{_log(rng, 3, 2000)}kB",
-        "aqm": lambda: rng.choice(("codel", "fq_codel")),
+        "aqm": lambda: rng.choice(("codel", "fq_codel", "drr")),
         "path": lambda: rng.choice(PATHS),
         "mtu": lambda: str(rng.choice((576, 1280, 1400, 1492))),
         "cross": lambda: rng.choice(("none", "down=bulk", "up=bulk")),
@@ -142,8 +142,13 @@ def asked_of(rng: random.Random) -> dict[str, str]:
         "tickets": lambda: str(rng.choice((0, 1, 4))),
         "key_share": lambda: rng.choice(("x25519", "x25519mlkem768")),
         "chain_bytes": lambda: str(_log(rng, 1000, 20_000)),
+        "names": lambda: rng.choice(("do53", "tcp")),
+        "one_address": lambda: "on",
     }
     asked |= {name: draw() for name, draw in now_and_then.items() if rng.random() < 0.15}
+    if "names" in asked:
+        asked["resolver_rtt"] = f"{_log(rng, 1, 600)}ms"
+        asked["resolver"] = rng.choice(("answers", "answers", "drop-first"))
     if "cross" in asked:
         # On a thinner link the flow beside the load leaves it nothing for minutes.
         asked |= {"down": f"{_log(rng, 2000, 100_000)}kbit", "up": f"{_log(rng, 2000, 100_000)}kbit"}

@@ -1,13 +1,15 @@
-//! The resolver of a world, and DNS messages of both ends (RFC 1035): questions for IPv4 addresses.
+//! The resolver of a world, and DNS messages of both ends (RFC 1035): questions for IPv4 addresses, over UDP
+//! or TCP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use fastopen_netns::clock::monotonic_ns;
 use serde::Deserialize;
 use simple_dns::rdata::{A, RData};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, Question, RCODE, ResourceRecord, TYPE};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
 use crate::log::{OriginLog, Query};
@@ -43,30 +45,86 @@ pub struct Names {
     pub zone: BTreeMap<String, Ipv4Addr>,
     /// What it does.
     pub conduct: Conduct,
+    /// Whether clients ask it over TCP; else over UDP.
+    pub over_tcp: bool,
 }
 
-/// Answers queries until its task ends.
+/// The queries of a load that have been asked before.
+#[derive(Default)]
+struct Asked {
+    queries: BTreeSet<Vec<u8>>,
+    load: u64,
+}
+
+impl Asked {
+    /// Whether a query is the first for its name and type in the load of the log.
+    fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
+        if std::mem::replace(&mut self.load, log.number()) != self.load {
+            self.queries.clear();
+        }
+        // Behind the header, which has the message's ID.
+        self.queries.insert(message.get(12..).unwrap_or_default().to_vec())
+    }
+}
+
+impl Conduct {
+    /// Whether a query is answered.
+    fn answers(self, first: bool) -> bool {
+        match self {
+            Self::Answers | Self::Nxdomain => true,
+            Self::DropFirst => !first,
+            Self::Silent => false,
+        }
+    }
+}
+
+/// Reads a message with its length before it (RFC 1035 section 4.2.2).
+///
+/// # Errors
+/// If the stream ends.
+pub async fn read_message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
+}
+
+/// Writes a message with its length before it, both at once.
+///
+/// # Errors
+/// If the stream takes no more.
+pub async fn write_message(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> io::Result<()> {
+    let length = (message.len() as u16).to_be_bytes();
+    stream.write_all(&[&length, message].concat()).await
+}
+
+/// Answers the queries of a connection until it ends.
+pub(crate) async fn serve_stream(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    names: &Names,
+    log: &OriginLog,
+) -> io::Result<()> {
+    let mut asked = Asked::default();
+    loop {
+        let message = read_message(&mut stream).await?;
+        let Some((name, answer)) = answer(&message, names) else { continue };
+        let (first, at_ns) = (asked.is_first(&message, log), monotonic_ns());
+        let answered = names.conduct.answers(first) && write_message(&mut stream, &answer).await.is_ok();
+        log.queried(Query { name, at_ns, answered });
+    }
+}
+
+/// Answers queries over UDP until its task ends.
 pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<impl AsRef<OriginLog>>) {
-    let mut asked = BTreeSet::new();
-    let mut load = 0;
+    let mut asked = Asked::default();
     loop {
         let mut message = [0; MESSAGE_BYTES];
         // An error is that of an answer whose client was gone.
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
-        let SocketAddr::V4(client) = client else { continue };
         let log: &OriginLog = (*log).as_ref();
-        if std::mem::replace(&mut load, log.number()) != load {
-            asked.clear();
-        }
         let Some((name, answer)) = answer(&message[..length], &names) else { continue };
-        let first = asked.insert((client.ip().to_owned(), message[12..length].to_vec()));
+        let first = asked.is_first(&message[..length], log);
         let at_ns = monotonic_ns();
-        let answers = match names.conduct {
-            Conduct::Answers | Conduct::Nxdomain => true,
-            Conduct::DropFirst => !first,
-            Conduct::Silent => false,
-        };
-        let answered = answers && socket.send_to(&answer, client).await.is_ok();
+        let answered = names.conduct.answers(first) && socket.send_to(&answer, client).await.is_ok();
         log.queried(Query { name, at_ns, answered });
     }
 }
@@ -142,7 +200,7 @@ mod tests {
 
     fn names(conduct: Conduct) -> Names {
         let zone = BTreeMap::from([("a.test".to_owned(), Ipv4Addr::new(198, 19, 0, 1))]);
-        Names { address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT), zone, conduct }
+        Names { address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT), zone, conduct, over_tcp: false }
     }
 
     fn asked(name: &str, conduct: Conduct) -> (String, Option<Answer>) {

@@ -23,15 +23,15 @@ impl HostsOverlay {
     /// The certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files and looks each host up, as clients do. Programs ask the `resolver` for names; without
-    /// one the hosts file has them. The authority, if any, is the only trusted one.
+    /// Mounts the files and looks each host up, as clients do. Programs ask the `resolver` for names, over TCP if
+    /// that is said; without one the hosts file has them. The authority, if any, is the only trusted one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a host resolves to another address.
     pub fn mount(
         hosts: &BTreeMap<String, Ipv4Addr>,
         authority: Option<&Authority>,
-        resolver: Option<Ipv4Addr>,
+        resolver: Option<(Ipv4Addr, bool)>,
     ) -> Result<Self, Failure> {
         // What is local is in the file in any case: no resolver is asked for it.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
@@ -44,7 +44,11 @@ impl HostsOverlay {
             let _ = writeln!(file, "{address} {host}");
         }
         let root = authority.map(Authority::root_pem);
-        let by_name = resolver.map(|address| format!("nameserver {address}\n"));
+        let by_name = resolver.map(|(address, over_tcp)| {
+            // resolv.conf(5)
+            let options = if over_tcp { "options use-vc\n" } else { "" };
+            format!("nameserver {address}\n{options}")
+        });
         let switch = if resolver.is_some() { "hosts: files dns\n" } else { "hosts: files\n" };
         let mut files = vec![(Self::HOSTS, file.as_str()), (Self::SWITCH, switch)];
         files.extend(by_name.as_deref().map(|server| (Self::RESOLVER, server)));

@@ -16,7 +16,7 @@ use fastopen_replay::recorded_head;
 use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
 use rustls::ServerConfig;
 
-use crate::contract::{Bodies, Fault, Job, View};
+use crate::contract::{Bodies, Fault, Job, NameLookup, View};
 use crate::failure::{Blame, Failure};
 use crate::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
@@ -129,6 +129,7 @@ pub fn site(
                 .map(|(host, address)| (host.to_lowercase(), address))
                 .collect(),
             conduct: job.network.resolver,
+            over_tcp: job.network.names == NameLookup::Tcp,
         }),
     })
 }

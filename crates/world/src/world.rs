@@ -300,6 +300,8 @@ struct Servers {
     addresses: Vec<SocketAddrV4>,
     /// The page as it is served, if its bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
+    /// The resolver, if clients ask it over TCP.
+    resolver: Option<SocketAddrV4>,
     /// The `Date` of the recorded document.
     recorded_date: Option<String>,
     _hosts_overlay: HostsOverlay,
@@ -334,8 +336,9 @@ impl Servers {
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
-        let resolver = resolver(job).map(|resolver| *resolver.ip());
-        let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), resolver)?;
+        let over_tcp = job.network.names == NameLookup::Tcp;
+        let asked = resolver(job).map(|resolver| (*resolver.ip(), over_tcp));
+        let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
         let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
             on_core(core, || Server::start(words, job, hosts, &topology.origins, &resources))?
         };
@@ -345,6 +348,7 @@ impl Servers {
             origins,
             authority,
             addresses,
+            resolver: resolver(job).filter(|_| over_tcp),
             recorded_date,
             synthetic_pages,
             _hosts_overlay: hosts_overlay,

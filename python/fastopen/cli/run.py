@@ -134,7 +134,7 @@ def reproduce(
         bool,
         typer.Option(
             "--check",
-            help="Load the experiment once in virtual time and compare with the expected table, to the digit.",
+            help="Load it once in virtual time and compare with the expected table, to the digit.",
         ),
     ] = False,
     *,

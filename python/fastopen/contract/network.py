@@ -45,7 +45,7 @@ Path = Literal[
     "delay-initial",
     "rebind",
 ]
-NameLookup = Literal["none", "do53"]
+NameLookup = Literal["none", "do53", "tcp"]
 ResolverConduct = Literal["answers", "drop-first", "silent", "nxdomain"]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
@@ -117,7 +117,8 @@ class Network(Part):
     """The probability with which each of these hosts lies behind it, drawn from the seed."""
     names: NameLookup = "none"
     """How the client learns the addresses of hosts. `none`: it knows them. `do53`: it asks a resolver behind
-    the link over UDP (RFC 1035), once for each name of a load."""
+    the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one connection of TCP, with Fast
+    Open as the load has it."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queues; null: that of the link. With another one the program makes the
     link."""

@@ -36,7 +36,7 @@ def _lines(source: Source) -> Iterator[str]:
     yield "\n## Results"
     yield from (f"\n{escaped(sentence)}" for sentence in sentences_on_pages(results))
     for grid in all_grids(source):
-        yield from _table(grid)
+        yield from table(grid)
         if grid.title in results.pages:
             sentences = [
                 *first_flight_lines(results, grid.title),
@@ -62,7 +62,8 @@ def _lines(source: Source) -> Iterator[str]:
         yield f"- {escaped(name)}: {escaped(value)}"
 
 
-def _table(grid: Grid) -> Iterator[str]:
+def table(grid: Grid) -> Iterator[str]:
+    """Yield the lines of a table, with its title and note."""
     yield f"\n### {escaped(grid.title)}\n"
     if grid.subtitle:
         yield f"{escaped(grid.subtitle)}\n"

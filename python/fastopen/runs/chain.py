@@ -2,12 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Final
 
 from fastopen.contract import Connection, LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
+# What records call the host of the resolver: its address (RESOLVER in crates/world/src/addresses.rs).
+RESOLVER: Final = "198.19.255.53"
 
 
 def of_tcp(connection: Connection) -> Span | None:
@@ -56,6 +59,7 @@ def handshakes_in_a_row_ns(
                 own = handshakes.waited_ns(request.connection, max(queued_ns, opened_ns))
                 looked_up = carriers.lookup(request)
                 wanted_ns = opened_ns if looked_up is None else max(looked_up[0], queued_ns)
+                own += handshakes.of_resolver_ns(wanted_ns, opened_ns)
                 chains += [chain for end_ns, chain in ended if queued_ns < end_ns <= wanted_ns]
                 chains = [chain + own for chain in chains]
             last_on[request.connection] = request.resource
@@ -110,6 +114,11 @@ class Handshakes:
             if (span := handshake(connection)) is not None:
                 self._of[connection.id] = span
                 self._to[connection.host, connection.port].append(span)
+
+    def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
+        """How much of the handshake with a resolver that is asked over TCP falls between."""
+        spans = [span for (host, _), spans in self._to.items() if host == RESOLVER for span in spans]
+        return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
         """How much of a connection's own handshake was still to come."""

@@ -112,6 +112,24 @@ def test_a_lookup_is_a_piece_and_what_ended_meanwhile_did_not_make_room() -> Non
     assert handshakes_in_a_row_ns(page, record) == 20 * MS
 
 
+def test_the_handshake_with_the_resolver_is_one_that_fast_open_saves() -> None:
+    page = page_of([{"initiator": None}])
+    record = record_of(95, [request(0, 0, (0, 60, 70, 90), **opened(50, 60))], [10_000])
+    golden = {**GOLDEN["lookups"][0], "host": "h0.test", "asked_ns": 0, "answered_ns": 50 * MS}
+    resolver = {"host": "198.19.255.53", "port": 53, "opened_ns": 0, "handshake_us": 30_000}
+    record = record.model_copy(
+        update={
+            "lookups": [Lookup.model_validate(golden)],
+            "connections": [
+                *record.connections,
+                record.connections[0].model_copy(update={"id": 1, **resolver}),
+            ],
+        }
+    )
+    assert handshakes_in_a_row_ns(page, record) == 40 * MS
+    assert pieces(page, record)[0] == (Kind.LOOK_UP, 50, 0)
+
+
 def test_a_connection_that_sends_in_its_syn_has_no_handshake() -> None:
     record = record_of(50, [request(0, 0, (0, 0.1, 30, 50), **opened(0, 0.1))], [None])
     kinds = [kind for kind, _, _ in pieces(page_of([{"initiator": None}]), record)]

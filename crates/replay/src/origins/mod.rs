@@ -169,11 +169,17 @@ impl Drop for Origins {
     }
 }
 
+/// Where the resolver is asked.
+enum NamesSocket {
+    Udp(UdpSocket),
+    Tcp(TcpListener),
+}
+
 struct Listening {
     runtime: Runtime,
     listeners: Vec<TcpListener>,
     quic: Vec<QuicOrigin>,
-    names: Option<(UdpSocket, Names)>,
+    names: Option<(NamesSocket, Names)>,
 }
 
 impl Listening {
@@ -182,16 +188,17 @@ impl Listening {
         exact_timers();
         let runtime = Runtime::new()?;
         let guard = runtime.enter();
-        let listen = |port: &u16| {
+        let listen = |address: SocketAddrV4| {
             let socket = TcpSocket::new_v4()?;
             socket.set_reuseaddr(true)?;
-            socket.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))?;
+            socket.bind(address.into())?;
             set_fastopen_queue(&socket, site.fastopen_queue)?;
             // Accepted sockets inherit it.
             socket.set_nodelay(true)?;
             socket.listen(BACKLOG)
         };
-        let listeners = site.ports.iter().map(listen).collect::<io::Result<_>>()?;
+        let every_host = |port: &u16| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, *port);
+        let listeners = site.ports.iter().map(every_host).map(listen).collect::<io::Result<_>>()?;
         // A certificate of some host for what is the same of all; each connection has its own host's.
         let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
         let quic = match tls {
@@ -204,9 +211,14 @@ impl Listening {
             }
         };
         let listen = |names: &Names| {
-            let socket = std::net::UdpSocket::bind(names.address)?;
-            socket.set_nonblocking(true)?;
-            Ok::<_, io::Error>((UdpSocket::from_std(socket)?, names.clone()))
+            let socket = if names.over_tcp {
+                NamesSocket::Tcp(listen(names.address)?)
+            } else {
+                let socket = std::net::UdpSocket::bind(names.address)?;
+                socket.set_nonblocking(true)?;
+                NamesSocket::Udp(UdpSocket::from_std(socket)?)
+            };
+            Ok::<_, io::Error>((socket, names.clone()))
         };
         let names = site.names.as_ref().map(listen).transpose()?;
         drop(guard);
@@ -216,8 +228,14 @@ impl Listening {
     /// Serves until a message arrives on `stopped` or its sender is dropped.
     fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
         let Self { runtime, listeners, quic, names } = self;
-        if let Some((socket, names)) = names {
-            runtime.spawn(names::serve(socket, names, shared.clone()));
+        match names {
+            None => {}
+            Some((NamesSocket::Udp(socket), names)) => {
+                runtime.spawn(names::serve(socket, names, shared.clone()));
+            }
+            Some((NamesSocket::Tcp(listener), _)) => {
+                runtime.spawn(accept(listener, shared.clone()));
+            }
         }
         for origin in quic {
             runtime.spawn(http3::listen(Arc::new(origin), shared.clone()));
@@ -250,6 +268,10 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let four_tuple = FourTuple { client, origin };
     shared.log.accepted(four_tuple, monotonic_ns());
     let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
+    if let Some(names) = shared.site.names.as_ref().filter(|names| names.address == origin) {
+        let _ = names::serve_stream(stream, names, &shared.log).await;
+        return;
+    }
     let tls = shared.site.tls.as_ref().filter(|_| shared.encrypted.load(Ordering::Relaxed));
     let encrypted = match tls.map(|tls| tls.security) {
         None => false,

@@ -61,6 +61,8 @@ pub struct Loading<'a> {
     pub authority: Option<&'a Authority>,
     /// The resolver of the world; none where clients know all addresses.
     pub resolver: Option<SocketAddrV4>,
+    /// Whether the resolver is asked over TCP.
+    pub lookups_over_tcp: bool,
     /// The client port of the first connection, which later ones continue; none for the kernel's choice.
     pub first_port: Option<u16>,
     /// Timeout of the load, in nanoseconds.

@@ -99,6 +99,8 @@ pub enum NameLookup {
     None,
     /// It asks the resolver over UDP.
     Do53,
+    /// It asks the resolver over one connection of TCP.
+    Tcp,
 }
 
 /// A direction of the link.

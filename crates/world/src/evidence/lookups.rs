@@ -74,8 +74,9 @@ impl Observations<'_> {
         if other_udp {
             return;
         }
-        let sent: usize = self.lookups.iter().map(|lookup| lookup.queries).sum();
-        let arrived: usize = self.lookups.iter().map(|lookup| lookup.resolver.queries).sum();
+        let over_udp = || self.lookups.iter().filter(|_| self.network.names == NameLookup::Do53);
+        let sent: usize = over_udp().map(|lookup| lookup.queries).sum();
+        let arrived: usize = over_udp().map(|lookup| lookup.resolver.queries).sum();
         let grown = |counters: &std::collections::BTreeMap<String, i64>, name: &str| {
             counters.get(name).copied().unwrap_or(0)
         };

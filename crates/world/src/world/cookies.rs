@@ -18,7 +18,8 @@ impl Servers {
     /// Gets `client` a cookie from each host. To be called with an unshaped link: what the cookie costs is
     /// what a cold load measures.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
-        self.fetch(client, of_each_host(&self.addresses))
+        let addresses: Vec<_> = self.addresses.iter().copied().chain(self.resolver).collect();
+        self.fetch(client, of_each_host(&addresses))
     }
 
     /// Gets `client` a cookie of the first host for each of these addresses.

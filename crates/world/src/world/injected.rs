@@ -23,13 +23,14 @@ pub(super) struct Observed<'a> {
 type Fault = fn(&mut Observed) -> bool;
 
 /// The last one is possible in every load.
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 10] = [
     wrong_cookies,
     |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),
     |observed| grow(&mut observed.counters.origins, "TCPFastOpenListenOverflow"),
     |observed| grow(&mut observed.counters.origins, "TCPFastOpenPassive"),
     answered_at_once,
     resumed_at_one_end,
+    another_query,
     |observed| {
         observed.link.up.late_us_max = u64::MAX;
         true
@@ -87,6 +88,14 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     let Some(tls) = secured.find(|tls| tls.origin.is_some()) else { return false };
     tls.resumed = !tls.resumed;
     true
+}
+
+/// The resolver has seen a query that nobody sent.
+fn another_query(observed: &mut Observed) -> bool {
+    observed.loaded.lookups.first_mut().is_some_and(|lookup| {
+        lookup.resolver.queries += 1;
+        true
+    })
 }
 
 fn another_size(observed: &mut Observed) -> bool {

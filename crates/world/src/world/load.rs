@@ -21,7 +21,7 @@ use crate::client_tap::ClientTap;
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
-    OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
+    NameLookup, OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
@@ -185,6 +185,7 @@ impl<'a> World<'a> {
             tls_settings: &self.job.tls,
             tap: self.tap.as_ref(),
             resolver: resolver(self.job),
+            lookups_over_tcp: self.job.network.names == NameLookup::Tcp,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),

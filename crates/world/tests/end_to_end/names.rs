@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::chromium::browser;
-use crate::support::{Run, grown, image, job, list, network, number, page, plt_ms, root, run, with};
+use crate::support::{
+    Run, grown, image, job, list, network, number, page, plt_ms, root, run, with, with_syn_data,
+};
 use crate::virtual_time::{exactly, on_each_engine};
 
 const RTT_US: u64 = 100_000;
@@ -53,6 +55,36 @@ fn a_lookup_takes_the_round_trip_to_the_resolver_once_for_each_host() {
         }
         assert_eq!(run.only("world")["measured"]["rtt_us"]["asked"], RTT_US);
     }
+}
+
+#[test]
+fn over_tcp_the_first_lookup_takes_a_handshake_that_fast_open_saves() {
+    let over_tcp = json!({"names": "tcp", "resolver_rtt_us": 50_000});
+    let Some(run) = exactly(&asking(over_tcp, &["tcp", "cold", "warm"])) else { return };
+    for (arm, first_ms, carried) in [("tcp", 100, 0), ("cold", 100, 0), ("warm", 50, 5)] {
+        let load = run.valid(arm);
+        let expected = [("a.test", first_ms, 1, 1, 1), ("b.test", 50, 1, 1, 1), ("c.test", 50, 1, 1, 1)];
+        assert_eq!(lookups(load), expected, "{arm}");
+        let connections = list(&load["connections"]);
+        let resolver = connections.iter().find(|one| one["port"] == 53).expect("it was asked");
+        assert_eq!((&resolver["host"], &resolver["requests"]), (&json!("198.19.255.53"), &json!(3)));
+        assert_eq!(resolver["client"]["syn_data_acked"], arm == "warm", "{arm}");
+        assert_eq!(with_syn_data(load, "client"), carried, "{arm}: {load}");
+        assert_eq!(grown(load, "client", "UdpOutDatagrams"), 0);
+    }
+}
+
+#[test]
+fn over_tcp_a_lost_query_is_sent_again_and_a_silent_resolver_fails() {
+    let asked = |resolver: &str| exactly(&asking(json!({"names": "tcp", "resolver": resolver}), &["tcp"]));
+    let Some(run) = asked("drop-first") else { return };
+    let load = run.valid("tcp");
+    let took: Vec<_> = lookups(load).iter().map(|one| (one.1, one.2, one.3, one.4)).collect();
+    assert_eq!(took, [(5200, 2, 2, 1), (5100, 2, 2, 1), (5100, 2, 2, 1)]);
+    let silent = asked("silent").expect("there is a kernel");
+    let (kind, queries, answers, error) = failed(&silent);
+    assert_eq!((kind, queries, answers), ("incomplete", 2, 0));
+    assert!(error.contains("no answer to 2 queries in 10 s"), "{error}");
 }
 
 #[test]

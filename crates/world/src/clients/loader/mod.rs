@@ -27,8 +27,8 @@ use rustls::ClientConfig;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use self::connection::{Connection, QueuedRequest, Report};
-use self::lookup::{Lookup, look_up};
+use self::connection::{Connection, Opened, QueuedRequest, Report};
+use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{ConnectionRecord, Fault, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 use crate::failure::{Blame, Failure};
@@ -92,6 +92,8 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             quic_table: quic_table.clone(),
             first_port: loading.first_port,
             resolver: loading.resolver,
+            over_tcp: loading.lookups_over_tcp,
+            stream: None,
             addresses: BTreeMap::new(),
             lookups: Vec::new(),
             timeout_ns: loading.timeout_ns,
@@ -139,6 +141,33 @@ enum Address {
     Missing,
 }
 
+/// The connection to the resolver.
+struct ResolverStream {
+    questions: UnboundedSender<Question>,
+    record: ConnectionRecord,
+    four_tuple: Option<FourTuple>,
+}
+
+/// The record of a connection that is opened.
+fn connection_record(id: usize, host: String, port: u16, opened_ns: u64) -> ConnectionRecord {
+    ConnectionRecord {
+        id,
+        host,
+        port,
+        client_port: None,
+        opened_ns,
+        connected_ns: None,
+        handshake_us: None,
+        tls: None,
+        multiplexed: false,
+        requests: 0,
+        client: None,
+        origin: None,
+        quic: None,
+        origin_samples: Vec::new(),
+    }
+}
+
 /// A connection that waits for the address of its host, and the channel of its requests.
 struct Waiting {
     id: ConnectionId,
@@ -160,6 +189,10 @@ struct PageLoad {
     first_port: Option<u16>,
     /// None: all addresses are known.
     resolver: Option<SocketAddrV4>,
+    /// Whether the resolver is asked over TCP.
+    over_tcp: bool,
+    /// The connection to the resolver, from the first question on.
+    stream: Option<ResolverStream>,
     /// By name.
     addresses: BTreeMap<String, Address>,
     /// One for each name, in the order of asking.
@@ -206,6 +239,8 @@ impl PageLoad {
         let now = self.now();
         let event = match report {
             Report::LookedUp(lookup) => return self.looked_up(lookup),
+            Report::ResolverConnected(opened) => return self.resolver_connected(opened),
+            Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
                 let at_ns = opened.at_ns.saturating_sub(self.start_ns);
                 let record = &mut self.connections[connection.0];
@@ -305,22 +340,8 @@ impl PageLoad {
         let server = &self.scheduler.origins()[origin];
         let Endpoint { version, .. } = self.origins[origin];
         let version = if fallback { version.over_tcp() } else { version };
-        self.connections.push(ConnectionRecord {
-            id: id.0,
-            host: server.host.clone(),
-            port: server.port,
-            client_port: None,
-            opened_ns: self.now(),
-            connected_ns: None,
-            handshake_us: None,
-            tls: None,
-            multiplexed: version.is_multiplexed(),
-            requests: 0,
-            client: None,
-            origin: None,
-            quic: None,
-            origin_samples: Vec::new(),
-        });
+        let record = connection_record(id.0, server.host.clone(), server.port, self.now());
+        self.connections.push(ConnectionRecord { multiplexed: version.is_multiplexed(), ..record });
         self.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
         self.senders.insert(id, sender);
@@ -345,13 +366,54 @@ impl PageLoad {
                 let asked_ns = self.now();
                 let lookup = LookupRecord { host: host.clone(), asked_ns, ..LookupRecord::default() };
                 self.lookups.push(lookup);
-                let reports = self.reports.clone();
                 self.addresses.insert(host.clone(), Address::Asked(vec![connection]));
-                tokio::spawn(async move {
-                    let lookup = look_up(resolver, host, number).await;
-                    let _ = reports.send(Report::LookedUp(lookup));
-                });
+                self.ask(resolver, host, number);
             }
+        }
+    }
+
+    /// Asks the resolver for the address of a host, over UDP or over the one connection of TCP.
+    fn ask(&mut self, resolver: SocketAddrV4, host: String, number: u16) {
+        let reports = self.reports.clone();
+        if !self.over_tcp {
+            tokio::spawn(async move {
+                let lookup = look_up(resolver, host, number).await;
+                let _ = reports.send(Report::LookedUp(lookup));
+            });
+            return;
+        }
+        let now = self.now();
+        let stream = self.stream.get_or_insert_with(|| {
+            let (questions, asked) = unbounded_channel();
+            let (fastopen, sockets) = (self.fastopen, self.sockets.clone());
+            tokio::spawn(Stream { resolver, fastopen, sockets, reports }.run(asked));
+            let (host, port) = (resolver.ip().to_string(), resolver.port());
+            ResolverStream { questions, record: connection_record(0, host, port, now), four_tuple: None }
+        });
+        stream.record.requests += 1;
+        let _ = stream.questions.send(Question { host, number, asked_ns: monotonic_ns() });
+    }
+
+    fn resolver_connected(&mut self, opened: Opened) {
+        let at_ns = opened.at_ns.saturating_sub(self.start_ns);
+        let Some(stream) = &mut self.stream else { return };
+        stream.four_tuple = Some(opened.four_tuple);
+        stream.record.client_port = Some(opened.four_tuple.client.port());
+        stream.record.connected_ns = Some(at_ns);
+        stream.record.handshake_us =
+            opened.established.then(|| at_ns.saturating_sub(stream.record.opened_ns) / 1000);
+    }
+
+    /// Fails the lookups that are under way.
+    fn resolver_failed(&mut self, error: &io::Error) {
+        let is_asked = |address: &Address| matches!(address, Address::Asked(_));
+        let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
+        let hosts: Vec<_> = asked.into_iter().map(|(host, _)| host.clone()).collect();
+        for host in hosts {
+            let asked_ns = self.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
+            let outcome = Err(format!("{host}: the resolver: {error}"));
+            let (asked_ns, answered_ns) = (self.start_ns + asked_ns, monotonic_ns());
+            self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 1, outcome });
         }
     }
 
@@ -449,12 +511,17 @@ impl PageLoad {
             senders,
             mut records,
             mut connections,
-            four_tuples,
+            mut four_tuples,
             sockets,
             quic_table,
             connection_error,
+            stream,
             ..
         } = self;
+        if let Some(ResolverStream { record, four_tuple, .. }) = stream {
+            connections.push(ConnectionRecord { id: connections.len(), ..record });
+            four_tuples.push(four_tuple);
+        }
         for (resource, record) in records.iter_mut().enumerate() {
             record.resource = resource;
             record.queued_ns = scheduler.queued_at(resource);

@@ -45,6 +45,10 @@ pub(super) struct QueuedRequest {
 pub(super) enum Report {
     /// The lookup of a name has ended.
     LookedUp(Lookup),
+    /// The connection to the resolver is there.
+    ResolverConnected(Opened),
+    /// There is no connection to the resolver.
+    ResolverFailed(io::Error),
     /// Its UDP socket is open, and its handshake begins.
     Begun(ConnectionId, FourTuple),
     /// Its TCP handshake is over, or its first write sends the SYN; that of TLS may follow.
@@ -177,27 +181,37 @@ impl Connection {
     }
 
     async fn open(&self) -> io::Result<(ObservedStream, Opened)> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
-        if let Some(port) = self.port {
-            socket.set_reuse_address(true)?;
-            socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
-        }
-        socket.set_tcp_nodelay(true)?;
-        if self.fastopen {
-            tcp::set_fastopen_connect(&socket)?;
-        }
-        let stream = connected(socket, self.address).await?;
-        let at_ns = monotonic_ns();
-        // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in SYN_SENT, and the first write sends
-        // the SYN. Without either, it returns in ESTABLISHED, which is state 1.
-        let established = !self.fastopen || tcp::info(&stream)?.state == 1;
-        let SocketAddr::V4(client) = stream.local_addr()? else {
-            return Err(io::ErrorKind::Unsupported.into());
-        };
-        let four_tuple = FourTuple { client, origin: self.address };
-        let stream = ObservedStream::new(stream, four_tuple, self.sockets.clone());
-        Ok((stream, Opened { at_ns, established, four_tuple }))
+        open(self.address, self.port, self.fastopen, &self.sockets).await
     }
+}
+
+/// Opens a connection from a port, or from one of the kernel's choice.
+pub(super) async fn open(
+    address: SocketAddrV4,
+    port: Option<u16>,
+    fastopen: bool,
+    sockets: &Arc<SocketTable>,
+) -> io::Result<(ObservedStream, Opened)> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
+    if let Some(port) = port {
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    if fastopen {
+        tcp::set_fastopen_connect(&socket)?;
+    }
+    let stream = connected(socket, address).await?;
+    let at_ns = monotonic_ns();
+    // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in SYN_SENT, and the first write sends the
+    // SYN. Without either, it returns in ESTABLISHED, which is state 1.
+    let established = !fastopen || tcp::info(&stream)?.state == 1;
+    let SocketAddr::V4(client) = stream.local_addr()? else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let four_tuple = FourTuple { client, origin: address };
+    let stream = ObservedStream::new(stream, four_tuple, sockets.clone());
+    Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
 /// connect(2), and the wait for its end. tokio's own asks for the socket's error each time; a system call is

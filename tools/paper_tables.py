@@ -1,0 +1,74 @@
+"""Writes the measured parts of docs/paper.md: `fastopen reproduce NAME --explain` of each experiment.
+
+tools/paper_tables.py [NAME...]: only these, the others as they stand. All take about four minutes on two cores.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastopen.errors import InputError
+from fastopen.experiments import load_rigs, packaged_experiments
+from fastopen.report.explained import cells_grid, property_lines, sentences, unreached_lines
+from fastopen.report.markdown import escaped, table
+from fastopen.workflows.explain import Explained, explain
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "paper.md"
+
+
+def section(found: Explained) -> Iterator[str]:
+    """Yield the lines on an experiment."""
+    yield from table(cells_grid(found))
+    yield ""
+    yield escaped(" ".join(sentences(found)))
+    yield ""
+    yield "Properties (`*`: of the best rig):"
+    yield ""
+    lines = [*property_lines(found)]
+    for effect, source in zip(lines[::2], lines[1::2], strict=True):
+        mark, words = effect[0].strip(), effect[2:]
+        yield f"- {f'`{mark}` ' if mark else ''}{escaped(words)}. Source: {escaped(source.strip())}."
+    unreached = [*unreached_lines(found)]
+    if unreached:
+        yield ""
+        yield "Not given by the best rig:"
+        yield ""
+        yield from (f"- {escaped(line)}" for line in unreached)
+
+
+def summary_row(found: Explained) -> str:
+    """Return the row of an experiment in the table of all."""
+    base, best = found.base, found.best
+    cells = (
+        f"[{found.space.base.name}](#{found.space.base.name})",
+        *map(str, (len(found.cells), base.agreeing, best.agreeing, found.predicted)),
+        *map(str, (base.times_agreeing, best.times_agreeing)),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def replaced(text: str, name: str, body: str) -> str:
+    """Return the text with what stands between the marks of a name replaced."""
+    pattern = rf"(<!-- measured: {re.escape(name)} -->\n).*?(<!-- end: measured -->)"
+    return re.sub(pattern, lambda match: f"{match[1]}{body}\n{match[2]}", text, flags=re.DOTALL)
+
+
+def main(names: list[str]) -> None:
+    """Search, and write after each experiment."""
+    for name in packaged_experiments():
+        try:
+            space = load_rigs(name)
+        except InputError:
+            continue
+        if names and name not in names:
+            continue
+        print(name, file=sys.stderr)
+        found = explain(space)
+        text = replaced(DOCUMENT.read_text(encoding="utf-8"), name, "\n".join(section(found)))
+        rows = re.compile(rf"^\| \[{re.escape(name)}\]\(.*$", flags=re.MULTILINE)
+        DOCUMENT.write_text(rows.sub(lambda _: summary_row(found), text), encoding="utf-8")  # noqa: B023
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
