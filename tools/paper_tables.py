@@ -1,6 +1,6 @@
 """Writes the measured parts of docs/paper.md: `fastopen reproduce NAME --explain` of each experiment.
 
-tools/paper_tables.py [NAME...]: only these, the others as they stand. All take about four minutes on two cores.
+tools/paper_tables.py [NAME...]: only these, the others as they stand. All take four minutes on two cores.
 """
 
 import re

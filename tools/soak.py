@@ -188,7 +188,10 @@ def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
     if reason.kind != InvalidKind.INCOMPLETE or record.link is None:
         return False
     dropped = record.link.down.dropped_queue + record.link.up.dropped_queue
-    return case.asked.get("path") in CUTTING or (dropped > 0 and "in the time given" in reason.detail)
+    lost = dropped + record.link.down.dropped_loss + record.link.up.dropped_loss
+    unresolved = lost > 0 and "name resolution" in reason.detail
+    late = dropped > 0 and "in the time given" in reason.detail
+    return case.asked.get("path") in CUTTING or unresolved or late
 
 
 def main() -> int:

@@ -419,7 +419,8 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> PathRule {
         });
         behind.map(|((address, _), _)| address).collect()
     };
-    let some = asked.path_hosts.is_some() || asked.path_share < 1.0;
+    // The resolver is not behind it.
+    let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || asked.names != NameLookup::None;
     PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 

@@ -393,6 +393,7 @@ impl Job {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "docs/contract.md says it")]
+#[allow(clippy::struct_excessive_bools)]
 pub struct OriginSettings {
     pub http: HttpVersion,
     pub http2_hosts: BTreeSet<String>,

@@ -1,7 +1,8 @@
 //! Lookups of names: client, resolver and both kernels must agree on them.
 
 use super::{Observations, invalid};
-use crate::contract::{Invalid, InvalidKind, LookupRecord, NameLookup};
+use crate::addresses::RESOLVER;
+use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LookupRecord, NameLookup};
 use crate::hosts_overlay::is_name;
 
 impl Observations<'_> {
@@ -43,10 +44,10 @@ impl Observations<'_> {
     /// What is wrong with a lookup.
     fn contradiction(&self, lookup: &LookupRecord) -> Option<String> {
         let LookupRecord { host, queries, resolver, .. } = lookup;
-        let unfinished = lookup.answered_ns.is_none() && lookup.error.is_none();
-        let lost = self.lost_packets() > 0 || unfinished;
+        // What has no answer may be under way, or was given up with its connection.
+        let lost = self.lost_packets() > 0 || lookup.answered_ns.is_none();
         let fits = if lost { resolver.queries <= *queries } else { resolver.queries == *queries };
-        if !fits {
+        if !fits && (lookup.answered_ns.is_some() || lookup.error.is_some()) {
             return Some(format!("{host}: {queries} queries sent and {} arrived", resolver.queries));
         }
         if lookup.answered_ns.is_some() && resolver.answers == 0 {
@@ -90,6 +91,11 @@ impl Observations<'_> {
             )));
         }
     }
+}
+
+/// Whether a connection is that to the resolver.
+pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
+    connection.host.parse() == Ok(RESOLVER)
 }
 
 fn is_of(lookup: &LookupRecord, host: &str) -> bool {

@@ -5,6 +5,7 @@ use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_link::path::Behaviour;
 use fastopen_page::Schemes;
 
+use super::lookups::is_resolver;
 use super::{Observations, invalid};
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
@@ -32,7 +33,7 @@ impl Observations<'_> {
             let detail = format!("datagrams reached {}, though its path blocks UDP", one.host);
             reasons.push(invalid(InvalidKind::PathWithoutEffect, detail));
         }
-        for connection in self.connections.iter().filter(|one| one.requests > 0) {
+        for connection in self.connections.iter().filter(|one| one.requests > 0 && !is_resolver(one)) {
             let host = &connection.host;
             let wanted = self.speaks_quic(connection);
             if self.was_left(connection) {
