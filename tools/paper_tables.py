@@ -19,7 +19,8 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "paper.md"
 
 def section(found: Explained) -> Iterator[str]:
     """Yield the lines on an experiment."""
-    yield from table(cells_grid(found))
+    # The heading is the document's own.
+    yield from [*table(cells_grid(found))][1:]
     yield ""
     yield escaped(" ".join(sentences(found)))
     yield ""
@@ -42,10 +43,19 @@ def summary_row(found: Explained) -> str:
     base, best = found.base, found.best
     cells = (
         f"[{found.space.base.name}](#{found.space.base.name})",
-        *map(str, (len(found.cells), base.agreeing, best.agreeing, found.predicted)),
-        *map(str, (base.times_agreeing, best.times_agreeing)),
+        *map(str, (len(found.cells), base.agreeing, found.sourced.agreeing)),
+        *map(str, (best.agreeing, found.predicted)),
+        *map(str, (base.times_agreeing, found.sourced.times_agreeing, best.times_agreeing)),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def with_totals(text: str) -> str:
+    """Return the text with the sums of all rows in the last one."""
+    rows = [line.split("|")[2:-1] for line in text.splitlines() if line.startswith("| [")]
+    sums = [sum(int(figure) for figure in column) for column in zip(*rows, strict=True)]
+    total = f"| all | {' | '.join(map(str, sums))} |"
+    return re.sub(r"^\| all \|.*$", total, text, flags=re.MULTILINE)
 
 
 def replaced(text: str, name: str, body: str) -> str:
@@ -67,7 +77,8 @@ def main(names: list[str]) -> None:
         found = explain(space)
         text = replaced(DOCUMENT.read_text(encoding="utf-8"), name, "\n".join(section(found)))
         rows = re.compile(rf"^\| \[{re.escape(name)}\]\(.*$", flags=re.MULTILINE)
-        DOCUMENT.write_text(rows.sub(lambda _: summary_row(found), text), encoding="utf-8")  # noqa: B023
+        text = rows.sub(summary_row(found).replace("\\", r"\\"), text)
+        DOCUMENT.write_text(with_totals(text), encoding="utf-8")
 
 
 if __name__ == "__main__":

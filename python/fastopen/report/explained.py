@@ -95,12 +95,13 @@ def sentences(found: Explained) -> Iterator[str]:
     cells, base, best = len(found.cells), found.base, found.best
     yield (
         f"Of {plural(cells, 'published saving')} {base.agreeing} agree within 3 points as the experiment"
-        f" stands, and {best.agreeing} on the best rig."
+        f" stands, {found.sourced.agreeing} on the rig of all properties that have a source, and"
+        f" {best.agreeing} on the best rig."
     )
     share = f"{100 * AGREE_SHARE:.0f} %"
     yield (
-        f"Of as many cells both page load times agree within {share}: {base.times_agreeing}, and"
-        f" {best.times_agreeing} on the best rig."
+        f"Of as many cells both page load times agree within {share}: {base.times_agreeing},"
+        f" {found.sourced.times_agreeing} and {best.times_agreeing}."
     )
     if best.rig:
         yield "The best rig: " + "; ".join(f"{one.name}: {one.value}" for one in best.rig) + "."

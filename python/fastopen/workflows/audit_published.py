@@ -5,17 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fastopen.audit import Finding, audit, read_table
+from fastopen.audit.findings import QUESTIONS
 from fastopen.errors import InputError
 from fastopen.experiments import PublishedCell
 from fastopen.experiments.published import FILE
 from fastopen.resources import packaged_folder
 
-# What is wrong with the times themselves; the rest is wrong with the print.
-OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", "slope")
+# What is wrong with the times themselves, or asked about them; the rest is wrong with the print.
+OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[Finding, ...]]:
-    """Return what the audit finds of cells, of their times: no rig gives these."""
+    """Return what the audit finds of cells, of their times."""
     folder = packaged_folder("experiments")
     if folder is None:
         raise InputError("the published figures are missing", FILE, "install fastopen again")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fastopen import kernels
 from fastopen.audit import Finding
+from fastopen.audit.findings import QUESTIONS
 from fastopen.contract import Job, LoadRecord
 from fastopen.engines import LoadDone, VirtualEngine, find_program
 from fastopen.errors import InputError
@@ -123,6 +124,13 @@ class Explained:
         return self.tried[0]
 
     @property
+    def sourced(self) -> Tried:
+        """Return the rig of all properties that have a source: nothing of it was chosen by the figures."""
+        found = self.of(sourced_rig(self.space))
+        assert found is not None, "every search loads it"
+        return found
+
+    @property
     def best(self) -> Tried:
         """Return the rig that fits best, of those that earn their properties."""
         return _best(self.tried, self.cells)
@@ -148,15 +156,16 @@ class Explained:
 
     def why_unreached(self, cell: PublishedCell) -> str:
         """Return why the best rig does not give a cell's saving."""
-        if found := self.findings.get(cell):
-            kinds = ", ".join(dict.fromkeys(one.kind for one in found))
-            return f"cannot be as printed (fastopen audit: {kinds})"
+        kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
+        if faults := [kind for kind in kinds if kind not in QUESTIONS]:
+            return f"cannot be as printed (fastopen audit: {', '.join(faults)})"
         nearest = self.nearest(cell)
         if nearest is None:
             return "no rig tried loads it"
         if abs(nearest - cell.improvement_percent) <= AGREE_POINTS:
             return f"only rigs that lose other cells give it (such as {nearest:.1f} %)"
-        return f"no rig tried reaches it: the nearest saves {nearest:.1f} %"
+        question = f"; fastopen audit has a question ({', '.join(kinds)})" if kinds else ""
+        return f"no rig tried reaches it: the nearest saves {nearest:.1f} %{question}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the keys that docs/cli.md lists."""
@@ -166,8 +175,10 @@ class Explained:
             "experiment": self.space.base.name,
             "cells": len(self.cells),
             "agree_base": base.agreeing,
+            "agree_sourced": self.sourced.agreeing,
             "agree_best": best.agreeing,
             "times_agree_base": base.times_agreeing,
+            "times_agree_sourced": self.sourced.times_agreeing,
             "times_agree_best": best.times_agreeing,
             "predicted": self.predicted,
             "rigs": len(self.tried),
@@ -227,7 +238,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
         raise InputError("is not held against published figures", space.source.name, "declare [published]")
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
-    search.load([base, *space.one_more(base)])
+    search.load([base, sourced_rig(space), *space.one_more(base)])
     rest = iter(sorted(space.rigs(), key=lambda rig: (len(rig), derive_seed(0, "rigs", str(rig)))))
     while True:
         best = search.best.rig
@@ -249,6 +260,12 @@ def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
     search = _Search(space, space.base_cells(), engine, lambda *_: None)
     return space.size, search.estimated_s()
+
+
+def sourced_rig(space: RigSpace) -> Rig:
+    """Return the properties that have a source, of each name the first."""
+    sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
+    return space.ordered(sourced.values())
 
 
 def _one_less(rig: Rig) -> list[Rig]:

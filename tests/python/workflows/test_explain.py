@@ -4,7 +4,7 @@ import pytest
 
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
-from fastopen.workflows.explain import Explained, Times, Tried, explain
+from fastopen.workflows.explain import Explained, Times, Tried, explain, sourced_rig
 
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()
@@ -44,7 +44,9 @@ def test_a_property_that_is_assumed_has_to_earn_its_place() -> None:
 
 
 def test_what_the_best_rig_does_not_give_has_a_reason() -> None:
-    found = Explained(SPACE, CELLS, (tried(SPACE, (), points=9.0),), 0, {}, 0)
+    known = tuple(map(SPACE.properties.index, sourced_rig(SPACE)))
+    rigs = (tried(SPACE, (), points=9.0), tried(SPACE, known, points=12.0))
+    found = Explained(SPACE, CELLS, rigs, 0, {}, 0)
     unreached = found.as_json()["unreached"]
     assert [one["rtt_ms"] for one in unreached] == [20, 100, 200]
     assert all("no rig tried reaches it" in one["why"] for one in unreached)
@@ -56,6 +58,7 @@ def test_the_class_report_of_cs244_is_explained() -> None:
     document = found.as_json()
     assert (document["cells"], document["rigs"], document["rigs_possible"]) == (3, 64, 64)
     assert document["agree_best"] >= document["agree_base"]
+    assert {"agree_sourced", "times_agree_sourced"} <= document.keys()
     # Delays on both links, one cookie for all hosts and none at the start, give the absolute times.
     assert document["times_agree_best"] >= 2
     best: dict[str, str] = document["best"]
