@@ -33,7 +33,10 @@ class BenchEngine(StrEnum):
 def serve_bench(
     bench: Annotated[
         str | None,
-        typer.Argument(metavar="[BENCH]", help="A packaged benchmark (server-load), or a TOML file of one."),
+        typer.Argument(
+            metavar="[BENCH]",
+            help="A packaged benchmark (server-load, radhakrishnan2011-server), or a TOML file.",
+        ),
     ] = None,
     arms: Annotated[str | None, typer.Option(help="Of off, cold, warm. (default: all)")] = None,
     rates: Annotated[
@@ -164,8 +167,17 @@ def _print(done: BenchResult, server: str | None) -> None:
     console().print(table)
     for line in below_table(grid, layout):
         console().print(Text(line), soft_wrap=True)
-    for line in _sentences(done, varying):
+    for line in (*_published(done), *_sentences(done, varying)):
         console().print(Text(line), soft_wrap=True)
+
+
+def _published(done: BenchResult) -> Iterator[str]:
+    """Published rates beside ours, and what the server's threads took of each answer in ours."""
+    for arm, theirs in done.bench.published.items():
+        ours = [(row.cell.count, row.per_second) for row in done.rows if row.cell.arm == arm]
+        shown = ", ".join(f"{rate:,.1f} ({count:,})" for count, rate in ours if rate is not None)
+        yield f"Published, {arm}: {theirs:,.1f} answers a second; ours: {shown or '-'}."
+    yield from done.bench.notes
 
 
 def _head(done: BenchResult, server: str | None) -> str:

@@ -139,14 +139,12 @@ class RigSpace:
         networks: list[Network] = []
         experiment: Experiment | None = None
         for network in self.base.networks:
-            document = _with(self.document, _of_network(network))
-            for one in own:
-                document = _with(document, one.set)
-            document = _with(document, {"pages": [page]})
             try:
-                experiment = experiment_of(document, self.source, self.folder)
+                experiment = self._experiment(network, own, page)
             except InputError as error:
-                names = " and ".join(f"{one.name} ({one.value})" for one in own)
+                names = " and ".join(
+                    f"{one.name} ({one.value})" for one in self._at_fault(network, own, page)
+                )
                 raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
             if len(experiment.networks) != 1 or len(experiment.setups) != 1:
                 remedy = "a property has one value for each key"
@@ -163,6 +161,23 @@ class RigSpace:
             arms[-1] if arms else HEADLINE.name,
             fitted[-1] if fitted else None,
         )
+
+    def _experiment(self, network: Network, own: Iterable[Property], page: str) -> Experiment:
+        """Return the base's experiment over one network, with other properties. Raises InputError."""
+        document = _with(self.document, _of_network(network))
+        for one in own:
+            document = _with(document, one.set)
+        return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
+
+    def _at_fault(self, network: Network, own: Sequence[Property], page: str) -> Sequence[Property]:
+        """Return the fewest of the properties that cannot be had."""
+        for number in range(1, len(own)):
+            for some in combinations(own, number):
+                try:
+                    self._experiment(network, some, page)
+                except InputError:
+                    return some
+        return own
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: Source, folder: Path) -> RigSpace:

@@ -72,6 +72,10 @@ class Bench(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str = ""
+    notes: tuple[str, ...] = ()
+    """What a reader should know."""
+    published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """Answers a second that somebody published, by arm, to stand beside ours."""
     arms: Annotated[tuple[ArmName, ...], Field(min_length=1), BeforeValidator(_listed)] = get_args(ArmName)
     rates: Counts = ()
     clients: Counts = ()

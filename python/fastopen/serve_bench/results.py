@@ -262,5 +262,6 @@ class BenchResult:
             "hosts": self.bench.hosts,
             "repeats": self.bench.repeats if self.engine == "host" else 1,
             "seed": self.bench.seed,
+            "published": dict(self.bench.published),
             "rows": [row.as_json() for row in self.rows],
         }

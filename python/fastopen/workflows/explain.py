@@ -233,9 +233,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     others, those of few properties first, while there is time. Raises InputError if properties exclude
     each other, and MachineError without a kernel.
     """
-    cells = space.base_cells()
-    if not cells:
-        raise InputError("is not held against published figures", space.source.name, "declare [published]")
+    cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
     search.load([base, sourced_rig(space), *space.one_more(base)])
@@ -258,7 +256,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
     """Return how many rigs there are, and about how many seconds loading all of them takes."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
-    search = _Search(space, space.base_cells(), engine, lambda *_: None)
+    search = _Search(space, _cells(space), engine, lambda *_: None)
     return space.size, search.estimated_s()
 
 
@@ -270,6 +268,13 @@ def sourced_rig(space: RigSpace) -> Rig:
 
 def _one_less(rig: Rig) -> list[Rig]:
     return [tuple(other for other in rig if other != one) for one in rig]
+
+
+def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
+    cells = space.base_cells()
+    if not cells:
+        raise InputError("is not held against published figures", space.source.name, "declare [published]")
+    return cells
 
 
 def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:

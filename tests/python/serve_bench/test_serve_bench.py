@@ -79,7 +79,7 @@ def test_options_come_before_the_keys_of_a_file(tmp_path: Path) -> None:
     file.write_text("speed = 1\n")
     with pytest.raises(InputError, match=r"mine\.toml: speed: unknown key"):
         read_bench(str(file), {"rates": "1"})
-    with pytest.raises(InputError, match="there are: server-load"):
+    with pytest.raises(InputError, match="there are: radhakrishnan2011-server, server-load"):
         read_bench("sever-load", {})
 
 
