@@ -122,3 +122,11 @@ def test_comments_of_rust_are_as_wide_as_its_code_may_be() -> None:
         if line.lstrip().startswith("//") and len(line) > int(width)
     ]
     assert wide == []
+
+
+def test_the_readme_has_the_totals_of_the_table_of_published_cells() -> None:
+    paper = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    (total,) = re.findall(r"^\| all \|(.*)\|$", paper, re.M)
+    cells, _, _, savings, _, _, _, times = (int(figure) for figure in total.split("|"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{savings} of {cells} published savings and {times} of {cells} pairs of times" in readme
