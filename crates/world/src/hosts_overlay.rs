@@ -23,8 +23,9 @@ impl HostsOverlay {
     /// The certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files and looks each host up, as clients do. Programs ask the `resolver` for names, over TCP
-    /// if that is said; without one the hosts file has them. The authority, if any, is the only trusted one.
+    /// Mounts the files and looks each host up, as clients do. Programs ask the `resolver` for names, over
+    /// TCP if that is said; without one the hosts file has them. The authority, if any, is the only trusted
+    /// one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a host resolves to another address.
