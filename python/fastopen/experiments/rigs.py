@@ -50,6 +50,9 @@ class Property(BaseModel):
     """How many times the RTT in the table's rows is that of the rig."""
     arm: ArmName | None = None
     """What stands for the column with TFO, in place of warm cookies."""
+    tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+    """How much longer each answer takes in loads with TFO, in milliseconds, of a client or server that is
+    another program then."""
     fitted: Fitted | None = None
     """What takes the page's place. `objects`: so many objects, one as large as the other, whose number and
     size fit two times without TFO. `time`: the page, and a time of the client's own that fits one of them."""
@@ -78,6 +81,7 @@ class Setting:
     experiment: Experiment
     """Of this page alone; its networks are in the order of the base's."""
     arm: ArmName
+    tfo_ms: float
     fitted: Fitted | None
 
 
@@ -159,6 +163,7 @@ class RigSpace:
         return Setting(
             experiment.model_copy(update=changes),
             arms[-1] if arms else HEADLINE.name,
+            sum(one.tfo_ms for one in own),
             fitted[-1] if fitted else None,
         )
 
@@ -232,6 +237,15 @@ def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         else:
             place[last] = value
     return changed
+
+
+def page_answered_later(page: Page, later_ms: float) -> Page:
+    """Return the page with answers that take so much longer at the servers."""
+    later_us = round(1000 * later_ms)
+    resources = tuple(
+        one.model_copy(update={"server_think_us": one.server_think_us + later_us}) for one in page.resources
+    )
+    return page.model_copy(update={"resources": resources})
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:

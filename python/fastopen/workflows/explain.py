@@ -26,7 +26,7 @@ from fastopen.experiments import (
     estimated_s,
     make_plan,
 )
-from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_of_objects
+from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
 from fastopen.statistics import AGREE_POINTS
 from fastopen.workflows.audit_published import published_findings
@@ -370,9 +370,10 @@ class _Search:
 
     def _measure(self, rows: Sequence["_Row"]) -> None:
         asked = (
-            (row, network, [BASELINE.name, row.setting.arm], DRAWS)
+            (row, network, arms, DRAWS)
             for row in rows
             for network in self.space.cells_of(row.page.name)
+            for arms in row.loaded_together
         )
         for (number, network, arm), taken in self._run(asked).items():
             row = next(one for one in rows if id(one) == number)
@@ -441,9 +442,18 @@ class _Row:
             "repeats": draws,
             "vary": Variation() if draws > 1 else None,
         }
-        plan = make_plan(self.setting.experiment.model_copy(update=changes), [self._loaded], "virtual")
+        page = self._loaded
+        if BASELINE.name not in arms:
+            page = page_answered_later(page, self.setting.tfo_ms)
+        plan = make_plan(self.setting.experiment.model_copy(update=changes), [page], "virtual")
         for planned in plan.jobs:
             yield planned.job, {load: plan.cells[cell].arm.name for load, cell in planned.cells.items()}
+
+    @property
+    def loaded_together(self) -> list[list[ArmName]]:
+        """Return the arms that load the same page."""
+        arm = self.setting.arm
+        return [[BASELINE.name], [arm]] if self.setting.tfo_ms else [[BASELINE.name, arm]]
 
     @property
     def _loaded(self) -> Page:

@@ -6,7 +6,7 @@ import pytest
 
 from fastopen.errors import InputError
 from fastopen.experiments import load_rigs, packaged_experiments
-from fastopen.experiments.rigs import RigSpace, page_of_objects
+from fastopen.experiments.rigs import RigSpace, page_answered_later, page_of_objects
 from fastopen.pages import load_chosen
 
 FILE = """
@@ -115,6 +115,13 @@ set = { "origins.keep_alive" = false }
     with pytest.raises(InputError) as refused:
         space.setting(space.properties[-2:], "example")
     assert "HTTP (2) and close (each)" in str(refused.value)
+
+
+def test_a_page_that_is_answered_later_takes_so_much_longer_at_its_servers() -> None:
+    (imported,) = load_chosen(["example"], None)
+    later = page_answered_later(imported.page, 2.5)
+    pairs = zip(imported.page.resources, later.resources, strict=True)
+    assert {other.server_think_us - one.server_think_us for one, other in pairs} == {2500}
 
 
 def test_a_page_of_objects_has_so_many_of_one_size() -> None:
