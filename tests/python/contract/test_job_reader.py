@@ -117,7 +117,6 @@ def test_records_of_real_worlds_fit_the_schema(client: dict[str, Any]) -> None:
     job["page"]["resources"][0]["body_offset"] = None
     job["tolerance"] = {"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000}
     job["loads"][1]["transactions"] = None  # nothing follows a flood in its world
-    job["network"]["resolver"] = "answers"
     job["start_phase_us"] = 10_000  # a pause before each load, up to this
     answer = subprocess.run(
         [PROGRAM], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False, timeout=120

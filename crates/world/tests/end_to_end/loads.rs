@@ -61,7 +61,8 @@ fn records_have_the_keys_of_the_golden_examples() {
         with(network(20_000), json!({"down": limit, "up": limit, "cross": {"down": "bulk", "up": "bulk"}}));
     let changes = json!({"origins": {"tfo_queue": 1}, "tcp_trace": true});
     let Some(done) = exactly(&with(job(&page, &network, &["tcp", "warm", "tls"]), changes)) else { return };
-    let http3 = with(job(&page, &network, &["tls"]), json!({"origins": {"http": "3"}}));
+    let looked_up = with(network.clone(), json!({"names": "do53"}));
+    let http3 = with(job(&page, &looked_up, &["tls"]), json!({"origins": {"http": "3"}}));
     let quic = exactly(&http3).expect("a kernel is installed");
     let server = json!({"origins": {"server": ["python3", "-m", "http.server", "80"]}});
     let from_files = exactly(&with(job(&page, &network, &["tcp"]), server)).expect("a kernel is installed");
