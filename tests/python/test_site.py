@@ -108,9 +108,21 @@ def test_a_heading_that_is_not_there_fails_the_build(
     assert warned == ["5"]
 
 
-def test_what_the_site_is_built_with_is_pinned_by_digest() -> None:
+@pytest.mark.parametrize("file", ["docs/requirements.txt", "packages/requirements.txt"])
+def test_what_the_site_and_the_image_are_built_with_is_pinned_by_digest(file: str) -> None:
     """Else pip takes whatever a registry has under the name."""
-    requirements = (ROOT / "docs/requirements.txt").read_text().replace("\\\n", "")
+    requirements = (ROOT / file).read_text().replace("\\\n", "")
     pinned = [line for line in requirements.splitlines() if line[:1].isalpha()]
     assert len(pinned) > 20
     assert [line for line in pinned if "==" not in line or "--hash=sha256:" not in line] == []
+
+
+def test_the_image_has_the_versions_that_are_tested_together() -> None:
+    """`constraints.txt` pins what is tested; the image's list must not drift from it."""
+
+    def pins(file: str) -> dict[str, str]:
+        found = re.findall(r"(?m)^([A-Za-z0-9_.-]+)==([^\s;]+)", (ROOT / file).read_text())
+        return {name.lower().replace("_", "-"): version for name, version in found}
+
+    tested, image = pins("constraints.txt"), pins("packages/requirements.txt")
+    assert {name: tested.get(name) for name in image} == image
